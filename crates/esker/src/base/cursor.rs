@@ -1,0 +1,34 @@
+//! The cursor: how every sorted source of entries (memtable, table, merge) is walked.
+//!
+//! After an error the cursor is not valid; an end is never mistaken for an error, because every
+//! move returns a `Result`.
+
+use super::key::{Kind, SeqNo};
+use crate::error::Result;
+
+/// A position in a sorted source of entries, in internal order (key ascending, seqno descending).
+pub trait Cursor {
+    /// Whether the cursor stands on an entry.
+    fn valid(&self) -> bool;
+    /// Moves to the first entry.
+    fn seek_to_first(&mut self) -> Result<()>;
+    /// Moves to the last entry.
+    fn seek_to_last(&mut self) -> Result<()>;
+    /// Moves to the first entry at or after `(key, seqno)` in internal order: an entry of `key`
+    /// with a sequence number `<= seqno`, or the first entry of the next key.
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
+    /// Moves to the last entry strictly before `(key, seqno)` in internal order.
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
+    /// Moves to the next entry. Must be valid.
+    fn next(&mut self) -> Result<()>;
+    /// Moves to the previous entry. Must be valid.
+    fn prev(&mut self) -> Result<()>;
+    /// The user key. Must be valid; lives until the cursor moves.
+    fn key(&self) -> &[u8];
+    /// The sequence number. Must be valid.
+    fn seqno(&self) -> SeqNo;
+    /// What the entry does. Must be valid. Never [`Kind::RangeDelete`].
+    fn kind(&self) -> Kind;
+    /// The value; empty for a tombstone. Must be valid.
+    fn value(&self) -> &[u8];
+}

@@ -1,0 +1,40 @@
+//! Sizes in words.
+
+/// 1,024 bytes.
+pub const KIB: u64 = 1 << 10;
+/// 1,024 KiB.
+pub const MIB: u64 = 1 << 20;
+/// 1,024 MiB.
+pub const GIB: u64 = 1 << 30;
+
+/// `bytes` as people read it, such as `4.0 KiB`.
+pub fn human_bytes(bytes: u64) -> String {
+    match bytes {
+        0..KIB => format!("{bytes} B"),
+        KIB..MIB => format!("{:.1} KiB", bytes as f64 / KIB as f64),
+        MIB..GIB => format!("{:.1} MiB", bytes as f64 / MIB as f64),
+        _ => format!("{:.2} GiB", bytes as f64 / GIB as f64),
+    }
+}
+
+/// A size as people write it: a number, optionally followed by `k`, `m`, `g`, `KiB`, `MB`, ….
+/// Every suffix counts in powers of 1,024.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits =
+        text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let unit = match suffix.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => KIB,
+        "m" | "mb" | "mib" => MIB,
+        "g" | "gb" | "gib" => GIB,
+        _ => return None,
+    };
+    let number = number.replace('_', "");
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(unit);
+    }
+    let value = number.parse::<f64>().ok()? * unit as f64;
+    (value.is_finite() && value >= 0.0 && value < u64::MAX as f64).then_some(value as u64)
+}

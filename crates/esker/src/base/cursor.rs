@@ -29,6 +29,10 @@ pub trait Cursor {
     fn seqno(&self) -> SeqNo;
     /// What the entry does. Must be valid. Never [`Kind::RangeDelete`].
     fn kind(&self) -> Kind;
+    /// The sequence number and what the entry does, in one call. Must be valid.
+    fn version(&self) -> (SeqNo, Kind) {
+        (self.seqno(), self.kind())
+    }
     /// The value; empty for a tombstone. Must be valid.
     fn value(&self) -> &[u8];
 }

@@ -3,7 +3,9 @@
 pub mod checksum;
 pub mod coding;
 pub mod cursor;
+pub mod filter_policy;
 pub mod key;
+pub mod ops;
 pub mod order;
 pub mod range_delete;
 pub mod units;

@@ -1,0 +1,35 @@
+//! Options by field, by the names other stores give them, and while the store is open.
+
+use esker::{Db, Durability, Options, Policy, Result};
+
+/// Runs the example.
+pub fn main() -> Result<()> {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+
+    // The five that matter: memory, durability, policy, compression, filter.
+    let mut options = Options {
+        memory_budget_bytes: Some(128 << 20),
+        durability: Durability::Buffered,
+        policy: Policy::Fluid,
+        ..Options::default()
+    };
+    options.set("compression", "zstd")?;
+    options.set("bloom_bits", "12")?;
+    options.set("write_buffer_size", "4MiB")?;
+
+    let db = Db::open(dir.path().join("db"), options)?;
+    db.put("k", "v")?;
+
+    // Some can change while the store is open, together or not at all.
+    db.set_options(&[("cache_size_bytes", "32MiB"), ("policy", "leveled")])?;
+    assert_eq!(db.option("policy").as_deref(), Some("leveled"));
+
+    // A mistake is a sentence that says what would be right.
+    let error = db.set_option("block_sise", "8k").expect_err("misspelt");
+    println!("{error}");
+
+    for knob in esker::KNOBS.iter().take(3) {
+        println!("{} ({}): {}", knob.name, knob.range, knob.doc);
+    }
+    db.close()
+}

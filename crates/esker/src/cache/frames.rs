@@ -1,0 +1,254 @@
+//! One shard: frames that hold blocks, a directory that finds them, a policy that orders them.
+//!
+//! What stays true:
+//! 1. A frame is in the directory and known to the policy exactly while it holds a block.
+//! 2. `used_bytes` is the sum of the charges of those frames, and at most `capacity_bytes`.
+//!
+//! Evicted blocks are handed to the caller, who frees them after the lock is released.
+
+use std::sync::Arc;
+
+use super::policy::{self, Policy};
+use super::{BlockKey, CacheStats};
+use crate::options::kinds::CachePolicy;
+
+/// The slot of an empty bucket.
+const EMPTY: u32 = u32::MAX;
+
+/// One place for a block.
+struct Frame<V> {
+    key: BlockKey,
+    charge_bytes: u64,
+    value: Option<Arc<V>>,
+}
+
+/// The frames of one shard.
+pub(super) struct Frames<V> {
+    directory: Directory,
+    frames: Vec<Frame<V>>,
+    free: Vec<u32>,
+    policy: Box<dyn Policy>,
+    capacity_bytes: u64,
+    used_bytes: u64,
+    stats: CacheStats,
+}
+
+impl<V> Frames<V> {
+    /// An empty shard with no capacity yet.
+    pub(super) fn new(policy: CachePolicy) -> Frames<V> {
+        Frames {
+            directory: Directory::new(),
+            frames: Vec::new(),
+            free: Vec::new(),
+            policy: policy::build(policy),
+            capacity_bytes: 0,
+            used_bytes: 0,
+            stats: CacheStats::default(),
+        }
+    }
+
+    #[inline]
+    fn find(&self, hash: u64, key: &BlockKey) -> Option<u32> {
+        self.directory.find(hash, |slot| self.frames[slot as usize].key == *key)
+    }
+
+    /// The block, if it is here; tells the policy and counts.
+    #[inline]
+    pub(super) fn get(&mut self, hash: u64, key: &BlockKey) -> Option<Arc<V>> {
+        let Some(slot) = self.find(hash, key) else {
+            self.stats.misses += 1;
+            return None;
+        };
+        self.stats.hits += 1;
+        self.policy.hit(slot);
+        self.frames[slot as usize].value.clone()
+    }
+
+    /// Takes a block in if it fits at all, evicting into `evicted`; returns the one to use.
+    pub(super) fn insert(
+        &mut self,
+        hash: u64,
+        key: BlockKey,
+        value: Arc<V>,
+        charge_bytes: u64,
+        evicted: &mut Vec<Arc<V>>,
+    ) -> Arc<V> {
+        if let Some(slot) = self.find(hash, &key) {
+            return self.frames[slot as usize].value.clone().unwrap_or(value);
+        }
+        if charge_bytes > self.capacity_bytes {
+            return value;
+        }
+        self.evict_down_to(self.capacity_bytes - charge_bytes, evicted);
+        let frame = Frame { key, charge_bytes, value: Some(value.clone()) };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.frames[slot as usize] = frame;
+                slot
+            }
+            None if self.frames.len() >= EMPTY as usize => return value,
+            None => {
+                self.frames.push(frame);
+                (self.frames.len() - 1) as u32
+            }
+        };
+        self.directory.insert(hash, slot);
+        self.policy.admit(slot, hash, charge_bytes);
+        self.used_bytes += charge_bytes;
+        self.stats.insertions += 1;
+        value
+    }
+
+    fn evict_down_to(&mut self, bytes: u64, evicted: &mut Vec<Arc<V>>) {
+        while self.used_bytes > bytes {
+            let Some(slot) = self.policy.evict() else { break };
+            self.stats.evictions += 1;
+            self.release(slot, evicted);
+        }
+    }
+
+    /// Empties a frame that the policy has already let go of.
+    fn release(&mut self, slot: u32, out: &mut Vec<Arc<V>>) {
+        let frame = &mut self.frames[slot as usize];
+        self.directory.remove(frame.key.hash(), slot);
+        self.used_bytes -= frame.charge_bytes;
+        out.extend(frame.value.take());
+        self.free.push(slot);
+    }
+
+    /// Lets go of every block of `file`, into `removed`.
+    pub(super) fn remove_file(&mut self, file: u64, removed: &mut Vec<Arc<V>>) {
+        for slot in 0..self.frames.len() {
+            let frame = &self.frames[slot];
+            if frame.key.file == file && frame.value.is_some() {
+                self.policy.forget(slot as u32);
+                self.release(slot as u32, removed);
+            }
+        }
+    }
+
+    /// Changes the capacity and evicts, into `evicted`, what no longer fits.
+    pub(super) fn set_capacity(&mut self, bytes: u64, evicted: &mut Vec<Arc<V>>) {
+        self.evict_down_to(bytes, evicted);
+        self.capacity_bytes = bytes;
+        self.policy.set_capacity(bytes);
+        if self.free.len() == self.frames.len() {
+            self.frames = Vec::new();
+            self.free = Vec::new();
+            self.directory = Directory::new();
+        }
+    }
+
+    /// Changes the policy; the new one meets the blocks in the order the old one would evict them.
+    pub(super) fn set_policy(&mut self, policy: CachePolicy) {
+        let mut old = std::mem::replace(&mut self.policy, policy::build(policy));
+        self.policy.set_capacity(self.capacity_bytes);
+        while let Some(slot) = old.evict() {
+            let frame = &self.frames[slot as usize];
+            self.policy.admit(slot, frame.key.hash(), frame.charge_bytes);
+        }
+    }
+
+    /// The capacity, in bytes.
+    pub(super) fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// The charges of the blocks held, in bytes.
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.used_bytes
+    }
+
+    /// The counters.
+    pub(super) fn stats(&self) -> CacheStats {
+        self.stats
+    }
+}
+
+/// Where a hash's slot is: a hint to filter by, and the slot.
+#[derive(Clone, Copy)]
+struct Bucket {
+    tag: u32,
+    slot: u32,
+}
+
+/// An open-addressed table from hashes to slots: linear probing, at most two thirds full, with no
+/// tombstones (a removal moves the followers back). A bucket's home is `tag & mask`.
+struct Directory {
+    buckets: Box<[Bucket]>,
+    len: usize,
+}
+
+impl Directory {
+    fn new() -> Directory {
+        Directory { buckets: vec![Bucket { tag: 0, slot: EMPTY }; 16].into(), len: 0 }
+    }
+
+    /// The slot with this hash that `is_it` accepts.
+    #[inline]
+    fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let (tag, mask) = (hash as u32, self.buckets.len() - 1);
+        let mut at = tag as usize & mask;
+        loop {
+            let bucket = self.buckets[at & mask];
+            if bucket.slot == EMPTY {
+                return None;
+            }
+            if bucket.tag == tag && is_it(bucket.slot) {
+                return Some(bucket.slot);
+            }
+            at += 1;
+        }
+    }
+
+    /// Adds a slot that is not there.
+    fn insert(&mut self, hash: u64, slot: u32) {
+        if (self.len + 1) * 3 > self.buckets.len() * 2 {
+            let twice = vec![Bucket { tag: 0, slot: EMPTY }; self.buckets.len() * 2].into();
+            for bucket in std::mem::replace(&mut self.buckets, twice) {
+                if bucket.slot != EMPTY {
+                    self.place(bucket);
+                }
+            }
+        }
+        self.place(Bucket { tag: hash as u32, slot });
+        self.len += 1;
+    }
+
+    fn place(&mut self, bucket: Bucket) {
+        let mask = self.buckets.len() - 1;
+        let mut at = bucket.tag as usize & mask;
+        while self.buckets[at].slot != EMPTY {
+            at = (at + 1) & mask;
+        }
+        self.buckets[at] = bucket;
+    }
+
+    /// Takes a slot out; nothing happens if it is not there.
+    fn remove(&mut self, hash: u64, slot: u32) {
+        let mask = self.buckets.len() - 1;
+        let mut hole = hash as u32 as usize & mask;
+        while self.buckets[hole].slot != slot {
+            if self.buckets[hole].slot == EMPTY {
+                return;
+            }
+            hole = (hole + 1) & mask;
+        }
+        self.len -= 1;
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let bucket = self.buckets[at];
+            if bucket.slot == EMPTY {
+                break;
+            }
+            // It may fill the hole unless its home lies after the hole.
+            let from_home = at.wrapping_sub(bucket.tag as usize) & mask;
+            if from_home >= (at.wrapping_sub(hole) & mask) {
+                self.buckets[hole] = bucket;
+                hole = at;
+            }
+        }
+        self.buckets[hole].slot = EMPTY;
+    }
+}

@@ -1,0 +1,204 @@
+//! The block cache: parsed blocks in memory, bounded by bytes.
+//!
+//! What stays true:
+//! 1. The charges of the blocks held never add up to more than the capacity, at any moment.
+//! 2. Two threads that load the same block at once end with the same one: the first insert wins.
+//! 3. A block handed out stays alive for as long as the caller holds it, evicted or not.
+//!
+//! The cache is cut into shards by the hash of the key; each has its own lock, its own part of the
+//! capacity and its own instance of the policy. A block larger than its shard's part is not kept.
+
+mod frames;
+mod policy;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use crate::base::units::MIB;
+use crate::options::kinds::CachePolicy;
+use frames::Frames;
+
+/// How many shards a cache of [`SHARDED_FROM_BYTES`] or more has. A power of two.
+const SHARDS: usize = 16;
+/// A smaller cache is one shard, so that its parts are not smaller than a block.
+const SHARDED_FROM_BYTES: u64 = MIB;
+
+/// Which block: a file's number and the block's place in that file's index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlockKey {
+    /// The file's number, unique for the life of the store.
+    pub file: u64,
+    /// The block's place in the file's index, from 0.
+    pub block: u32,
+}
+
+impl BlockKey {
+    /// A well mixed hash: the top bits choose the shard, the low ones the place within it.
+    #[inline]
+    fn hash(self) -> u64 {
+        let mut x = self.file.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(self.block);
+        x = (x ^ (x >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        x = (x ^ (x >> 29)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        x ^ (x >> 32)
+    }
+}
+
+/// What a cache did since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Look-ups that found their block.
+    pub hits: u64,
+    /// Look-ups that did not.
+    pub misses: u64,
+    /// Blocks taken in.
+    pub insertions: u64,
+    /// Blocks pushed out to make room. Those of removed files are not counted.
+    pub evictions: u64,
+}
+
+/// One shard, alone on its cache lines.
+#[repr(align(128))]
+struct Shard<V>(Mutex<Frames<V>>);
+
+/// A bounded map from [`BlockKey`] to shared blocks. All methods may be called from many threads.
+pub struct BlockCache<V> {
+    shards: Box<[Shard<V>]>,
+    /// `SHARDS - 1` when all shards are in use, 0 when only the first is.
+    shard_mask: AtomicUsize,
+    capacity_bytes: AtomicU64,
+    /// The policy in force; held while the policy or the capacity changes.
+    settings: Mutex<CachePolicy>,
+}
+
+impl<V: Send + Sync> BlockCache<V> {
+    /// An empty cache that holds up to `capacity_bytes` of blocks; 0 or [`CachePolicy::None`]
+    /// holds nothing. Memory is taken as blocks arrive.
+    pub fn new(policy: CachePolicy, capacity_bytes: u64) -> BlockCache<V> {
+        let shards = (0..SHARDS).map(|_| Shard(Mutex::new(Frames::new(policy)))).collect();
+        let cache = BlockCache {
+            shards,
+            shard_mask: AtomicUsize::new(0),
+            capacity_bytes: AtomicU64::new(0),
+            settings: Mutex::new(policy),
+        };
+        cache.set_capacity(capacity_bytes);
+        cache
+    }
+
+    #[inline]
+    fn shard(&self, hash: u64) -> &Mutex<Frames<V>> {
+        let at = (hash >> 60) as usize & self.shard_mask.load(Relaxed);
+        &self.shards[at].0
+    }
+
+    /// The block, if it is here. Counts as a use of it.
+    #[inline]
+    pub fn get(&self, key: &BlockKey) -> Option<Arc<V>> {
+        let hash = key.hash();
+        self.shard(hash).lock().get(hash, key)
+    }
+
+    /// Offers a block of `charge_bytes` and returns the one to use: the one already here if another
+    /// thread was first, else `value` itself, whether or not there was room to keep it.
+    pub fn insert(&self, key: BlockKey, value: Arc<V>, charge_bytes: u64) -> Arc<V> {
+        let hash = key.hash();
+        let mut evicted = Vec::new();
+        let kept = self.shard(hash).lock().insert(hash, key, value, charge_bytes, &mut evicted);
+        drop(evicted);
+        kept
+    }
+
+    /// Lets go of every block of `file`: it was deleted.
+    pub fn remove_file(&self, file: u64) {
+        for shard in &self.shards {
+            let mut removed = Vec::new();
+            shard.0.lock().remove_file(file, &mut removed);
+            drop(removed);
+        }
+    }
+
+    /// Changes how many bytes may be held; a smaller capacity evicts until it fits, before this
+    /// returns.
+    pub fn set_capacity(&self, bytes: u64) {
+        let settings = self.settings.lock();
+        self.apply_capacity(*settings, bytes);
+    }
+
+    /// Changes the policy. What is held stays, in the order in which the old policy would have
+    /// evicted it; [`CachePolicy::None`] lets go of everything.
+    pub fn set_policy(&self, policy: CachePolicy) {
+        let mut settings = self.settings.lock();
+        if *settings == policy {
+            return;
+        }
+        *settings = policy;
+        for shard in &self.shards {
+            shard.0.lock().set_policy(policy);
+        }
+        self.apply_capacity(policy, self.capacity_bytes());
+    }
+
+    /// Gives each shard its part of `bytes`: first every part that shrinks, then those that grow,
+    /// so that the sum is never above both the old capacity and the new.
+    fn apply_capacity(&self, policy: CachePolicy, bytes: u64) {
+        let usable = if policy == CachePolicy::None { 0 } else { bytes };
+        let shards = if bytes < SHARDED_FROM_BYTES { 1 } else { SHARDS };
+        let regrouped = self.shard_mask.swap(shards - 1, Relaxed) != shards - 1;
+        let part = |at: usize| {
+            let extra = if at == 0 { usable % shards as u64 } else { 0 };
+            if at < shards { usable / shards as u64 + extra } else { 0 }
+        };
+        for (at, shard) in self.shards.iter().enumerate() {
+            let mut evicted = Vec::new();
+            let mut frames = shard.0.lock();
+            // A block may now belong to another shard, where it would not be found.
+            let lowest = if regrouped { 0 } else { part(at).min(frames.capacity_bytes()) };
+            frames.set_capacity(lowest, &mut evicted);
+            drop(frames);
+            drop(evicted);
+        }
+        for (at, shard) in self.shards.iter().enumerate() {
+            shard.0.lock().set_capacity(part(at), &mut Vec::new());
+        }
+        self.capacity_bytes.store(bytes, Relaxed);
+    }
+
+    /// The capacity, in bytes, as last set.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes.load(Relaxed)
+    }
+
+    /// The policy, as last set.
+    pub fn policy(&self) -> CachePolicy {
+        *self.settings.lock()
+    }
+
+    /// The charges of the blocks held, in bytes.
+    pub fn used_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.0.lock().used_bytes()).sum()
+    }
+
+    /// The counters, since the cache was made.
+    pub fn stats(&self) -> CacheStats {
+        let mut sum = CacheStats::default();
+        for shard in &self.shards {
+            let one = shard.0.lock().stats();
+            sum.hits += one.hits;
+            sum.misses += one.misses;
+            sum.insertions += one.insertions;
+            sum.evictions += one.evictions;
+        }
+        sum
+    }
+}
+
+impl<V> fmt::Debug for BlockCache<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockCache({} B)", self.capacity_bytes.load(Relaxed))
+    }
+}

@@ -1,0 +1,66 @@
+//! CLOCK (Corbató, "A Paging Experiment with the Multics System", 1969): the slots are a ring; a
+//! hand walks it, spares once each slot used since it last passed, and takes the first that was not.
+//!
+//! The slot taken is the next one filled, so a new block lies just behind the hand.
+
+use super::Policy;
+
+/// What the ring says of a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Not held.
+    Out,
+    /// Held, not used since the hand last passed.
+    Idle,
+    /// Held and used.
+    Used,
+}
+
+/// The ring and its hand.
+#[derive(Default)]
+pub(super) struct Clock {
+    ring: Vec<State>,
+    held: usize,
+    hand: usize,
+}
+
+impl Policy for Clock {
+    fn admit(&mut self, slot: u32, _hash: u64, _charge_bytes: u64) {
+        if slot as usize >= self.ring.len() {
+            self.ring.resize(slot as usize + 1, State::Out);
+        }
+        self.ring[slot as usize] = State::Idle;
+        self.held += 1;
+    }
+
+    fn hit(&mut self, slot: u32) {
+        self.ring[slot as usize] = State::Used;
+    }
+
+    fn forget(&mut self, slot: u32) {
+        self.ring[slot as usize] = State::Out;
+        self.held -= 1;
+    }
+
+    fn evict(&mut self) -> Option<u32> {
+        if self.held == 0 {
+            return None;
+        }
+        loop {
+            if self.hand >= self.ring.len() {
+                self.hand = 0;
+            }
+            let slot = self.hand;
+            self.hand += 1;
+            match self.ring[slot] {
+                State::Out => {}
+                State::Used => self.ring[slot] = State::Idle,
+                State::Idle => {
+                    self.ring[slot] = State::Out;
+                    self.held -= 1;
+                    return Some(slot as u32);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Least recently used: a list in order of use; the tail leaves.
+
+use super::Policy;
+use super::list::{Links, List, NIL};
+
+/// The least recently used leaves first.
+#[derive(Default)]
+pub(super) struct Lru {
+    links: Links,
+    list: List,
+}
+
+impl Policy for Lru {
+    fn admit(&mut self, slot: u32, _hash: u64, _charge_bytes: u64) {
+        self.links.reserve(slot);
+        self.list.push(&mut self.links, slot);
+    }
+
+    fn hit(&mut self, slot: u32) {
+        if self.list.head() != slot {
+            self.list.remove(&mut self.links, slot);
+            self.list.push(&mut self.links, slot);
+        }
+    }
+
+    fn forget(&mut self, slot: u32) {
+        self.list.remove(&mut self.links, slot);
+    }
+
+    fn evict(&mut self) -> Option<u32> {
+        let slot = self.list.tail();
+        if slot == NIL {
+            return None;
+        }
+        self.list.remove(&mut self.links, slot);
+        Some(slot)
+    }
+}

@@ -1,0 +1,192 @@
+//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi, SOSP 2023): two queues in order of arrival and a memory
+//! of what left the first.
+//!
+//! A new block enters the small queue (a tenth of the capacity). At its end it moves to the main
+//! queue if it was used more than once; otherwise it leaves and its hash is remembered in the ghost
+//! queue, which spans as many bytes as the main one. A block that returns while remembered enters
+//! the main queue at once. The main queue gives a block one more round per use, up to three. So a
+//! scan passes through the small queue and never disturbs the rest.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::Policy;
+use super::list::{Links, List, NIL};
+
+/// Uses are counted up to this.
+const USES_MAX: u8 = 3;
+/// A block used more often than this while in the small queue moves to the main one.
+const USES_TO_STAY: u8 = 1;
+/// The small queue's part of the capacity: one in this many bytes.
+const SMALL_ONE_IN: u64 = 10;
+
+/// What is kept for a slot beside its links.
+#[derive(Clone, Copy, Default)]
+struct Meta {
+    hash: u64,
+    charge_bytes: u64,
+    in_main: bool,
+}
+
+/// The three queues.
+#[derive(Default)]
+pub(super) struct S3Fifo {
+    links: Links,
+    small: List,
+    main: List,
+    small_bytes: u64,
+    main_bytes: u64,
+    small_bytes_max: u64,
+    main_bytes_max: u64,
+    /// Apart from the rest: the only thing a hit touches.
+    uses: Vec<u8>,
+    metas: Vec<Meta>,
+    ghost: Ghost,
+}
+
+impl S3Fifo {
+    fn push_main(&mut self, slot: u32) {
+        let meta = &mut self.metas[slot as usize];
+        meta.in_main = true;
+        self.main_bytes += meta.charge_bytes;
+        self.uses[slot as usize] = 0;
+        self.main.push(&mut self.links, slot);
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let meta = self.metas[slot as usize];
+        if meta.in_main {
+            self.main_bytes -= meta.charge_bytes;
+            self.main.remove(&mut self.links, slot);
+        } else {
+            self.small_bytes -= meta.charge_bytes;
+            self.small.remove(&mut self.links, slot);
+        }
+    }
+
+    /// Lets the small queue's oldest go, to the main queue or out.
+    fn evict_small(&mut self) -> Option<u32> {
+        while self.small.tail() != NIL {
+            let slot = self.small.tail();
+            self.remove(slot);
+            if self.uses[slot as usize] <= USES_TO_STAY {
+                let meta = self.metas[slot as usize];
+                self.ghost.remember(meta.hash, meta.charge_bytes);
+                return Some(slot);
+            }
+            self.push_main(slot);
+            if self.main_bytes > self.main_bytes_max {
+                return self.evict_main();
+            }
+        }
+        None
+    }
+
+    fn evict_main(&mut self) -> Option<u32> {
+        loop {
+            let slot = self.main.tail();
+            if slot == NIL {
+                return None;
+            }
+            self.main.remove(&mut self.links, slot);
+            if self.uses[slot as usize] == 0 {
+                self.main_bytes -= self.metas[slot as usize].charge_bytes;
+                return Some(slot);
+            }
+            self.uses[slot as usize] -= 1;
+            self.main.push(&mut self.links, slot);
+        }
+    }
+}
+
+impl Policy for S3Fifo {
+    fn set_capacity(&mut self, bytes: u64) {
+        self.small_bytes_max = bytes / SMALL_ONE_IN;
+        self.main_bytes_max = bytes - self.small_bytes_max;
+        self.ghost.set_capacity(self.main_bytes_max);
+    }
+
+    fn admit(&mut self, slot: u32, hash: u64, charge_bytes: u64) {
+        self.links.reserve(slot);
+        if slot as usize >= self.metas.len() {
+            self.metas.resize(slot as usize + 1, Meta::default());
+            self.uses.resize(slot as usize + 1, 0);
+        }
+        self.metas[slot as usize] = Meta { hash, charge_bytes, in_main: false };
+        if self.ghost.recall(hash) {
+            self.push_main(slot);
+        } else {
+            self.uses[slot as usize] = 0;
+            self.small_bytes += charge_bytes;
+            self.small.push(&mut self.links, slot);
+        }
+    }
+
+    fn hit(&mut self, slot: u32) {
+        let uses = &mut self.uses[slot as usize];
+        *uses = (*uses + 1).min(USES_MAX);
+    }
+
+    fn forget(&mut self, slot: u32) {
+        self.remove(slot);
+    }
+
+    fn evict(&mut self) -> Option<u32> {
+        if self.small_bytes >= self.small_bytes_max {
+            self.evict_small().or_else(|| self.evict_main())
+        } else {
+            self.evict_main().or_else(|| self.evict_small())
+        }
+    }
+}
+
+/// Hashes of blocks that left the small queue lately, oldest first.
+#[derive(Default)]
+struct Ghost {
+    /// `(hash, ticket, charge)`; one whose ticket is not in `tickets` was recalled meanwhile.
+    queue: VecDeque<(u64, u64, u64)>,
+    /// The ticket and charge of every hash remembered.
+    tickets: HashMap<u64, (u64, u64)>,
+    next_ticket: u64,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Ghost {
+    fn set_capacity(&mut self, bytes: u64) {
+        self.bytes_max = bytes;
+        self.shrink();
+    }
+
+    fn remember(&mut self, hash: u64, charge_bytes: u64) {
+        self.recall(hash);
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.queue.push_back((hash, ticket, charge_bytes));
+        self.tickets.insert(hash, (ticket, charge_bytes));
+        self.bytes += charge_bytes;
+        self.shrink();
+    }
+
+    /// Whether the hash is remembered; forgets it.
+    fn recall(&mut self, hash: u64) -> bool {
+        match self.tickets.remove(&hash) {
+            Some((_, charge_bytes)) => self.bytes -= charge_bytes,
+            None => return false,
+        }
+        if self.queue.len() > 2 * self.tickets.len() + 64 {
+            let tickets = &self.tickets;
+            self.queue.retain(|(h, ticket, _)| tickets.get(h).is_some_and(|t| t.0 == *ticket));
+        }
+        true
+    }
+
+    fn shrink(&mut self) {
+        while self.bytes > self.bytes_max {
+            let Some((hash, ticket, charge_bytes)) = self.queue.pop_front() else { break };
+            if self.tickets.get(&hash).is_some_and(|t| t.0 == ticket) {
+                self.tickets.remove(&hash);
+                self.bytes -= charge_bytes;
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi, NSDI 2024): a queue in order of arrival and a hand
+//! that moves from the oldest to the newest. The hand spares each block used since it last passed
+//! (without moving it) and takes the first that was not. A hit only sets a mark.
+
+use super::Policy;
+use super::list::{Links, List, NIL};
+
+/// The queue, the marks and the hand.
+pub(super) struct Sieve {
+    links: Links,
+    list: List,
+    used: Vec<bool>,
+    /// The next slot to look at; [`NIL`] stands for the oldest.
+    hand: u32,
+}
+
+impl Default for Sieve {
+    fn default() -> Sieve {
+        Sieve { links: Links::default(), list: List::default(), used: Vec::new(), hand: NIL }
+    }
+}
+
+impl Policy for Sieve {
+    fn admit(&mut self, slot: u32, _hash: u64, _charge_bytes: u64) {
+        self.links.reserve(slot);
+        if slot as usize >= self.used.len() {
+            self.used.resize(slot as usize + 1, false);
+        }
+        self.used[slot as usize] = false;
+        self.list.push(&mut self.links, slot);
+    }
+
+    fn hit(&mut self, slot: u32) {
+        self.used[slot as usize] = true;
+    }
+
+    fn forget(&mut self, slot: u32) {
+        if self.hand == slot {
+            self.hand = self.links.newer(slot);
+        }
+        self.list.remove(&mut self.links, slot);
+    }
+
+    fn evict(&mut self) -> Option<u32> {
+        loop {
+            let slot = if self.hand == NIL { self.list.tail() } else { self.hand };
+            if slot == NIL {
+                return None;
+            }
+            self.hand = self.links.newer(slot);
+            if !std::mem::take(&mut self.used[slot as usize]) {
+                self.list.remove(&mut self.links, slot);
+                return Some(slot);
+            }
+        }
+    }
+}

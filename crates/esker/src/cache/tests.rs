@@ -1,0 +1,393 @@
+//! The cache against plain simulations of its policies, and its promises under change and load.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::*;
+use CachePolicy::{Clock, Lru, S3Fifo, Sieve};
+
+const POLICIES: [CachePolicy; 4] = [Lru, Clock, Sieve, S3Fifo];
+
+/// A small generator (xorshift64*), so that a trace is the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// `len` draws from `keys` keys, where the k-th most popular has weight `1 / k^0.99`.
+fn zipfian(seed: u64, keys: usize, len: usize) -> Vec<u64> {
+    let mut sums = Vec::with_capacity(keys);
+    let mut sum = 0.0;
+    for rank in 1..=keys {
+        sum += 1.0 / (rank as f64).powf(0.99);
+        sums.push(sum);
+    }
+    let mut random = Random(seed);
+    (0..len)
+        .map(|_| sums.partition_point(|&s| s < random.unit() * sum).min(keys - 1) as u64)
+        .collect()
+}
+
+/// A zipfian trace with a walk over 3,000 keys, never seen before, after every 10,000 draws.
+fn scan_polluted(seed: u64, keys: usize, len: usize) -> Vec<u64> {
+    let mut trace = Vec::new();
+    let mut fresh = 1 << 32;
+    for chunk in zipfian(seed, keys, len).chunks(10_000) {
+        trace.extend_from_slice(chunk);
+        trace.extend(fresh..fresh + 3_000);
+        fresh += 3_000;
+    }
+    trace
+}
+
+/// A policy written the plain way: one use of a key; returns whether it was there.
+trait Simulation {
+    fn touch(&mut self, key: u64) -> bool;
+}
+
+struct PlainLru(usize, Vec<u64>);
+
+impl Simulation for PlainLru {
+    fn touch(&mut self, key: u64) -> bool {
+        let place = self.1.iter().position(|&k| k == key);
+        match place {
+            Some(place) => drop(self.1.remove(place)),
+            None if self.1.len() == self.0 => drop(self.1.remove(0)),
+            None => {}
+        }
+        self.1.push(key);
+        place.is_some()
+    }
+}
+
+/// Second chance: a queue whose front goes to the back, unmarked, if it was marked.
+struct PlainClock(usize, VecDeque<(u64, bool)>);
+
+impl Simulation for PlainClock {
+    fn touch(&mut self, key: u64) -> bool {
+        if let Some(entry) = self.1.iter_mut().find(|e| e.0 == key) {
+            entry.1 = true;
+            return true;
+        }
+        while self.1.len() == self.0 {
+            match self.1.pop_front() {
+                Some((old, true)) => self.1.push_back((old, false)),
+                _ => break,
+            }
+        }
+        self.1.push_back((key, false));
+        false
+    }
+}
+
+/// The queue oldest first, and the place of the hand in it.
+struct PlainSieve(usize, Vec<(u64, bool)>, usize);
+
+impl Simulation for PlainSieve {
+    fn touch(&mut self, key: u64) -> bool {
+        if let Some(entry) = self.1.iter_mut().find(|e| e.0 == key) {
+            entry.1 = true;
+            return true;
+        }
+        if self.1.len() == self.0 {
+            loop {
+                let hand = self.2 % self.1.len();
+                if !self.1[hand].1 {
+                    self.1.remove(hand);
+                    self.2 = hand;
+                    break;
+                }
+                self.1[hand].1 = false;
+                self.2 = hand + 1;
+            }
+            self.2 %= self.0;
+        }
+        // At the end of the queue "the next one" means the oldest, not the one that arrives now.
+        if self.2 == self.1.len() {
+            self.2 = 0;
+        }
+        self.1.push((key, false));
+        false
+    }
+}
+
+struct PlainS3Fifo {
+    capacity: usize,
+    small: VecDeque<(u64, u32)>,
+    main: VecDeque<(u64, u32)>,
+    ghost: VecDeque<u64>,
+}
+
+impl PlainS3Fifo {
+    fn evict_main(&mut self) {
+        while let Some((key, uses)) = self.main.pop_front() {
+            if uses == 0 {
+                return;
+            }
+            self.main.push_back((key, uses - 1));
+        }
+    }
+
+    fn evict_small(&mut self) {
+        let main_max = self.capacity - self.capacity / 10;
+        while let Some((key, uses)) = self.small.pop_front() {
+            if uses <= 1 {
+                self.ghost.push_back(key);
+                if self.ghost.len() > main_max {
+                    self.ghost.pop_front();
+                }
+                return;
+            }
+            self.main.push_back((key, 0));
+            if self.main.len() > main_max {
+                return self.evict_main();
+            }
+        }
+    }
+}
+
+impl Simulation for PlainS3Fifo {
+    fn touch(&mut self, key: u64) -> bool {
+        let mut all = self.small.iter_mut().chain(self.main.iter_mut());
+        if let Some(entry) = all.find(|e| e.0 == key) {
+            entry.1 = (entry.1 + 1).min(3);
+            return true;
+        }
+        while self.small.len() + self.main.len() >= self.capacity {
+            if self.small.len() >= self.capacity / 10 {
+                self.evict_small();
+            } else {
+                self.evict_main();
+            }
+        }
+        if let Some(place) = self.ghost.iter().position(|&k| k == key) {
+            self.ghost.remove(place);
+            self.main.push_back((key, 0));
+        } else {
+            self.small.push_back((key, 0));
+        }
+        false
+    }
+}
+
+fn plain(policy: CachePolicy, capacity: usize) -> Box<dyn Simulation> {
+    match policy {
+        Clock => Box::new(PlainClock(capacity, VecDeque::new())),
+        Sieve => Box::new(PlainSieve(capacity, Vec::new(), 0)),
+        S3Fifo => Box::new(PlainS3Fifo {
+            capacity,
+            small: VecDeque::new(),
+            main: VecDeque::new(),
+            ghost: VecDeque::new(),
+        }),
+        _ => Box::new(PlainLru(capacity, Vec::new())),
+    }
+}
+
+fn block(key: u64) -> BlockKey {
+    BlockKey { file: key >> 8, block: key as u32 & 0xFF }
+}
+
+/// One use of a key as the table reader does it.
+fn touch(cache: &BlockCache<u64>, key: u64, charge_bytes: u64) -> bool {
+    match cache.get(&block(key)) {
+        Some(found) => {
+            assert_eq!(*found, key);
+            true
+        }
+        None => {
+            assert_eq!(*cache.insert(block(key), Arc::new(key), charge_bytes), key);
+            false
+        }
+    }
+}
+
+/// The hit rates, in percent, of the cache and of the plain simulation.
+fn hit_rates(policy: CachePolicy, capacity: usize, trace: &[u64]) -> (f64, f64) {
+    let cache = BlockCache::new(policy, capacity as u64);
+    let mut simulation = plain(policy, capacity);
+    let percent = |hits: usize| 100.0 * hits as f64 / trace.len() as f64;
+    let ours = trace.iter().filter(|&&key| touch(&cache, key, 1)).count();
+    let theirs = trace.iter().filter(|&&key| simulation.touch(key)).count();
+    assert_eq!(cache.used_bytes(), capacity as u64);
+    let stats = cache.stats();
+    assert_eq!(stats.hits, ours as u64);
+    assert_eq!(stats.misses + stats.hits, trace.len() as u64);
+    assert_eq!(stats.insertions - stats.evictions, capacity as u64);
+    (percent(ours), percent(theirs))
+}
+
+#[test]
+fn each_policy_hits_as_often_as_its_plain_simulation() {
+    let traces = [
+        ("zipfian", zipfian(7, 20_000, 120_000)),
+        ("scan-polluted", scan_polluted(11, 10_000, 100_000)),
+    ];
+    for policy in POLICIES {
+        for (name, trace) in &traces {
+            let (ours, theirs) = hit_rates(policy, 1_000, trace);
+            eprintln!("{policy:7} {name:14} {ours:.2} % (plain simulation {theirs:.2} %)");
+            assert!((ours - theirs).abs() < 1.0, "{policy} on {name}: {ours} against {theirs}");
+            assert!(ours > 30.0, "{policy} on {name}: only {ours} %");
+        }
+    }
+}
+
+#[test]
+fn a_sharded_cache_hits_about_as_often_as_one_list() {
+    let trace = zipfian(3, 20_000, 100_000);
+    for policy in POLICIES {
+        let cache = BlockCache::new(policy, 1_000 * 4096);
+        let mut simulation = plain(policy, 1_000);
+        let ours = trace.iter().filter(|&&key| touch(&cache, key, 4096)).count() as f64;
+        let theirs = trace.iter().filter(|&&key| simulation.touch(key)).count() as f64;
+        let points = 100.0 * (ours - theirs) / trace.len() as f64;
+        assert!(points.abs() < 1.5, "{policy}: {points} points apart");
+    }
+}
+
+#[test]
+fn scan_resistant_policies_beat_lru_on_a_scan() {
+    let trace = scan_polluted(5, 10_000, 100_000);
+    let (lru, _) = hit_rates(Lru, 1_000, &trace);
+    for policy in [Sieve, S3Fifo] {
+        let (rate, _) = hit_rates(policy, 1_000, &trace);
+        assert!(rate > lru + 2.0, "{policy}: {rate} % against {lru} %");
+    }
+}
+
+#[test]
+fn use_never_exceeds_the_capacity_while_it_grows_and_shrinks() {
+    let mut random = Random(99);
+    for policy in POLICIES {
+        let cache = BlockCache::new(policy, 2 * MIB);
+        for step in 0..40_000u64 {
+            let key = random.next() % 3_000;
+            // A block's charge depends on its key only, as in a real table.
+            touch(&cache, key, 100 + key % 7 * 900);
+            if step % 500 == 0 {
+                let capacities = [0, 3_000, 100_000, MIB - 1, MIB, 3 * MIB, 8 * MIB];
+                let bytes = capacities[(random.next() % 7) as usize];
+                cache.set_capacity(bytes);
+                assert_eq!(cache.capacity_bytes(), bytes);
+            }
+            if step % 50 == 0 {
+                assert!(cache.used_bytes() <= cache.capacity_bytes(), "{policy} at step {step}");
+            }
+        }
+        cache.set_capacity(16 * MIB);
+        for key in 0..3_000 {
+            touch(&cache, key, 100);
+        }
+        assert!((0..3_000).all(|key| cache.get(&block(key)).is_some()), "{policy} lost room");
+        cache.set_capacity(0);
+        assert_eq!(cache.used_bytes(), 0);
+        assert!(!touch(&cache, 1, 100));
+        assert!(cache.get(&block(1)).is_none());
+    }
+}
+
+#[test]
+fn a_change_of_policy_keeps_what_is_held() {
+    let cache = BlockCache::new(Lru, 1_000);
+    let mut random = Random(4);
+    for round in 0..40 {
+        for _ in 0..3_000 {
+            touch(&cache, random.next() % 2_000, 1);
+        }
+        let held: Vec<u64> = (0..2_000).filter(|&k| cache.get(&block(k)).is_some()).collect();
+        assert_eq!(held.len(), 1_000);
+        cache.set_policy(POLICIES[round % 4]);
+        assert_eq!(cache.policy(), POLICIES[round % 4]);
+        assert!(held.iter().all(|&k| cache.get(&block(k)).is_some()));
+    }
+    cache.set_policy(CachePolicy::None);
+    assert_eq!((cache.used_bytes(), cache.capacity_bytes()), (0, 1_000));
+    touch(&cache, 1, 1);
+    assert_eq!(cache.used_bytes(), 0);
+    cache.set_policy(S3Fifo);
+    touch(&cache, 1, 1);
+    assert_eq!(cache.used_bytes(), 1);
+}
+
+#[test]
+fn the_first_insert_wins_and_a_giant_is_not_kept() {
+    for policy in POLICIES {
+        let cache = BlockCache::new(policy, 1_000);
+        let key = BlockKey { file: 1, block: 2 };
+        let first = cache.insert(key, Arc::new(10), 600);
+        let second = cache.insert(key, Arc::new(20), 600);
+        assert!(Arc::ptr_eq(&first, &second));
+        let giant = cache.insert(BlockKey { file: 1, block: 3 }, Arc::new(30), 1_001);
+        assert_eq!((*giant, cache.used_bytes()), (30, 600));
+        // Evicted while held: the holder keeps it.
+        cache.insert(BlockKey { file: 1, block: 4 }, Arc::new(40), 1_000);
+        assert_eq!((cache.get(&key), *first), (None, 10));
+    }
+}
+
+#[test]
+fn a_removed_file_leaves_nothing_behind() {
+    for policy in POLICIES {
+        for capacity in [500_000, 4 * MIB] {
+            let cache = BlockCache::new(policy, capacity);
+            for round in 0..20u64 {
+                for n in 0..400 {
+                    let key = BlockKey { file: round + n % 4, block: n as u32 };
+                    cache.insert(key, Arc::new(n), 1_000);
+                    cache.get(&BlockKey { file: round + n % 4, block: n as u32 / 2 });
+                }
+                cache.remove_file(round);
+                for n in 0..400 {
+                    assert!(cache.get(&BlockKey { file: round, block: n }).is_none());
+                }
+            }
+            for file in 0..24 {
+                cache.remove_file(file);
+            }
+            assert_eq!(cache.used_bytes(), 0, "{policy}");
+        }
+    }
+}
+
+#[test]
+fn many_threads_see_only_what_was_put_there() {
+    for policy in POLICIES {
+        let cache = BlockCache::new(policy, 2 * MIB);
+        std::thread::scope(|scope| {
+            for seed in 1..=4u64 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    let mut random = Random(seed);
+                    for step in 0..30_000u64 {
+                        touch(cache, random.next() % 4_000, 1_000);
+                        match step % 3_000 {
+                            0 if seed == 1 => cache.set_capacity(random.next() % (4 * MIB)),
+                            1 if seed == 2 => {
+                                cache.set_policy(POLICIES[(step / 3_000 % 4) as usize])
+                            }
+                            2 => cache.remove_file(random.next() % 16),
+                            _ => {}
+                        }
+                    }
+                });
+            }
+        });
+        assert!(cache.used_bytes() <= cache.capacity_bytes());
+        for key in 0..4_000 {
+            if let Some(found) = cache.get(&block(key)) {
+                assert_eq!(*found, key);
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Carrying out a plan: the only place where a compaction touches files.
+//!
+//! What stays true: the job changes nothing but the files it writes; its edit replaces exactly the
+//! slices it read; what a snapshot or a present reader can see is kept; a tombstone goes only where
+//! nothing older lies below it.
+
+use std::sync::Arc;
+
+use super::{OutputOrder, Plan, PlanInput, PlanKind};
+use crate::base::cursor::Cursor;
+use crate::base::key::{Kind, SeqNo};
+use crate::base::order::KeyOrder;
+use crate::base::range_delete::{RangeDelete, RangeDeletes, clamp};
+use crate::error::{Error, ErrorKind, Result};
+use crate::iter::merge::MergeCursor;
+use crate::iter::retain::{Decision, Retain};
+use crate::tree::cursor::{BoxedCursor, run_cursor};
+use crate::tree::edit::{AddedFile, AddedSlice, RemovedSlice, VersionEdit};
+use crate::tree::guard::Run;
+use crate::tree::output::{NewFile, Output, OutputConfig};
+use crate::tree::tables::Tables;
+use crate::tree::version::Version;
+
+/// Stands in an edit for "the next free order", until the version set gives it.
+pub const ORDER_NEW: u64 = u64::MAX;
+
+/// Entries merged between two looks at whether the store is closing.
+const STOP_CHECK_ENTRIES: u32 = 4096;
+
+/// What a job works with.
+pub struct JobContext<'a> {
+    /// The order of keys.
+    pub order: KeyOrder,
+    /// The open tables.
+    pub tables: Arc<Tables>,
+    /// Sequence numbers that must stay readable, ascending.
+    pub snapshots: Vec<SeqNo>,
+    /// The version the plan was made from, or a later one.
+    pub version: Arc<Version>,
+    /// How output is written.
+    pub output: OutputConfig,
+    /// Whether the store is closing.
+    pub stopped: &'a dyn Fn() -> bool,
+}
+
+/// What a job did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JobStats {
+    /// Estimated bytes of the slices read.
+    pub read_bytes: u64,
+    /// Bytes of the tables written.
+    pub written_bytes: u64,
+    /// Entries read.
+    pub entries_read: u64,
+    /// Entries left out.
+    pub entries_dropped: u64,
+}
+
+/// Carries out `plan` and returns the edit that installs its result.
+///
+/// # Errors
+/// Any error of reading or writing; files written so far are removed. `Closed` when told to stop.
+pub fn run(plan: &Plan, context: JobContext<'_>) -> Result<(VersionEdit, JobStats)> {
+    let mut edit = VersionEdit::default();
+    for input in &plan.inputs {
+        edit.removed.push(RemovedSlice {
+            level: input.level,
+            file: input.fragment.file.number,
+            lo: input.fragment.lo.clone(),
+            hi: input.fragment.hi.clone(),
+        });
+    }
+    edit.bounds_removed.extend(plan.bounds_removed.iter().cloned());
+    edit.bounds_added.extend(plan.bounds_added.iter().map(|b| (plan.output_level, b.clone())));
+    let order = match plan.output_order {
+        OutputOrder::New => ORDER_NEW,
+        OutputOrder::Same(order) => order,
+    };
+    let mut stats = JobStats::default();
+    if plan.kind == PlanKind::Move {
+        for input in &plan.inputs {
+            edit.added.push(AddedSlice {
+                level: plan.output_level,
+                order,
+                file: AddedFile::Existing(input.fragment.file.number),
+                lo: input.fragment.lo.clone(),
+                hi: input.fragment.hi.clone(),
+            });
+        }
+        return Ok((edit, stats));
+    }
+    stats.read_bytes = plan.inputs.iter().map(|i| i.fragment.est_bytes()).sum();
+    let key_order = context.order.clone();
+    let files = merge(plan, context, &mut stats)?;
+    add_split_bounds(plan, &key_order, &files, &mut edit);
+    for file in files {
+        stats.written_bytes += file.info.size_bytes;
+        let reaches = file.info.range_deletes > 0;
+        let hi = file.hi.or_else(|| plan.guard_hi.clone().filter(|_| reaches));
+        let (level, lo) = (plan.output_level, None);
+        let file = AddedFile::New { number: file.number, info: file.info };
+        edit.added.push(AddedSlice { level, order, file, lo, hi });
+    }
+    Ok((edit, stats))
+}
+
+/// Replaces [`ORDER_NEW`] by one number from `next`.
+pub fn number_new_orders(edit: &mut VersionEdit, next: impl FnOnce() -> u64) {
+    if edit.added.iter().any(|a| a.order == ORDER_NEW) {
+        let order = next();
+        for slice in edit.added.iter_mut().filter(|a| a.order == ORDER_NEW) {
+            slice.order = order;
+        }
+    }
+}
+
+fn merge(plan: &Plan, context: JobContext<'_>, stats: &mut JobStats) -> Result<Vec<NewFile>> {
+    let JobContext { order, tables, snapshots, version, mut output, stopped } = context;
+    if let Some(limit) = plan.split_guard_bytes {
+        output.file_size_max_bytes = output.file_size_max_bytes.min(limit);
+    }
+    let mut cursors: Vec<BoxedCursor> = Vec::new();
+    for run in runs_newest_first(&plan.inputs, &order) {
+        cursors.push(run_cursor(&tables, &run, false)?);
+    }
+    let below = Below::new(plan, &version, &order);
+    let deletes = Arc::new(input_deletes(plan, &tables, &order)?);
+    let mut retain = Retain::new(order.clone(), snapshots, deletes.clone());
+    let mut kept = Vec::new();
+    for delete in deletes.to_tombstones() {
+        if retain.keep_range_delete(delete.seqno, !below.overlaps(&delete.start, &delete.end)) {
+            kept.push(delete);
+        }
+    }
+    let mut output = Output::new(output, plan.cut_bounds.clone(), kept);
+    let mut merged = MergeCursor::new(order, cursors);
+    let walked = walk(&mut merged, &mut retain, &below, &mut output, stats, stopped);
+    match walked {
+        Ok(()) => output.finish(),
+        Err(error) => {
+            output.abandon();
+            Err(error)
+        }
+    }
+}
+
+fn walk(
+    merged: &mut MergeCursor,
+    retain: &mut Retain,
+    below: &Below,
+    output: &mut Output,
+    stats: &mut JobStats,
+    stopped: &dyn Fn() -> bool,
+) -> Result<()> {
+    merged.seek_to_first()?;
+    let mut until_check = STOP_CHECK_ENTRIES;
+    while merged.valid() {
+        let (key, seqno, kind) = (merged.key(), merged.seqno(), merged.kind());
+        // Only a tombstone is worth the question when something older lies below.
+        let bottom = below.is_empty() || (kind == Kind::Delete && !below.holds(key));
+        match retain.decide(key, seqno, kind, bottom) {
+            Decision::Keep => output.add(key, seqno, kind, merged.value())?,
+            Decision::KeepWithSeqnoZero => output.add(key, 0, kind, merged.value())?,
+            Decision::Drop => stats.entries_dropped += 1,
+        }
+        stats.entries_read += 1;
+        until_check -= 1;
+        if until_check == 0 {
+            until_check = STOP_CHECK_ENTRIES;
+            if stopped() {
+                return Err(Error::new(ErrorKind::Closed, "the store is closing"));
+            }
+        }
+        merged.next()?;
+    }
+    Ok(())
+}
+
+/// The inputs as runs, newest first, their fragments in key order.
+fn runs_newest_first(inputs: &[PlanInput], order: &KeyOrder) -> Vec<Run> {
+    let mut sorted: Vec<&PlanInput> = inputs.iter().collect();
+    sorted.sort_by(|a, b| {
+        let age = a.level.cmp(&b.level).then(b.order.cmp(&a.order));
+        age.then_with(|| {
+            let (a, b) = (&a.fragment.file.info, &b.fragment.file.info);
+            order.compare(&a.smallest, &b.smallest)
+        })
+    });
+    let mut runs: Vec<(usize, Run)> = Vec::new();
+    for input in sorted {
+        match runs.last_mut() {
+            Some((level, run)) if *level == input.level && run.order == input.order => {
+                run.fragments.push(input.fragment.clone());
+            }
+            _ => {
+                let fragments = vec![input.fragment.clone()];
+                runs.push((input.level, Run { order: input.order, fragments }));
+            }
+        }
+    }
+    for (_, run) in &mut runs {
+        run.fragments.sort_by(|a, b| a.compare_start(order, b));
+    }
+    runs.into_iter().map(|(_, run)| run).collect()
+}
+
+fn input_deletes(plan: &Plan, tables: &Tables, order: &KeyOrder) -> Result<RangeDeletes> {
+    let mut all: Vec<RangeDelete> = Vec::new();
+    for input in plan.inputs.iter().filter(|i| i.fragment.file.info.range_deletes > 0) {
+        let (lo, hi) = (input.fragment.lo.as_deref(), input.fragment.hi.as_deref());
+        let set = tables.get(&input.fragment.file)?.range_deletes();
+        all.extend(set.to_tombstones().iter().filter_map(|t| clamp(order, t, lo, hi)));
+    }
+    Ok(RangeDeletes::build(order, &all))
+}
+
+/// When the plan splits its guard, each file after a guard's worth of bytes starts a new one.
+fn add_split_bounds(plan: &Plan, order: &KeyOrder, files: &[NewFile], edit: &mut VersionEdit) {
+    let Some(limit) = plan.split_guard_bytes else { return };
+    let mut in_guard = 0;
+    let mut cuts = plan.cut_bounds.iter().peekable();
+    for file in files {
+        while let Some(cut) = cuts.peek()
+            && order.compare(cut, &file.info.smallest).is_le()
+        {
+            cuts.next();
+            in_guard = 0;
+        }
+        if in_guard > 0 && in_guard + file.info.size_bytes > limit {
+            edit.bounds_added.push((plan.output_level, file.info.smallest.clone()));
+            in_guard = 0;
+        }
+        in_guard += file.info.size_bytes;
+    }
+}
+
+/// Slices older than a plan's inputs that share keys with them.
+struct Below {
+    order: KeyOrder,
+    ranges: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Below {
+    fn new(plan: &Plan, version: &Version, order: &KeyOrder) -> Below {
+        Below { order: order.clone(), ranges: plan.older_ranges(version) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Whether some older slice may hold `key`.
+    fn holds(&self, key: &[u8]) -> bool {
+        self.ranges.iter().any(|(first, last)| {
+            self.order.compare(first, key).is_le() && self.order.compare(key, last).is_le()
+        })
+    }
+
+    /// Whether some older slice may hold a key in `[start, end)`.
+    fn overlaps(&self, start: &[u8], end: &[u8]) -> bool {
+        self.ranges.iter().any(|(first, last)| {
+            self.order.compare(first, end).is_lt() && self.order.compare(start, last).is_le()
+        })
+    }
+}

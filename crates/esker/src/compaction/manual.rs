@@ -1,0 +1,103 @@
+//! Plans for a compaction asked for by hand: everything in a key range goes to the deepest level.
+//!
+//! One plan per guard of the deepest level, so that the space needed is that of a guard and not of
+//! the store. Slices of upper levels that cross a guard's bounds are cut there: only the part
+//! within the guard is an input, so nothing older is overtaken.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::{OutputOrder, Plan, PlanInput, PlanKind, TreeLimits};
+use crate::base::order::KeyOrder;
+use crate::tree::fragment::Fragment;
+use crate::tree::guard::Guard;
+use crate::tree::version::Version;
+
+/// The plans that bring every key between `lo` and `hi` (inclusive; `None` is infinite) to the
+/// deepest level in use. Guards that are one run of nothing but current values are left alone.
+pub fn plans(
+    version: &Version,
+    limits: &TreeLimits,
+    lo: Option<&[u8]>,
+    hi: Option<&[u8]>,
+) -> Vec<Plan> {
+    let deepest = version.deepest_nonempty().unwrap_or(0).max(1);
+    let order = &limits.order;
+    version.levels[deepest]
+        .guards
+        .iter()
+        .filter(|guard| overlaps(order, guard, lo, hi))
+        .filter_map(|guard| plan_for(version, limits, deepest, guard))
+        .collect()
+}
+
+fn overlaps(order: &KeyOrder, guard: &Guard, lo: Option<&[u8]>, hi: Option<&[u8]>) -> bool {
+    let ends_before = match (&guard.hi, lo) {
+        (Some(end), Some(lo)) => order.compare(end, lo) != Ordering::Greater,
+        _ => false,
+    };
+    let starts_after = match (&guard.lo, hi) {
+        (Some(start), Some(hi)) => order.compare(start, hi) == Ordering::Greater,
+        _ => false,
+    };
+    !ends_before && !starts_after
+}
+
+fn plan_for(version: &Version, limits: &TreeLimits, deepest: usize, guard: &Guard) -> Option<Plan> {
+    let mut inputs = Vec::new();
+    for (level, content) in version.levels.iter().enumerate().take(deepest + 1) {
+        for run in content.guards.iter().flat_map(|g| &g.runs) {
+            for fragment in &run.fragments {
+                if let Some(part) = cut(&limits.order, fragment, guard) {
+                    inputs.push(PlanInput { level, order: run.order, fragment: Arc::new(part) });
+                }
+            }
+        }
+    }
+    let settled = |i: &PlanInput| i.level == deepest && i.fragment.file.info.seqno_max == 0;
+    let one_run = inputs.windows(2).all(|pair| pair[0].order == pair[1].order);
+    if inputs.is_empty() || (one_run && inputs.iter().all(settled)) {
+        return None;
+    }
+    Some(Plan {
+        kind: PlanKind::MergeWithin,
+        level: 0,
+        output_level: deepest,
+        est_bytes: inputs.iter().map(|i| i.fragment.est_bytes()).sum(),
+        inputs,
+        output_order: OutputOrder::New,
+        cut_bounds: Vec::new(),
+        bounds_added: Vec::new(),
+        bounds_removed: Vec::new(),
+        split_guard_bytes: limits.split_guard_bytes(),
+        guard_lo: guard.lo.clone(),
+        guard_hi: guard.hi.clone(),
+        reason: "asked for by hand",
+    })
+}
+
+/// The part of `fragment` within `guard`, if any.
+fn cut(order: &KeyOrder, fragment: &Fragment, guard: &Guard) -> Option<Fragment> {
+    let later = |a: &Option<Vec<u8>>, b: &Option<Vec<u8>>| match (a, b) {
+        (Some(a), Some(b)) if order.compare(a, b) == Ordering::Less => Some(b.clone()),
+        (Some(a), _) => Some(a.clone()),
+        (None, b) => b.clone(),
+    };
+    let earlier = |a: &Option<Vec<u8>>, b: &Option<Vec<u8>>| match (a, b) {
+        (Some(a), Some(b)) if order.compare(a, b) == Ordering::Greater => Some(b.clone()),
+        (Some(a), _) => Some(a.clone()),
+        (None, b) => b.clone(),
+    };
+    let (lo, hi) = (later(&fragment.lo, &guard.lo), earlier(&fragment.hi, &guard.hi));
+    let info = &fragment.file.info;
+    let empty = matches!((&lo, &hi), (Some(lo), Some(hi)) if order.compare(lo, hi).is_ge());
+    let before = hi.as_ref().is_some_and(|hi| order.compare(&info.smallest, hi).is_ge());
+    let after = lo.as_ref().is_some_and(|lo| order.compare(&info.largest, lo).is_lt());
+    let estimated_bytes = fragment.estimated_bytes;
+    (!empty && !before && !after).then(|| Fragment {
+        file: fragment.file.clone(),
+        lo,
+        hi,
+        estimated_bytes,
+    })
+}

@@ -1,0 +1,340 @@
+//! The one picker: level 0 first, then each level's guards from the top down.
+//!
+//! A level over its capacity pushes the guard that overlaps least with the next level for its size
+//! (as RocksDB's "minimum overlapping ratio"): a choice that needs no memory of the last one.
+//!
+//! What stays true: a plan that pushes a guard takes all of its runs, so that nothing newer
+//! overtakes something older; a plan never takes a busy slice; a move passes only levels where
+//! nothing overlaps.
+
+use std::sync::Arc;
+
+use super::{
+    BusySet, Last, OutputOrder, Picker, Plan, PlanInput, PlanKind, Push, Shape, TreeLimits,
+};
+use crate::metrics::LEVELS;
+use crate::tree::guard::Guard;
+use crate::tree::version::Version;
+
+/// The picker of every policy.
+pub struct TreePicker;
+
+impl Picker for TreePicker {
+    fn pick(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
+        let view = Picking { version, limits, busy, shape: limits.shape() };
+        view.level_zero().or_else(|| (1..LEVELS).find_map(|level| view.level(level)))
+    }
+
+    fn debt_bytes(&self, version: &Version, limits: &TreeLimits) -> u64 {
+        let empty = BusySet::default();
+        let view = Picking { version, limits, busy: &empty, shape: limits.shape() };
+        let level_zero = &version.levels[0].guards[0];
+        let waiting = level_zero.runs.len() >= limits.l0_runs_max;
+        let mut debt = if waiting { level_zero.bytes() } else { 0 };
+        for number in 1..LEVELS {
+            let level = &version.levels[number];
+            if level.is_empty() {
+                continue;
+            }
+            if view.is_over(number) {
+                debt += level.bytes().saturating_sub(limits.capacity_bytes(number));
+            }
+            let most = view.runs_allowed(number);
+            let crowded = level.guards.iter().filter(|g| g.runs.len() > most);
+            debt += crowded.map(|g| g.bytes()).sum::<u64>();
+        }
+        debt
+    }
+}
+
+struct Picking<'a> {
+    version: &'a Version,
+    limits: &'a TreeLimits,
+    busy: &'a BusySet,
+    shape: &'a Shape,
+}
+
+impl Picking<'_> {
+    /// The level that counts as the last: the deepest in use, or the one below it once that is
+    /// over its capacity.
+    fn last_level(&self) -> usize {
+        let deepest = self.version.deepest_nonempty().unwrap_or(0).max(1);
+        let full = self.shape.has_capacity
+            && self.version.levels[deepest].bytes() > self.limits.capacity_bytes(deepest);
+        if full { (deepest + 1).min(LEVELS - 1) } else { deepest }
+    }
+
+    /// Whether an inner level holds more than it may.
+    fn is_over(&self, level: usize) -> bool {
+        self.shape.has_capacity
+            && level < LEVELS - 1
+            && self.version.levels[level].bytes() > self.limits.capacity_bytes(level)
+    }
+
+    fn runs_allowed(&self, level: usize) -> usize {
+        if level < self.last_level() || self.shape.last == Last::LikeInner {
+            return self.shape.inner_runs;
+        }
+        if self.shape.last == Last::OneRun { 1 } else { self.limits.last_runs_max }
+    }
+
+    fn is_free(&self, level: usize, guard: &Guard) -> bool {
+        guard.fragments().all(|(_, f)| !self.busy.holds(level, f.file.number))
+    }
+
+    fn level_zero(&self) -> Option<Plan> {
+        let guard = &self.version.levels[0].guards[0];
+        let due = guard.runs.len() >= self.limits.l0_runs_max;
+        (due && self.is_free(0, guard)).then(|| self.push(0, guard, "level 0 has enough runs"))?
+    }
+
+    fn level(&self, level: usize) -> Option<Plan> {
+        let content = &self.version.levels[level];
+        if content.is_empty() {
+            return None;
+        }
+        let last = self.last_level();
+        if level >= last && self.shape.last != Last::LikeInner {
+            return content
+                .guards
+                .iter()
+                .filter(|g| g.runs.len() > 1 && self.is_free(level, g))
+                .find_map(|g| self.tend_last(level, g));
+        }
+        let can_push = level < LEVELS - 1;
+        let crowded = content
+            .guards
+            .iter()
+            .filter(|g| g.runs.len() >= self.shape.inner_runs.max(2) && self.is_free(level, g))
+            .max_by_key(|g| g.runs.len());
+        if let Some(guard) = crowded {
+            if self.shape.push_inner == Push::Merge || !can_push {
+                return Some(self.merge_within(level, guard, guard.runs.len(), "one run a guard"));
+            }
+            return self.push(level, guard, "a guard has enough runs");
+        }
+        if !self.is_over(level) {
+            return None;
+        }
+        if let Some(plan) = self.promote(level) {
+            return Some(plan);
+        }
+        // First the guard whose push rewrites least of the child for what it brings.
+        let mut guards: Vec<&Arc<Guard>> =
+            content.guards.iter().filter(|g| !g.runs.is_empty()).collect();
+        guards.sort_by_cached_key(|g| self.rewritten_per_mille(level, g));
+        guards
+            .into_iter()
+            .filter(|g| self.is_free(level, g))
+            .find_map(|g| self.push(level, g, "a level is over its capacity"))
+    }
+
+    /// Where the last level is one run and has outgrown its place, it moves down as it is; what it
+    /// leaves is an inner level of one guard again.
+    fn promote(&self, level: usize) -> Option<Plan> {
+        let content = &self.version.levels[level];
+        let keeps_one_run =
+            self.shape.last == Last::OneRun && self.shape.push_inner == Push::Append;
+        let free = content.guards.iter().all(|g| g.runs.len() <= 1 && self.is_free(level, g));
+        if !keeps_one_run || !free || self.version.deepest_nonempty() != Some(level) {
+            return None;
+        }
+        let inputs = inputs_of(level, content.guards.iter().flat_map(|g| g.fragments()));
+        let bounds = content.bounds();
+        Some(Plan {
+            kind: PlanKind::Move,
+            level,
+            output_level: level + 1,
+            inputs,
+            output_order: OutputOrder::New,
+            cut_bounds: Vec::new(),
+            bounds_added: bounds.to_vec(),
+            bounds_removed: bounds.iter().map(|b| (level, b.clone())).collect(),
+            split_guard_bytes: None,
+            guard_lo: None,
+            guard_hi: None,
+            reason: "the last level has outgrown its place",
+            est_bytes: 0,
+        })
+    }
+
+    /// Bytes of the next level a push of this guard would rewrite, per thousand bytes it brings.
+    fn rewritten_per_mille(&self, level: usize, guard: &Guard) -> u64 {
+        let inputs = inputs_of(level, guard.fragments());
+        let (lo, hi) = self.key_range(&inputs);
+        let children = self.version.guards_overlapping(level + 1, Some(&lo), Some(&hi));
+        let below: u64 = children.iter().map(|g| g.bytes()).sum();
+        below.saturating_mul(1000) / guard.bytes().max(1)
+    }
+
+    /// What a guard of the last level with several runs needs.
+    fn tend_last(&self, level: usize, guard: &Guard) -> Option<Plan> {
+        let count = guard.runs.len();
+        if self.shape.last == Last::OneRun {
+            return Some(self.merge_within(level, guard, count, "one run a guard"));
+        }
+        let base = guard.runs.last().map_or(0, |r| r.bytes());
+        let small = guard.bytes().saturating_sub(base);
+        if small as f64 >= self.limits.alpha * base as f64 {
+            return Some(self.merge_within(level, guard, count, "as much is new as the base"));
+        }
+        let crowded = count > self.limits.last_runs_max.max(2);
+        crowded.then(|| self.merge_within(level, guard, count - 1, "small runs are many"))
+    }
+
+    /// Merges the newest `count` runs of a guard where they are.
+    fn merge_within(&self, level: usize, guard: &Guard, count: usize, why: &'static str) -> Plan {
+        let runs = &guard.runs[..count];
+        let inputs =
+            inputs_of(level, runs.iter().flat_map(|r| r.fragments.iter().map(|f| (r.order, f))));
+        let whole = count == guard.runs.len();
+        Plan {
+            kind: PlanKind::MergeWithin,
+            level,
+            output_level: level,
+            est_bytes: bytes_of(&inputs),
+            inputs,
+            output_order: OutputOrder::Same(runs.first().map_or(0, |r| r.order)),
+            cut_bounds: Vec::new(),
+            bounds_added: Vec::new(),
+            bounds_removed: Vec::new(),
+            split_guard_bytes: if whole { self.shape.split_last_bytes } else { None },
+            guard_lo: guard.lo.clone(),
+            guard_hi: guard.hi.clone(),
+            reason: why,
+        }
+    }
+
+    /// Pushes a whole guard into the next level, by a move when nothing overlaps.
+    fn push(&self, level: usize, guard: &Guard, why: &'static str) -> Option<Plan> {
+        let mut inputs = inputs_of(level, guard.fragments());
+        if inputs.is_empty() {
+            return None;
+        }
+        if let Some(plan) = self.move_down(level, guard, &inputs) {
+            return Some(plan);
+        }
+        let child = level + 1;
+        let (lo, hi) = self.key_range(&inputs);
+        let children = self.version.guards_overlapping(child, Some(&lo), Some(&hi));
+        let into_last = child >= self.last_level();
+        let mode = if into_last { self.shape.push_last } else { self.shape.push_inner };
+        let inner_bounds = |guards: &[Arc<Guard>]| {
+            guards.iter().skip(1).filter_map(|g| g.lo.clone()).collect::<Vec<_>>()
+        };
+        let mut plan = Plan {
+            kind: PlanKind::Push,
+            level,
+            output_level: child,
+            inputs: Vec::new(),
+            output_order: OutputOrder::New,
+            cut_bounds: Vec::new(),
+            bounds_added: Vec::new(),
+            bounds_removed: Vec::new(),
+            split_guard_bytes: None,
+            guard_lo: guard.lo.clone(),
+            guard_hi: guard.hi.clone(),
+            reason: why,
+            est_bytes: 0,
+        };
+        match mode {
+            Push::Append => {
+                plan.cut_bounds = inner_bounds(children);
+                plan.split_guard_bytes = self.shape.split_inner_bytes;
+            }
+            Push::Merge => {
+                if !children.iter().all(|g| self.is_free(child, g)) {
+                    return None;
+                }
+                for guard in children {
+                    inputs.extend(inputs_of(child, guard.fragments()));
+                }
+                let gone = inner_bounds(children).into_iter();
+                plan.bounds_removed = gone.map(|bound| (child, bound)).collect();
+                plan.split_guard_bytes = if into_last {
+                    self.shape.split_last_bytes
+                } else {
+                    self.shape.split_inner_bytes
+                };
+                // The children reach beyond the guard; what is said of older slices must too.
+                plan.guard_lo = children.first().and_then(|g| g.lo.clone());
+                plan.guard_hi = children.last().and_then(|g| g.hi.clone());
+                if level == 0 {
+                    (plan.guard_lo, plan.guard_hi) = (None, None);
+                }
+            }
+        }
+        plan.est_bytes = bytes_of(&inputs);
+        plan.inputs = inputs;
+        Some(plan)
+    }
+
+    /// The move that brings `inputs` as deep as nothing overlaps, if they do not overlap each other.
+    fn move_down(&self, level: usize, guard: &Guard, inputs: &[PlanInput]) -> Option<Plan> {
+        let order = &self.limits.order;
+        let mut sorted: Vec<&PlanInput> = inputs.iter().collect();
+        sorted.sort_by(|a, b| a.fragment.compare_start(order, &b.fragment));
+        let apart = sorted.windows(2).all(|w| w[0].fragment.is_before(order, &w[1].fragment));
+        if !apart {
+            return None;
+        }
+        let deepest = self.last_level().max(level + 1).min(LEVELS - 1);
+        let clear = |target: usize| {
+            sorted.iter().all(|input| {
+                let first = input.fragment.first(order);
+                let (last, _) = input.fragment.last(order);
+                let guards = self.version.guards_overlapping(target, Some(first), Some(last));
+                let mut there = guards.iter().flat_map(|g| g.fragments());
+                there.all(|(_, f)| !f.overlaps(order, &input.fragment))
+            })
+        };
+        let target = (level + 1..=deepest).take_while(|t| clear(*t)).last()?;
+        let split = if target >= self.last_level() {
+            self.shape.split_last_bytes
+        } else {
+            self.shape.split_inner_bytes
+        };
+        let enough = self.limits.guard_piece_min_bytes;
+        let one_run = self.shape.push_inner == Push::Merge || self.shape.last == Last::OneRun;
+        let bounds_added = sorted
+            .iter()
+            .filter(|i| split.is_some() && (one_run || i.fragment.est_bytes() >= enough))
+            .map(|i| i.fragment.first(order).to_vec())
+            .collect();
+        Some(Plan {
+            kind: PlanKind::Move,
+            level,
+            output_level: target,
+            est_bytes: 0,
+            inputs: inputs.to_vec(),
+            output_order: OutputOrder::New,
+            cut_bounds: Vec::new(),
+            bounds_added,
+            bounds_removed: Vec::new(),
+            split_guard_bytes: None,
+            guard_lo: guard.lo.clone(),
+            guard_hi: guard.hi.clone(),
+            reason: "nothing overlaps",
+        })
+    }
+
+    fn key_range(&self, inputs: &[PlanInput]) -> (Vec<u8>, Vec<u8>) {
+        let order = &self.limits.order;
+        let first =
+            inputs.iter().map(|i| i.fragment.first(order)).min_by(|a, b| order.compare(a, b));
+        let last =
+            inputs.iter().map(|i| i.fragment.last(order).0).max_by(|a, b| order.compare(a, b));
+        (first.unwrap_or_default().to_vec(), last.unwrap_or_default().to_vec())
+    }
+}
+
+fn inputs_of<'a>(
+    level: usize,
+    fragments: impl Iterator<Item = (u64, &'a Arc<crate::tree::fragment::Fragment>)>,
+) -> Vec<PlanInput> {
+    fragments.map(|(order, f)| PlanInput { level, order, fragment: f.clone() }).collect()
+}
+
+fn bytes_of(inputs: &[PlanInput]) -> u64 {
+    inputs.iter().map(|i| i.fragment.est_bytes()).sum()
+}

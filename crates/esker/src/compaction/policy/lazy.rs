@@ -1,0 +1,22 @@
+//! Lazy-leveled: tiered above, one run in the last level (Dayan and Idreos, "Dostoevsky", SIGMOD
+//! 2018).
+//!
+//! Inner levels take `fan_out` runs and are then pushed; a push into the last level merges with it.
+//! Write amplification is 1 for the flush, 1 for each inner level, and about half of `fan_out` for
+//! the last; space is near leveled's, since most data lies in one run.
+
+use super::super::{Last, Push, Shape, TreeLimits};
+
+/// The parameters.
+pub fn shape(limits: &TreeLimits) -> Shape {
+    Shape {
+        inner_runs: limits.fan_out as usize,
+        push_inner: Push::Append,
+        push_last: Push::Merge,
+        last: Last::OneRun,
+        has_capacity: true,
+        capacity_from_push: false,
+        split_inner_bytes: None,
+        split_last_bytes: Some(limits.guard_size_max_bytes),
+    }
+}

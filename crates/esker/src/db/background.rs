@@ -1,0 +1,359 @@
+//! The threads of a store: one flushes, the others compact.
+//!
+//! What stays true: a memtable leaves the view by the same change that brings its tables in; a
+//! failed piece of work changes nothing and is tried again, unless the manifest itself failed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::state::{Frozen, Inner};
+use crate::compaction::job::{self, JobContext};
+use crate::compaction::{Picker, Plan, PlanKind, TreeLimits, policy};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flush;
+use crate::options::kinds::Compression;
+use crate::read::View;
+use crate::table::{FilterConfig, TableOptions};
+use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
+use crate::tree::names;
+use crate::tree::output::OutputConfig;
+
+/// How long a failed piece of work rests before it is tried again.
+const RETRY_WAIT_MS: u64 = 200;
+
+/// Starts the threads of `inner`.
+pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
+    let mut threads = Vec::new();
+    let compactors = inner.sizes.load().compaction_threads;
+    for index in 0..=compactors {
+        let shared = inner.clone();
+        let name = if index == 0 { "esker-flush".into() } else { format!("esker-compact-{index}") };
+        let body = move || if index == 0 { shared.flush_loop() } else { shared.compact_loop() };
+        let thread = std::thread::Builder::new().name(name).spawn(body);
+        threads.push(thread.map_err(|e| Error::io(&inner.dir, "start a background thread", e))?);
+    }
+    Ok(threads)
+}
+
+impl Inner {
+    fn flush_loop(&self) {
+        let mut last_sync = Instant::now();
+        loop {
+            let next = {
+                let mut queue = self.queue.lock();
+                loop {
+                    if queue.stop {
+                        return;
+                    }
+                    if let Some(front) = queue.frozen.front() {
+                        break Some(front.clone());
+                    }
+                    match self.options.load().sync_every_ms {
+                        0 => self.work.wait(&mut queue),
+                        every => {
+                            let wait = Duration::from_millis(every);
+                            if last_sync.elapsed() >= wait {
+                                break None;
+                            }
+                            self.work.wait_for(&mut queue, wait);
+                        }
+                    }
+                }
+            };
+            let every = self.options.load().sync_every_ms;
+            if every > 0 && last_sync.elapsed() >= Duration::from_millis(every) {
+                last_sync = Instant::now();
+                // A failure poisons the log; the next write reports it.
+                if let Some(mut core) = self.committer.try_lock() {
+                    let _ = core.sync_logs(&self.counters);
+                }
+            }
+            if let Some(frozen) = next {
+                self.settle(self.flush_one(&frozen));
+            }
+        }
+    }
+
+    /// Notes how a piece of background work ended; a failure rests before the next try.
+    fn settle(&self, outcome: Result<()>) {
+        let mut queue = self.queue.lock();
+        match outcome {
+            Ok(()) => queue.failed = None,
+            Err(error) => {
+                queue.failed = Some(error);
+                self.idle.notify_all();
+                if !queue.stop {
+                    self.work.wait_for(&mut queue, Duration::from_millis(RETRY_WAIT_MS));
+                }
+            }
+        }
+        drop(queue);
+        self.idle.notify_all();
+        self.work.notify_all();
+    }
+
+    pub fn flush_one(&self, frozen: &Frozen) -> Result<()> {
+        let snapshots = self.snapshots.all();
+        let config = self.output_config(0);
+        let files = flush::write_tables(&frozen.memtable, &self.order, snapshots, config)?;
+        let mut written = 0;
+        let mut versions = self.versions.lock();
+        let order = versions.allocate_order();
+        let mut edit = VersionEdit {
+            next_file: Some(self.numbers.load(Ordering::Relaxed)),
+            last_seqno: frozen.memtable.seqno_range().map(|(_, last)| last),
+            min_wal: Some(frozen.logs_below),
+            ..VersionEdit::default()
+        };
+        for file in files {
+            written += file.info.size_bytes;
+            let hi = file.hi;
+            let file = AddedFile::New { number: file.number, info: file.info };
+            edit.added.push(AddedSlice { level: 0, order, file, lo: None, hi });
+        }
+        let version = versions.apply(edit)?;
+        {
+            let mut queue = self.queue.lock();
+            self.change_view(|view| View {
+                active: view.active.clone(),
+                frozen: {
+                    let keep = |m: &&Arc<_>| !Arc::ptr_eq(m, &frozen.memtable);
+                    view.frozen.iter().filter(keep).cloned().collect()
+                },
+                version: version.clone(),
+            });
+            queue.frozen.pop_front();
+        }
+        drop(versions);
+        self.counters.flushes.add(1);
+        self.counters.flush_bytes.add(written);
+        self.counters.levels[0].written_bytes.add(written);
+        self.remove_logs_below(frozen.logs_below);
+        self.refresh_debt();
+        self.fit_cache();
+        Ok(())
+    }
+
+    /// Removes logs whose operations are all in tables.
+    pub fn remove_logs_below(&self, number: u64) {
+        // Their writers are let go at the next freeze; a waiting writer may hold the core now.
+        self.flushed_below.store(number, Ordering::Release);
+        let Ok(entries) = self.fs.list(&self.dir) else { return };
+        for entry in entries {
+            if let Some(found) = names::parse_log(&entry.name)
+                && found < number
+            {
+                let _ = self.fs.remove(&self.dir.join(&entry.name));
+            }
+        }
+    }
+
+    fn compact_loop(&self) {
+        loop {
+            let plan = {
+                let mut queue = self.queue.lock();
+                loop {
+                    if queue.stop {
+                        return;
+                    }
+                    if !queue.exclusive
+                        && let Some(plan) = self.pick(&queue.busy)
+                    {
+                        queue.busy.insert(&plan);
+                        queue.running += 1;
+                        break plan;
+                    }
+                    self.idle.notify_all();
+                    self.work.wait(&mut queue);
+                }
+            };
+            let outcome = self.compact(&plan);
+            {
+                let mut queue = self.queue.lock();
+                queue.busy.remove(&plan);
+                queue.running -= 1;
+            }
+            self.settle(outcome);
+        }
+    }
+
+    /// What the policy would do next.
+    pub fn pick(&self, busy: &crate::compaction::BusySet) -> Option<Plan> {
+        if !self.options.load().auto_compaction {
+            return None;
+        }
+        self.picker().pick(&self.view.load().version, &self.limits(), busy)
+    }
+
+    /// The picker of the policy in force.
+    pub fn picker(&self) -> Box<dyn Picker> {
+        policy::picker()
+    }
+
+    /// The sizes the picker works with.
+    pub fn limits(&self) -> TreeLimits {
+        TreeLimits::new(&self.options.load(), self.sizes.load().memtable_bytes, self.order.clone())
+    }
+
+    /// Runs a plan and installs what it made.
+    pub fn compact(&self, plan: &Plan) -> Result<()> {
+        let context = JobContext {
+            order: self.order.clone(),
+            tables: self.tables.clone(),
+            snapshots: self.snapshots.all(),
+            version: self.view.load().version.clone(),
+            output: self.output_config(plan.output_level),
+            stopped: &|| self.queue.lock().stop,
+        };
+        let (mut edit, stats) = job::run(plan, context)?;
+        let mut versions = self.versions.lock();
+        edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
+        job::number_new_orders(&mut edit, || versions.allocate_order());
+        let version = versions.apply(edit)?;
+        {
+            let _queue = self.queue.lock();
+            self.change_view(|view| View {
+                active: view.active.clone(),
+                frozen: view.frozen.clone(),
+                version: version.clone(),
+            });
+        }
+        drop(versions);
+        let levels = &self.counters.levels;
+        if plan.kind == PlanKind::Move {
+            levels[plan.output_level].moves.add(plan.inputs.len() as u64);
+        } else {
+            self.counters.compactions.add(1);
+            self.counters.compaction_bytes.add(stats.written_bytes);
+            self.counters.compaction_read_bytes.add(stats.read_bytes);
+            levels[plan.output_level].compactions.add(1);
+            levels[plan.output_level].written_bytes.add(stats.written_bytes);
+            for input in &plan.inputs {
+                levels[input.level].read_bytes.add(input.fragment.est_bytes());
+            }
+        }
+        self.refresh_debt();
+        self.fit_cache();
+        Ok(())
+    }
+
+    /// How a table for `level` is written now.
+    pub fn output_config(&self, level: usize) -> OutputConfig {
+        let options = self.options.load();
+        let compression: Compression =
+            if level <= 1 { options.compression_upper } else { options.compression };
+        let filter = match (&options.filter_policy, options.filter_bits_per_key) {
+            (Some(policy), _) => FilterConfig::Custom(policy.clone()),
+            (None, bits) if bits > 0.0 => FilterConfig::Bloom { bits_per_key: bits },
+            _ => FilterConfig::None,
+        };
+        let numbers = self.numbers.clone();
+        let seed = self.next_id();
+        let mut step = 0u64;
+        OutputConfig {
+            fs: self.fs.clone(),
+            dir: self.dir.clone(),
+            table: TableOptions {
+                order: self.order.clone(),
+                block_size_bytes: options.block_size_bytes as usize,
+                layout: options.block_layout,
+                restart_interval: options.restart_interval as usize,
+                compression,
+                compression_level: options.compression_level as i32,
+                filter,
+            },
+            read: self.tables.config().clone(),
+            file_size_max_bytes: options.file_size_max_bytes,
+            verify: options.verify_tables,
+            next_number: Box::new(move || numbers.fetch_add(1, Ordering::Relaxed)),
+            next_table_id: Box::new(move || {
+                step += 1;
+                crate::base::checksum::checksum(&step.to_le_bytes(), seed) | 1
+            }),
+        }
+    }
+
+    /// Gives the cache what memtables and open tables leave of the budget.
+    pub fn fit_cache(&self) {
+        let sizes = self.sizes.load();
+        let view = self.view.load();
+        let tables = view.version.tables_memory_bytes();
+        let memtables = sizes.memtable_bytes * (1 + self.options.load().frozen_memtables_max);
+        let room = sizes.memory_budget_bytes.saturating_sub(memtables + tables);
+        let least = sizes.cache_bytes / 8;
+        self.cache.set_capacity(sizes.cache_bytes.min(room.max(least)));
+    }
+
+    /// Waits until nothing is left to flush or compact.
+    pub fn wait_idle(&self) -> Result<()> {
+        let mut queue = self.queue.lock();
+        loop {
+            self.check_open()?;
+            if let Some(error) = &queue.failed {
+                return Err(error.clone());
+            }
+            let quiet = queue.frozen.is_empty() && queue.running == 0;
+            if quiet && (self.read_only || self.pick(&queue.busy).is_none()) {
+                return Ok(());
+            }
+            self.work.notify_all();
+            self.idle.wait_for(&mut queue, Duration::from_millis(50));
+        }
+    }
+
+    /// Flushes everything written so far and waits for it.
+    pub fn flush(&self) -> Result<()> {
+        self.check_writable()?;
+        {
+            let mut core = self.committer.lock();
+            if !core.memtable.is_empty() {
+                self.freeze(&mut core)?;
+            }
+        }
+        self.wait_flushed()
+    }
+
+    /// Waits until no memtable is frozen.
+    pub fn wait_flushed(&self) -> Result<()> {
+        let mut queue = self.queue.lock();
+        while !queue.frozen.is_empty() {
+            if let Some(error) = &queue.failed {
+                return Err(error.clone());
+            }
+            if queue.stop {
+                return Err(Error::new(ErrorKind::Closed, "the store was closed").at(&self.dir));
+            }
+            self.idle.wait(&mut queue);
+        }
+        Ok(())
+    }
+
+    /// Merges everything between `lo` and `hi` down to the deepest level, guard by guard.
+    pub fn compact_range(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<()> {
+        self.flush()?;
+        {
+            let mut queue = self.queue.lock();
+            while queue.exclusive || queue.running > 0 {
+                self.idle.wait_for(&mut queue, Duration::from_millis(50));
+                self.check_open()?;
+            }
+            queue.exclusive = true;
+        }
+        let result = self.compact_by_hand(lo, hi);
+        self.queue.lock().exclusive = false;
+        self.work.notify_all();
+        self.idle.notify_all();
+        result
+    }
+
+    fn compact_by_hand(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<()> {
+        let version = self.view.load().version.clone();
+        for plan in crate::compaction::manual::plans(&version, &self.limits(), lo, hi) {
+            self.check_open()?;
+            self.compact(&plan)?;
+        }
+        Ok(())
+    }
+}

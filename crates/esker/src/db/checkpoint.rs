@@ -1,0 +1,43 @@
+//! A second store that shares this one's files by hard links.
+
+use std::path::Path;
+
+use super::Db;
+use crate::error::{Error, Result};
+use crate::fs::parent_of;
+use crate::tree::names;
+use crate::tree::set::VersionSet;
+
+impl Db {
+    /// Makes a store in `dir`, which must not exist, holding everything written before the call
+    /// (and perhaps some of what is written during it). Tables are hard-linked: it takes no space
+    /// until either store rewrites its own. `dir` must be on the same file system.
+    ///
+    /// A crash halfway leaves a directory without `CURRENT`, which no open takes for a store.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when `dir` exists; `Io` when it cannot be made or linked into.
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        let dir = dir.as_ref();
+        let inner = &self.inner;
+        let fs = &inner.fs;
+        inner.flush()?;
+        if fs.exists(dir).map_err(|e| Error::io(dir, "look at the checkpoint's directory", e))? {
+            let message = "the checkpoint's directory exists; name one that does not";
+            return Err(Error::invalid(message).at(dir));
+        }
+        fs.create_dir(dir).map_err(|e| Error::io(dir, "create the checkpoint's directory", e))?;
+        let version = inner.view.load().version.clone();
+        for file in version.files() {
+            let (from, to) =
+                (names::table_path(&inner.dir, file.number), names::table_path(dir, file.number));
+            fs.hard_link(&from, &to).map_err(|e| Error::io(&to, "link a table", e))?;
+        }
+        let mut edit = version.to_edit();
+        edit.last_seqno = Some(inner.visible_seqno());
+        edit.next_file = Some(inner.numbers.load(std::sync::atomic::Ordering::Relaxed));
+        VersionSet::create(fs.clone(), dir, inner.order.clone(), inner.next_id(), edit)?;
+        let parent = parent_of(dir);
+        fs.sync_dir(&parent).map_err(|e| Error::io(&parent, "sync the directory", e))
+    }
+}

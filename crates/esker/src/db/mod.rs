@@ -1,0 +1,351 @@
+//! Layer 5: the handle. Thin: every call is checked, encoded and passed down.
+
+pub(crate) mod background;
+pub mod checkpoint;
+pub mod open;
+pub mod repair;
+pub mod snapshot;
+pub(crate) mod state;
+pub mod stats;
+pub mod verify;
+
+use std::cell::RefCell;
+use std::ops::{Bound, RangeBounds};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+
+use crate::base::ops;
+use crate::error::{Error, Result};
+use crate::metrics::Metrics;
+use crate::options::kinds::Durability;
+use crate::options::{self, When};
+use crate::read::Slice;
+use crate::read::scan::{DbIterator, KeyBounds};
+use crate::write::batch::{Batch, check_key, check_value};
+use snapshot::Snapshot;
+use state::Inner;
+
+/// How one read is made.
+#[derive(Clone, Copy)]
+pub struct ReadOptions<'a> {
+    /// Read the store as it was then; now when `None`.
+    pub snapshot: Option<&'a Snapshot>,
+    /// Whether blocks read enter the cache. Turn off for long scans. Default `true`.
+    pub fill_cache: bool,
+}
+
+impl Default for ReadOptions<'_> {
+    fn default() -> Self {
+        ReadOptions { snapshot: None, fill_cache: true }
+    }
+}
+
+/// How one write is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WriteOptions {
+    /// How it survives; the store's `durability` option when `None`.
+    pub durability: Option<Durability>,
+}
+
+impl WriteOptions {
+    /// A write that survives power loss once the call returned.
+    pub const SYNC: WriteOptions = WriteOptions { durability: Some(Durability::Sync) };
+    /// A write that survives `kill -9` once the call returned; a power loss may take it, and then
+    /// everything written after it too.
+    pub const BUFFERED: WriteOptions = WriteOptions { durability: Some(Durability::Buffered) };
+    /// A write that is not logged: lost, alone among its neighbours, unless flushed first.
+    pub const NONE: WriteOptions = WriteOptions { durability: Some(Durability::None) };
+}
+
+/// An open store. Every call takes `&self` and may come from many threads at once.
+///
+/// Dropping the handle closes the store; [`Db::close`] also says whether that went well.
+///
+/// ```
+/// # fn main() -> esker::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use esker::{Db, Options};
+/// let db = Db::open(dir.path().join("db"), Options::default())?;
+/// db.put("key", "value")?;
+/// assert_eq!(&*db.get("key")?.unwrap(), b"value");
+/// db.delete("key")?;
+/// assert!(db.get("key")?.is_none());
+/// db.close()
+/// # }
+/// ```
+pub struct Db {
+    pub(crate) inner: Arc<Inner>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+thread_local! {
+    /// Where a single operation is encoded, so that a put allocates nothing.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A scratch buffer larger than this is given back after use.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+impl Db {
+    /// Sets `key` to `value`. An error leaves the store as it was; see `docs/durability.md` for
+    /// what a crash after `Ok` can take.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key over 64 KiB or a value over 1 GiB, `NoSpace`, `Io`, `ReadOnly`.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, &WriteOptions::default())
+    }
+
+    /// [`Db::put`] with a durability of its own.
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_key(key)?;
+        check_value(value)?;
+        let user_bytes = (key.len() + value.len()) as u64;
+        self.write_one(options, user_bytes, |out| ops::encode_put(out, key, value))
+    }
+
+    /// The value of `key`, pinned where it lies, or `None`.
+    ///
+    /// # Errors
+    /// `Corruption` when the block that should hold it fails its checksum; `Io`.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.inner.get_at(key.as_ref(), None, true)
+    }
+
+    /// [`Db::get`] at a snapshot or past the cache.
+    pub fn get_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions<'_>,
+    ) -> Result<Option<Slice>> {
+        self.inner.get_at(key.as_ref(), options.snapshot.map(|s| s.seqno), options.fill_cache)
+    }
+
+    /// Copies the value of `key` into `value` (replacing what was there); `false` when the key is
+    /// not there, and `value` is then empty.
+    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        match self.get(key)? {
+            Some(found) => {
+                value.extend_from_slice(&found);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// The values of many keys as of one moment, in their order.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        let snapshot = self.snapshot();
+        keys.iter().map(|key| snapshot.get(key)).collect()
+    }
+
+    /// Whether `key` is there.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// Deletes `key`, whether it is there or not, without looking.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, &WriteOptions::default())
+    }
+
+    /// [`Db::delete`] with a durability of its own.
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        let key = key.as_ref();
+        check_key(key)?;
+        self.write_one(options, key.len() as u64, |out| ops::encode_delete(out, key))
+    }
+
+    /// Deletes `key` and says whether it was there. Looks first: a concurrent write of the same
+    /// key may come between.
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        if !self.contains_key(key)? {
+            return Ok(false);
+        }
+        self.delete(key)?;
+        Ok(true)
+    }
+
+    /// Deletes every key in `[start, end)` with one record. An empty or inverted range is no error.
+    pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.delete_range(start, end);
+        self.write(batch)
+    }
+
+    /// Applies a batch: all of it becomes visible at once and survives a crash whole or not at all.
+    pub fn write(&self, batch: Batch) -> Result<()> {
+        self.write_with(&batch, &WriteOptions::default())
+    }
+
+    /// [`Db::write`] with a durability of its own; the batch can be used again.
+    pub fn write_with(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
+        let (payload, count, user_bytes) = batch.parts()?;
+        self.inner.write(payload, count, user_bytes, options.durability)
+    }
+
+    /// Every pair, in key order, as of now.
+    pub fn iter(&self) -> Result<DbIterator> {
+        self.inner.iter_at((Bound::Unbounded, Bound::Unbounded), None, true)
+    }
+
+    /// The pairs within `range`, such as `"a".."c"` or `"a"..="b"`.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<DbIterator> {
+        self.inner.iter_at(owned_bounds(&range), None, true)
+    }
+
+    /// The pairs whose key starts with `prefix`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` under a custom order, which need not keep such keys together.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<DbIterator> {
+        let bounds = self.inner.prefix_bounds(prefix.as_ref())?;
+        self.inner.iter_at(bounds, None, true)
+    }
+
+    /// The pairs within `bounds`, at a snapshot or past the cache.
+    pub fn iter_with(&self, options: &ReadOptions<'_>, bounds: KeyBounds) -> Result<DbIterator> {
+        self.inner.iter_at(bounds, options.snapshot.map(|s| s.seqno), options.fill_cache)
+    }
+
+    /// The store as it is now, readable until dropped.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.inner.clone())
+    }
+
+    /// Writes everything in memory to tables and waits for it.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    /// Makes everything written so far survive power loss, as a `Sync` write would.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.check_writable()?;
+        let mut core = self.inner.committer.lock();
+        core.sync_logs(&self.inner.counters)
+    }
+
+    /// Merges the keys between `start` and `end` (everything when `None`) into the deepest level,
+    /// dropping what is deleted or overwritten, and waits for it.
+    pub fn compact_range(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        self.inner.compact_range(start, end)
+    }
+
+    /// Waits until no flush or compaction is due.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.inner.wait_idle()
+    }
+
+    /// Roughly how many bytes of tables hold the keys in `[start, end)`. What is only in memory
+    /// is not counted.
+    pub fn approximate_size(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<u64> {
+        self.inner.approximate_size(start.as_ref(), end.as_ref())
+    }
+
+    /// A picture of the store's state and counters.
+    pub fn metrics(&self) -> Metrics {
+        self.inner.metrics()
+    }
+
+    /// Changes an option that can change while the store is open.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown name, a bad value, or an option fixed at open.
+    pub fn set_option(&self, name: &str, value: &str) -> Result<()> {
+        self.set_options(&[(name, value)])
+    }
+
+    /// Changes several options at once: all of them or, on an error, none.
+    pub fn set_options(&self, pairs: &[(&str, &str)]) -> Result<()> {
+        self.inner.check_open()?;
+        let mut next = (**self.inner.options.load()).clone();
+        for (name, value) in pairs {
+            next.set(name, value)?;
+            if let Some(knob) = options::find(name)
+                && knob.when != When::Live
+            {
+                let message = format!("{} is set when the store is opened", knob.name);
+                return Err(Error::invalid(message));
+            }
+        }
+        next.validate()?;
+        self.inner.adopt(next);
+        Ok(())
+    }
+
+    /// The value of an option now, by its name or an alias; `auto` stays `auto`.
+    pub fn option(&self, name: &str) -> Option<String> {
+        self.inner.options.load().get(name)
+    }
+
+    /// Where the store is.
+    pub fn path(&self) -> &Path {
+        &self.inner.dir
+    }
+
+    /// Stops background work, writes what no log holds, and closes the log with a mark that says
+    /// it is whole. Snapshots, iterators and slices made before stay readable.
+    pub fn close(self) -> Result<()> {
+        self.shut()
+    }
+
+    fn write_one(
+        &self,
+        options: &WriteOptions,
+        user_bytes: u64,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<()> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.clear();
+            encode(scratch);
+            let result = self.inner.write(scratch, 1, user_bytes, options.durability);
+            if scratch.capacity() > SCRATCH_BYTES_MAX {
+                *scratch = Vec::new();
+            }
+            result
+        })
+    }
+
+    fn shut(&self) -> Result<()> {
+        let mut threads = self.threads.lock();
+        if threads.is_empty() && self.inner.lock.lock().is_none() {
+            return Ok(());
+        }
+        let saved = self.inner.save_unlogged();
+        self.inner.stop();
+        for thread in threads.drain(..) {
+            // A background thread that panicked has already reported why.
+            let _ = thread.join();
+        }
+        let closed = self.inner.finish();
+        saved.and(closed)
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        let _ = self.shut();
+    }
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Db({})", self.inner.dir.display())
+    }
+}
+
+pub(crate) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyBounds {
+    let own = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+    (own(range.start_bound()), own(range.end_bound()))
+}

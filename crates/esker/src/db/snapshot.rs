@@ -1,0 +1,114 @@
+//! Snapshots: sequence numbers that compaction must leave readable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::state::Inner;
+use crate::base::key::SeqNo;
+use crate::error::Result;
+use crate::read::Slice;
+use crate::read::scan::DbIterator;
+
+/// The sequence numbers held, with how often.
+#[derive(Default)]
+pub struct SnapshotList(Mutex<BTreeMap<SeqNo, usize>>);
+
+impl SnapshotList {
+    /// Holds what `now` returns, read under the list's lock.
+    pub fn hold(&self, now: impl FnOnce() -> SeqNo) -> SeqNo {
+        let mut held = self.0.lock();
+        let seqno = now();
+        *held.entry(seqno).or_insert(0) += 1;
+        seqno
+    }
+
+    fn release(&self, seqno: SeqNo) {
+        let mut held = self.0.lock();
+        if let Some(count) = held.get_mut(&seqno) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&seqno);
+            }
+        }
+    }
+
+    /// The sequence numbers held, ascending.
+    pub fn all(&self) -> Vec<SeqNo> {
+        self.0.lock().keys().copied().collect()
+    }
+
+    /// How many snapshots are alive.
+    pub fn count(&self) -> usize {
+        self.0.lock().values().sum()
+    }
+}
+
+/// The store as it was at one moment, for as long as this is held.
+///
+/// Versions it can see are kept on disk until it is dropped, so an old snapshot costs space.
+///
+/// ```
+/// # fn main() -> esker::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = esker::Db::open(dir.path().join("db"), esker::Options::default())?;
+/// db.put("k", "before")?;
+/// let snapshot = db.snapshot();
+/// db.put("k", "after")?;
+/// assert_eq!(&*snapshot.get("k")?.unwrap(), b"before");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Snapshot {
+    pub(super) inner: Arc<Inner>,
+    pub(super) seqno: SeqNo,
+}
+
+impl Snapshot {
+    pub(super) fn new(inner: Arc<Inner>) -> Snapshot {
+        let seqno = inner.snapshots.hold(|| inner.visible_seqno());
+        Snapshot { inner, seqno }
+    }
+
+    /// The sequence number it reads at.
+    pub fn seqno(&self) -> SeqNo {
+        self.seqno
+    }
+
+    /// The value of `key` then.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.inner.get_at(key.as_ref(), Some(self.seqno), true)
+    }
+
+    /// Whether `key` was there then.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// Every pair then.
+    pub fn iter(&self) -> Result<DbIterator> {
+        let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        self.inner.iter_at(everything, Some(self.seqno), true)
+    }
+
+    /// The pairs within bounds then.
+    pub fn range<K: AsRef<[u8]>>(
+        &self,
+        range: impl std::ops::RangeBounds<K>,
+    ) -> Result<DbIterator> {
+        self.inner.iter_at(super::owned_bounds(&range), Some(self.seqno), true)
+    }
+
+    /// The pairs whose key starts with `prefix` then.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<DbIterator> {
+        let bounds = self.inner.prefix_bounds(prefix.as_ref())?;
+        self.inner.iter_at(bounds, Some(self.seqno), true)
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.inner.snapshots.release(self.seqno);
+    }
+}

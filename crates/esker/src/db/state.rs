@@ -1,0 +1,311 @@
+//! What an open store holds, shared by its handles, snapshots, iterators and threads.
+//!
+//! Lock order, outermost first: `committer.core` → `versions` → `queue` → `view_change`. The
+//! snapshot list's lock is taken alone. No lock is held while a table is read or written, except
+//! that `versions` is held while its own manifest record is written and synced.
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex};
+
+use super::snapshot::SnapshotList;
+use crate::base::key::SeqNo;
+use crate::base::order::KeyOrder;
+use crate::cache::BlockCache;
+use crate::compaction::BusySet;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{FileLock, Fs};
+use crate::memtable::Memtable;
+use crate::metrics::Counters;
+use crate::options::Options;
+use crate::options::kinds::Durability;
+use crate::options::validate::Sizes;
+use crate::read::get::Lookup;
+use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
+use crate::read::{Slice, View};
+use crate::table::Block;
+use crate::tree::names;
+use crate::tree::set::VersionSet;
+use crate::tree::tables::Tables;
+use crate::wal::LogWriter;
+use crate::write::commit::{Committer, Core, Surroundings};
+use crate::write::pressure;
+
+/// A memtable that waits for its flush.
+#[derive(Clone)]
+pub(crate) struct Frozen {
+    pub memtable: Arc<Memtable>,
+    /// Logs with a smaller number hold nothing that is not in tables once this is flushed.
+    pub logs_below: u64,
+}
+
+/// What the background threads share.
+#[derive(Default)]
+pub(crate) struct Queue {
+    /// Memtables to flush, oldest first.
+    pub frozen: VecDeque<Frozen>,
+    /// Slices that running compactions read.
+    pub busy: BusySet,
+    /// Compactions running.
+    pub running: usize,
+    /// Set while one caller compacts by hand; no other compaction starts.
+    pub exclusive: bool,
+    /// The last background failure, until the work succeeds.
+    pub failed: Option<Error>,
+    /// The store is closing.
+    pub stop: bool,
+}
+
+/// An open store.
+pub(crate) struct Inner {
+    pub dir: PathBuf,
+    pub fs: Arc<dyn Fs>,
+    pub read_only: bool,
+    pub order: KeyOrder,
+    pub options: ArcSwap<Options>,
+    pub sizes: ArcSwap<Sizes>,
+    pub view: ArcSwap<View>,
+    pub view_change: Mutex<()>,
+    pub visible: AtomicU64,
+    pub committer: Committer,
+    pub tables: Arc<Tables>,
+    pub cache: Arc<BlockCache<Block>>,
+    pub counters: Counters,
+    pub versions: Mutex<VersionSet>,
+    pub numbers: Arc<AtomicU64>,
+    pub ids: AtomicU64,
+    pub queue: Mutex<Queue>,
+    /// Told when there may be background work.
+    pub work: Condvar,
+    /// Told when background work ended.
+    pub idle: Condvar,
+    pub snapshots: SnapshotList,
+    pub debt_bytes: AtomicU64,
+    pub owed_ns: AtomicU64,
+    /// Logs with a smaller number hold nothing that is not in tables.
+    pub flushed_below: AtomicU64,
+    pub closed: AtomicBool,
+    pub lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+impl Inner {
+    /// The newest sequence number readers see.
+    pub fn visible_seqno(&self) -> SeqNo {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    /// Refuses a closed handle.
+    pub fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Closed, "the store was closed").at(&self.dir));
+        }
+        Ok(())
+    }
+
+    /// Refuses writes to a store opened read-only.
+    pub fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.read_only {
+            let message = "the store was opened read-only";
+            return Err(Error::new(ErrorKind::ReadOnly, message).at(&self.dir));
+        }
+        Ok(())
+    }
+
+    /// The value of `key` at `seqno`, or now.
+    pub fn get_at(
+        &self,
+        key: &[u8],
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+    ) -> Result<Option<Slice>> {
+        self.check_open()?;
+        // The view first, then the number: see `read`.
+        let view = self.view.load();
+        let lookup = Lookup {
+            order: &self.order,
+            tables: &self.tables,
+            counters: &self.counters,
+            seqno: seqno.unwrap_or_else(|| self.visible_seqno()),
+            fill_cache,
+        };
+        lookup.get(&view, key)
+    }
+
+    /// The pairs within `bounds` at `seqno`, or now.
+    pub fn iter_at(
+        &self,
+        bounds: KeyBounds,
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+    ) -> Result<DbIterator> {
+        self.check_open()?;
+        let view = self.view.load_full();
+        let seqno = seqno.unwrap_or_else(|| self.visible_seqno());
+        DbIterator::new(view, &self.tables, seqno, bounds, fill_cache)
+    }
+
+    /// The bounds of the keys that start with `prefix`.
+    pub fn prefix_bounds(&self, prefix: &[u8]) -> Result<KeyBounds> {
+        if prefix.is_empty() {
+            return Ok((Bound::Unbounded, Bound::Unbounded));
+        }
+        prefix_bounds(&self.order, prefix).ok_or_else(|| {
+            Error::invalid(format!(
+                "the order {} may not keep keys of one prefix together; use a range",
+                self.order.name()
+            ))
+        })
+    }
+
+    /// Commits an encoded batch.
+    pub fn write(
+        &self,
+        payload: &[u8],
+        count: u32,
+        user_bytes: u64,
+        durability: Option<Durability>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        if count == 0 {
+            return Ok(());
+        }
+        self.slow_down(payload.len() as u64);
+        let durability = durability.unwrap_or_else(|| self.options.load().durability);
+        self.committer.commit(payload, count, durability, self)?;
+        self.counters.user_bytes.add(user_bytes);
+        self.counters.user_ops.add(count as u64);
+        Ok(())
+    }
+
+    /// Sleeps for what back-pressure asks, in portions a timer can keep.
+    #[inline]
+    fn slow_down(&self, bytes: u64) {
+        let debt = self.debt_bytes.load(Ordering::Relaxed);
+        let limit = self.sizes.load().debt_limit_bytes;
+        if debt <= limit / 2 {
+            return;
+        }
+        let delay = pressure::delay_ns(debt, limit, bytes);
+        let owed = self.owed_ns.fetch_add(delay, Ordering::Relaxed) + delay;
+        if owed >= 500_000 {
+            self.owed_ns.store(0, Ordering::Relaxed);
+            std::thread::sleep(std::time::Duration::from_nanos(owed));
+            self.counters.slowed_us.add(owed / 1000);
+        }
+    }
+
+    /// Replaces the view by what `change` makes of it.
+    pub fn change_view(&self, change: impl FnOnce(&View) -> View) {
+        let _serial = self.view_change.lock();
+        let next = change(&self.view.load());
+        self.view.store(Arc::new(next));
+    }
+
+    /// Makes the memtable of `core` frozen and starts an empty one with a log of its own.
+    pub fn freeze(&self, core: &mut Core) -> Result<()> {
+        if let Some(error) = &core.poisoned {
+            return Err(error.clone());
+        }
+        let log = match &core.log {
+            Some(old) => {
+                let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+                Some((number, self.start_log(number, old.next_ordinal())?))
+            }
+            None => None,
+        };
+        let kind = self.options.load().memtable_kind;
+        let fresh = Arc::new(Memtable::new(kind, self.order.clone()));
+        let full = std::mem::replace(&mut core.memtable, fresh.clone());
+        core.unlogged = false;
+        let logs_below = log.as_ref().map_or(0, |(number, _)| *number);
+        if let Some((_, log)) = log
+            && let Some(old) = core.log.replace(log)
+            && old.synced_bytes() < old.len_bytes()
+        {
+            core.unsynced_logs.push(old);
+        }
+        let flushed_below = self.flushed_below.load(Ordering::Acquire);
+        core.unsynced_logs.retain(|log| log.number() >= flushed_below);
+        let mut queue = self.queue.lock();
+        queue.frozen.push_back(Frozen { memtable: full.clone(), logs_below });
+        self.change_view(|view| {
+            let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
+            frozen.push(full);
+            frozen.extend(view.frozen.iter().cloned());
+            View { active: fresh, frozen, version: view.version.clone() }
+        });
+        drop(queue);
+        self.refresh_debt();
+        self.work.notify_all();
+        Ok(())
+    }
+
+    /// Creates a log whose name is durable.
+    pub fn start_log(&self, number: u64, first_ordinal: u64) -> Result<LogWriter> {
+        let path = names::log_path(&self.dir, number);
+        let log = LogWriter::create(&*self.fs, &path, number, self.next_id(), first_ordinal)?;
+        self.fs.sync_dir(&self.dir).map_err(|e| Error::io(&self.dir, "sync the directory", e))?;
+        Ok(log)
+    }
+
+    /// An identity no other file of this store has.
+    pub fn next_id(&self) -> u64 {
+        let step = self.ids.fetch_add(1, Ordering::Relaxed);
+        crate::base::checksum::checksum(&step.to_le_bytes(), 0x45_73_6b_65_72) | 1
+    }
+
+    /// Works out again how many bytes wait to be flushed, pushed or merged.
+    pub fn refresh_debt(&self) {
+        let view = self.view.load();
+        let frozen: u64 = view.frozen.iter().map(|m| m.memory_bytes() as u64).sum();
+        let picker_debt = self.picker().debt_bytes(&view.version, &self.limits());
+        self.debt_bytes.store(frozen + picker_debt, Ordering::Relaxed);
+    }
+
+    fn wait_for_memtable(&self) -> Result<()> {
+        let most = self.options.load().frozen_memtables_max as usize;
+        let mut queue = self.queue.lock();
+        if queue.frozen.len() < most {
+            return Ok(());
+        }
+        let began = Instant::now();
+        while queue.frozen.len() >= most {
+            if let Some(error) = &queue.failed {
+                return Err(error.clone());
+            }
+            if queue.stop {
+                return self.check_open();
+            }
+            self.idle.wait(&mut queue);
+        }
+        self.counters.stalled_us.add(began.elapsed().as_micros() as u64);
+        Ok(())
+    }
+}
+
+impl Surroundings for Inner {
+    #[inline]
+    fn make_room(&self, core: &mut Core) -> Result<()> {
+        if (core.memtable.memory_bytes() as u64) < self.sizes.load().memtable_bytes {
+            return self.check_open();
+        }
+        self.check_open()?;
+        self.wait_for_memtable()?;
+        self.freeze(core)
+    }
+
+    fn publish(&self, seqno: SeqNo) {
+        self.visible.store(seqno, Ordering::Release);
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}

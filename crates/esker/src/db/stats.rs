@@ -1,0 +1,165 @@
+//! The store's own account of itself, and the changes that need no disk: options, shutting down.
+
+use std::cmp::Ordering as KeyOrdering;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::state::Inner;
+use crate::error::{Error, Result};
+use crate::metrics::{LevelMetrics, MemoryMetrics, Metrics};
+use crate::options::Options;
+use crate::options::validate::Sizes;
+use crate::tree::fragment::Fragment;
+
+/// The sizes `options` come to on this machine.
+pub(crate) fn sizes_here(options: &Options) -> Sizes {
+    let memory_bytes = {
+        let info = rustix::system::sysinfo();
+        info.totalram as u64 * u64::from(info.mem_unit.max(1))
+    };
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    options.sizes(memory_bytes, cores)
+}
+
+impl Inner {
+    /// Takes over changed options.
+    pub fn adopt(&self, next: Options) {
+        let sizes = sizes_here(&next);
+        self.cache.set_policy(next.cache_policy);
+        self.options.store(Arc::new(next));
+        self.sizes.store(Arc::new(sizes));
+        self.fit_cache();
+        self.refresh_debt();
+        self.work.notify_all();
+    }
+
+    /// The report behind [`crate::Db::metrics`].
+    pub fn metrics(&self) -> Metrics {
+        let view = self.view.load();
+        let version = &view.version;
+        let counters = &self.counters;
+        let cache = self.cache.stats();
+        let deepest = version.deepest_nonempty().unwrap_or(0);
+        let mut levels = Vec::new();
+        for (number, level) in version.levels.iter().enumerate().take(deepest + 1) {
+            let count = &counters.levels[number];
+            let fragments = || level.guards.iter().flat_map(|g| &g.runs).flat_map(|r| &r.fragments);
+            let mut files: Vec<u64> = fragments().map(|f| f.file.number).collect();
+            files.sort_unstable();
+            files.dedup();
+            levels.push(LevelMetrics {
+                level: number,
+                guards: level.guards.len() as u64,
+                runs_max: level.guards.iter().map(|g| g.runs.len()).max().unwrap_or(0) as u64,
+                fragments: fragments().count() as u64,
+                files: files.len() as u64,
+                bytes: fragments().map(|f| f.est_bytes()).sum(),
+                read_bytes: count.read_bytes.get(),
+                written_bytes: count.written_bytes.get(),
+                compactions: count.compactions.get(),
+                moves: count.moves.get(),
+                table_gets: count.table_gets.get(),
+            });
+        }
+        let files = version.files();
+        Metrics {
+            levels,
+            memory: MemoryMetrics {
+                active_memtable_bytes: view.active.memory_bytes() as u64,
+                frozen_memtables_bytes: view.frozen.iter().map(|m| m.memory_bytes() as u64).sum(),
+                cache_bytes: self.cache.used_bytes(),
+                cache_capacity_bytes: self.cache.capacity_bytes(),
+                tables_bytes: version.tables_memory_bytes(),
+                budget_bytes: self.sizes.load().memory_budget_bytes,
+            },
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            cache_evictions: cache.evictions,
+            user_bytes: counters.user_bytes.get(),
+            user_ops: counters.user_ops.get(),
+            log_bytes: counters.log_bytes.get(),
+            log_syncs: counters.log_syncs.get(),
+            flushes: counters.flushes.get(),
+            flush_bytes: counters.flush_bytes.get(),
+            compactions: counters.compactions.get(),
+            compaction_bytes: counters.compaction_bytes.get(),
+            compaction_read_bytes: counters.compaction_read_bytes.get(),
+            debt_bytes: self.debt_bytes.load(Ordering::Relaxed),
+            slowed_us: counters.slowed_us.get(),
+            stalled_us: counters.stalled_us.get(),
+            snapshots: self.snapshots.count() as u64,
+            frozen_memtables: view.frozen.len() as u64,
+            last_seqno: self.visible_seqno(),
+            table_bytes: files.iter().map(|f| f.info.size_bytes).sum(),
+            table_files: files.len() as u64,
+        }
+    }
+
+    /// Roughly how many table bytes hold the keys in `[start, end)`.
+    pub fn approximate_size(&self, start: &[u8], end: &[u8]) -> Result<u64> {
+        self.check_open()?;
+        if self.order.compare(start, end) != KeyOrdering::Less {
+            return Ok(0);
+        }
+        let view = self.view.load();
+        let mut bytes = 0;
+        for level in &view.version.levels {
+            for guard in level.guards.iter() {
+                for fragment in guard.runs.iter().flat_map(|r| &r.fragments) {
+                    bytes += self.slice_size(fragment, start, end)?;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn slice_size(&self, fragment: &Fragment, start: &[u8], end: &[u8]) -> Result<u64> {
+        let less = |a: &[u8], b: &[u8]| self.order.compare(a, b) == KeyOrdering::Less;
+        let from = fragment.lo.as_deref().filter(|lo| less(start, lo)).unwrap_or(start);
+        let to = fragment.hi.as_deref().filter(|hi| less(hi, end)).unwrap_or(end);
+        let info = &fragment.file.info;
+        if !less(from, to) || less(&info.largest, from) || !less(&info.smallest, to) {
+            return Ok(0);
+        }
+        let table = self.tables.get(&fragment.file)?;
+        Ok(table.approximate_offset(to).saturating_sub(table.approximate_offset(from)))
+    }
+
+    /// Flushes operations that no log holds (`Durability::None`), so that a close keeps them.
+    pub fn save_unlogged(&self) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        {
+            let mut core = self.committer.lock();
+            if core.unlogged && core.poisoned.is_none() {
+                self.freeze(&mut core)?;
+            }
+        }
+        self.wait_flushed()
+    }
+
+    /// Tells the threads to end and refuses further calls.
+    pub fn stop(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.queue.lock().stop = true;
+        self.work.notify_all();
+        self.idle.notify_all();
+    }
+
+    /// Closes the log with its mark and lets the lock go.
+    pub fn finish(&self) -> Result<()> {
+        let mut core = self.committer.lock();
+        let poisoned = core.poisoned.clone();
+        let log = core.log.take();
+        core.unsynced_logs.clear();
+        drop(core);
+        let closed = match (poisoned, log) {
+            (Some(error), _) => Err(error),
+            (None, Some(log)) => log.close(),
+            (None, None) => Ok(()),
+        };
+        self.lock.lock().take();
+        closed.map_err(|e: Error| e.at(&self.dir))
+    }
+}

@@ -1,0 +1,46 @@
+//! Layer 4: a frozen memtable becomes the newest run of level 0.
+//!
+//! What stays true: nothing is dropped that a snapshot or a reader of now can see; the logs that
+//! held the memtable are let go by the same edit that adds its tables.
+
+use std::sync::Arc;
+
+use crate::base::cursor::Cursor;
+use crate::base::key::SeqNo;
+use crate::base::order::KeyOrder;
+use crate::error::Result;
+use crate::iter::retain::{Decision, Retain};
+use crate::memtable::Memtable;
+use crate::tree::output::{NewFile, Output, OutputConfig};
+
+/// Writes `memtable` as tables; `snapshots` are the sequence numbers still readable, ascending.
+/// No file is made when nothing is left to keep.
+pub fn write_tables(
+    memtable: &Arc<Memtable>,
+    order: &KeyOrder,
+    snapshots: Vec<SeqNo>,
+    config: OutputConfig,
+) -> Result<Vec<NewFile>> {
+    let deletes = memtable.range_deletes();
+    let mut retain = Retain::new(order.clone(), snapshots, deletes.clone());
+    let mut output = Output::new(config, Vec::new(), deletes.to_tombstones());
+    let mut cursor = memtable.cursor();
+    let walked = (|| {
+        cursor.seek_to_first()?;
+        while cursor.valid() {
+            let (key, seqno, kind) = (cursor.key(), cursor.seqno(), cursor.kind());
+            if retain.decide(key, seqno, kind, false) != Decision::Drop {
+                output.add(key, seqno, kind, cursor.value())?;
+            }
+            cursor.next()?;
+        }
+        Ok(())
+    })();
+    match walked {
+        Ok(()) => output.finish(),
+        Err(error) => {
+            output.abandon();
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Many cursors as one, in internal order, both ways.
+//!
+//! The children that stand on an entry are kept in a *ladder*, sorted: the first rung is where the
+//! merge stands, the second is what its child has to stay before. While one child wins again and
+//! again a move costs one comparison; when it loses, a binary search finds its new rung. (A loser
+//! tree needs as many comparisons and does not know the second.) Each rung carries the first
+//! sixteen bytes of its key as a number where the order allows, so that few comparisons touch keys.
+//!
+//! What stays true while the merge is valid:
+//! 1. Going forward, every child stands on its first entry at or after the merge's; going backward,
+//!    on its last at or before.
+//! 2. The ladder holds exactly the children that are valid, in the order they will be met.
+//! 3. With two or more rungs, every rung's head is that of its child's key.
+
+use crate::base::cursor::Cursor;
+use crate::base::key::{Kind, SeqNo};
+use crate::base::order::KeyOrder;
+use crate::error::Result;
+
+/// A source of a merge.
+type Child = Box<dyn Cursor + Send>;
+
+/// One child that stands on an entry.
+#[derive(Clone, Copy)]
+struct Rung {
+    /// The first sixteen bytes of its key; 0 when the order has no heads.
+    head: u128,
+    child: u32,
+}
+
+/// Sixteen bytes of a key as a big-endian number, padded with zeros. In bytewise order a smaller
+/// number is a smaller key; equal numbers decide nothing.
+#[inline]
+fn head_of(key: &[u8]) -> u128 {
+    if let Some(first) = key.first_chunk::<16>() {
+        return u128::from_be_bytes(*first);
+    }
+    let mut bytes = [0; 16];
+    bytes[..key.len()].copy_from_slice(key);
+    u128::from_be_bytes(bytes)
+}
+
+/// The union of sorted sources. An entry that two sources share is shown once for each.
+pub struct MergeCursor {
+    order: KeyOrder,
+    children: Vec<Child>,
+    ladder: Vec<Rung>,
+    /// The child of the first rung.
+    top: usize,
+    forward: bool,
+    /// Where the merge stood when it turned round.
+    pivot: Vec<u8>,
+}
+
+impl MergeCursor {
+    /// A merge of `sources`, each sorted in internal order under `order`; the newest comes first.
+    /// It stands nowhere until the first seek.
+    pub fn new(order: KeyOrder, sources: Vec<Box<dyn Cursor + Send>>) -> MergeCursor {
+        let ladder = Vec::with_capacity(sources.len());
+        let children = sources;
+        MergeCursor { order, children, ladder, top: 0, forward: true, pivot: Vec::new() }
+    }
+
+    /// Whether `a` is met before `b` in the present direction.
+    #[inline]
+    fn before(&self, a: Rung, b: Rung) -> bool {
+        if a.head != b.head {
+            return (a.head < b.head) == self.forward;
+        }
+        self.before_by_key(a.child, b.child)
+    }
+
+    fn before_by_key(&self, a: u32, b: u32) -> bool {
+        let (x, y) = (&self.children[a as usize], &self.children[b as usize]);
+        let by_key = self.order.compare(x.key(), y.key());
+        by_key.then_with(|| y.seqno().cmp(&x.seqno())).then(a.cmp(&b)).is_lt() == self.forward
+    }
+
+    #[inline]
+    fn rung(&self, child: usize) -> Rung {
+        let head = if self.order.has_heads() { head_of(self.children[child].key()) } else { 0 };
+        Rung { head, child: child as u32 }
+    }
+
+    /// Makes the ladder again from where the children stand.
+    fn build(&mut self, forward: bool) {
+        self.forward = forward;
+        let mut ladder = std::mem::take(&mut self.ladder);
+        ladder.clear();
+        let standing = (0..self.children.len()).filter(|&child| self.children[child].valid());
+        ladder.extend(standing.map(|child| self.rung(child)));
+        ladder.sort_unstable_by(|&a, &b| {
+            if a.child == b.child {
+                std::cmp::Ordering::Equal
+            } else if self.before(a, b) {
+                std::cmp::Ordering::Less
+            } else {
+                std::cmp::Ordering::Greater
+            }
+        });
+        self.top = ladder.first().map_or(0, |rung| rung.child as usize);
+        self.ladder = ladder;
+    }
+
+    /// Moves every child, then builds the ladder. After an error the merge stands nowhere.
+    fn place(&mut self, forward: bool, go: impl Fn(&mut Child) -> Result<()>) -> Result<()> {
+        self.ladder.clear();
+        self.children.iter_mut().try_for_each(go)?;
+        self.build(forward);
+        Ok(())
+    }
+
+    /// Turns round: every child goes to the other side of the entry the merge stands on, and so
+    /// away from it in the new direction.
+    #[cold]
+    fn turn(&mut self, forward: bool) -> Result<()> {
+        let top = self.top;
+        super::copy_into(&mut self.pivot, self.children[top].key());
+        let seqno = self.children[top].seqno();
+        self.ladder.clear();
+        for (at, child) in self.children.iter_mut().enumerate() {
+            match (at == top, forward) {
+                (true, true) => child.next()?,
+                (true, false) => child.prev()?,
+                (false, true) => child.seek(&self.pivot, seqno)?,
+                (false, false) => child.seek_before(&self.pivot, seqno)?,
+            }
+        }
+        self.build(forward);
+        Ok(())
+    }
+
+    /// Finds the first rung's new place after its child has moved on.
+    #[inline]
+    fn settle(&mut self) {
+        if !self.children[self.top].valid() {
+            self.ladder.remove(0);
+            self.top = self.ladder.first().map_or(0, |rung| rung.child as usize);
+        } else if self.ladder.len() > 1 {
+            let moved = self.rung(self.top);
+            self.ladder[0] = moved;
+            if !self.before(moved, self.ladder[1]) {
+                self.sink(moved);
+            }
+        }
+    }
+
+    /// Moves the first rung, which belongs behind the second, to its place.
+    fn sink(&mut self, moved: Rung) {
+        let (mut low, mut high) = (2, self.ladder.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.before(moved, self.ladder[middle]) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        self.ladder.copy_within(1..low, 0);
+        self.ladder[low - 1] = moved;
+        self.top = self.ladder[0].child as usize;
+    }
+}
+
+impl Cursor for MergeCursor {
+    #[inline]
+    fn valid(&self) -> bool {
+        !self.ladder.is_empty()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.place(true, |child| child.seek_to_first())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.place(false, |child| child.seek_to_last())
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.place(true, |child| child.seek(key, seqno))
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.place(false, |child| child.seek_before(key, seqno))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.ladder.is_empty() {
+            return Ok(());
+        }
+        if !self.forward {
+            return self.turn(true);
+        }
+        if let Err(error) = self.children[self.top].next() {
+            self.ladder.clear();
+            return Err(error);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if self.ladder.is_empty() {
+            return Ok(());
+        }
+        if self.forward {
+            return self.turn(false);
+        }
+        if let Err(error) = self.children[self.top].prev() {
+            self.ladder.clear();
+            return Err(error);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.children[self.top].key()
+    }
+
+    #[inline]
+    fn seqno(&self) -> SeqNo {
+        self.children[self.top].seqno()
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.children[self.top].kind()
+    }
+
+    #[inline]
+    fn version(&self) -> (SeqNo, Kind) {
+        self.children[self.top].version()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.children[self.top].value()
+    }
+}

@@ -1,0 +1,29 @@
+//! Walking many sorted sources as one.
+//!
+//! [`merge`] puts sources together in internal order, [`visible`] shows of the result what a reader
+//! at one sequence number sees, [`retain`] says what of it a rewrite may drop. Nothing here knows
+//! where the entries come from.
+
+pub mod merge;
+pub mod retain;
+#[cfg(test)]
+mod tests;
+pub mod visible;
+
+use crate::base::order::KeyOrder;
+
+/// Whether two keys are one and the same in this order.
+#[inline]
+fn same_key(order: &KeyOrder, a: &[u8], b: &[u8]) -> bool {
+    match order {
+        KeyOrder::Bytewise | KeyOrder::Reverse => a == b,
+        KeyOrder::Custom(_) => order.compare(a, b).is_eq(),
+    }
+}
+
+/// Makes `buffer` a copy of `bytes`, in the memory it has if that is enough.
+#[inline]
+fn copy_into(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    buffer.clear();
+    buffer.extend_from_slice(bytes);
+}

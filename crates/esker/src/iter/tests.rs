@@ -1,0 +1,418 @@
+//! Merging, visibility and retention against models that scan a list.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::merge::MergeCursor;
+use super::retain::{Decision, Retain};
+use super::same_key;
+use super::visible::VisibleCursor;
+use crate::base::cursor::Cursor;
+use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
+use crate::base::order::{Comparator, KeyOrder};
+use crate::base::range_delete::{RangeDelete, RangeDeletes};
+use crate::error::{Error, Result};
+
+/// An entry of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    key: Vec<u8>,
+    seqno: SeqNo,
+    kind: Kind,
+    value: Vec<u8>,
+}
+
+/// The internal order.
+fn internal(order: &KeyOrder, a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
+    order.compare(a.0, b.0).then(b.1.cmp(&a.1))
+}
+
+/// A cursor over a sorted list. It fails at the move after which `fail_in` is 0.
+struct ListCursor {
+    order: KeyOrder,
+    entries: Vec<Entry>,
+    at: Option<usize>,
+    fail_in: usize,
+}
+
+impl ListCursor {
+    fn new(order: &KeyOrder, mut entries: Vec<Entry>) -> ListCursor {
+        entries.sort_by(|a, b| internal(order, (&a.key, a.seqno), (&b.key, b.seqno)));
+        ListCursor { order: order.clone(), entries, at: None, fail_in: usize::MAX }
+    }
+
+    fn entry(&self) -> &Entry {
+        &self.entries[self.at.expect("the cursor must be valid")]
+    }
+
+    fn before(&self, key: &[u8], seqno: SeqNo) -> usize {
+        let less = |e: &Entry| internal(&self.order, (&e.key, e.seqno), (key, seqno)).is_lt();
+        self.entries.iter().filter(|e| less(e)).count()
+    }
+
+    fn go(&mut self, at: Option<usize>) -> Result<()> {
+        self.at = at.filter(|&at| at < self.entries.len());
+        self.fail_in -= 1;
+        if self.fail_in == 0 {
+            self.at = None;
+            return Err(Error::invalid("the list is over"));
+        }
+        Ok(())
+    }
+}
+
+impl Cursor for ListCursor {
+    fn valid(&self) -> bool {
+        self.at.is_some()
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.go(Some(0))
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.go(self.entries.len().checked_sub(1))
+    }
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.go(Some(self.before(key, seqno)))
+    }
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.go(self.before(key, seqno).checked_sub(1))
+    }
+    fn next(&mut self) -> Result<()> {
+        self.go(self.at.map(|at| at + 1))
+    }
+    fn prev(&mut self) -> Result<()> {
+        self.go(self.at.and_then(|at| at.checked_sub(1)))
+    }
+    fn key(&self) -> &[u8] {
+        &self.entry().key
+    }
+    fn seqno(&self) -> SeqNo {
+        self.entry().seqno
+    }
+    fn kind(&self) -> Kind {
+        self.entry().kind
+    }
+    fn value(&self) -> &[u8] {
+        &self.entry().value
+    }
+}
+
+/// Shorter keys first, letters of either case equal.
+struct Shortlex;
+
+impl Comparator for Shortlex {
+    fn name(&self) -> &str {
+        "test.shortlex"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.len().cmp(&b.len()).then_with(|| a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase()))
+    }
+}
+
+fn orders() -> impl Strategy<Value = KeyOrder> {
+    prop_oneof![
+        Just(KeyOrder::Bytewise),
+        Just(KeyOrder::Reverse),
+        Just(KeyOrder::Custom(Arc::new(Shortlex))),
+    ]
+}
+
+/// Few different keys, so that versions meet; many alike in their first sixteen bytes or more.
+fn keys() -> impl Strategy<Value = Vec<u8>> {
+    let tail = vec(prop::sample::select(vec![0, b'a', b'A', b'b', 0xFF]), 0..3);
+    (prop::sample::select(vec![0usize, 1, 7, 8, 15, 16, 20]), tail)
+        .prop_map(|(len, tail)| [vec![b'k'; len], tail].concat())
+}
+
+/// One write: the nth gets sequence number n.
+#[derive(Debug, Clone)]
+enum Write {
+    Put(Vec<u8>),
+    Delete(Vec<u8>),
+    RangeDelete(Vec<u8>, Vec<u8>),
+}
+
+fn writes(max: usize) -> impl Strategy<Value = Vec<Write>> {
+    let write = prop_oneof![
+        6 => keys().prop_map(Write::Put),
+        2 => keys().prop_map(Write::Delete),
+        1 => (keys(), keys()).prop_map(|(a, b)| Write::RangeDelete(a, b)),
+    ];
+    // Half of the time few keys with long histories.
+    prop_oneof![
+        vec(write.clone(), 0..max),
+        (vec(keys(), 1..4), vec((write, any::<prop::sample::Index>()), 0..max)).prop_map(
+            |(few, list)| {
+                let pick = |(write, index): (Write, prop::sample::Index)| match write {
+                    Write::Put(_) => Write::Put(index.get(&few).clone()),
+                    Write::Delete(_) => Write::Delete(index.get(&few).clone()),
+                    range => range,
+                };
+                list.into_iter().map(pick).collect()
+            }
+        ),
+    ]
+}
+
+/// A history as entries and range tombstones.
+fn history(writes: &[Write], first_seqno: SeqNo) -> (Vec<Entry>, Vec<RangeDelete>) {
+    let (mut entries, mut ranges) = (Vec::new(), Vec::new());
+    for (seqno, write) in (first_seqno..).zip(writes) {
+        let entry = |key: &Vec<u8>, kind| {
+            let value = if kind == Kind::Put { seqno.to_string().into_bytes() } else { vec![] };
+            Entry { key: key.clone(), seqno, kind, value }
+        };
+        match write {
+            Write::Put(key) => entries.push(entry(key, Kind::Put)),
+            Write::Delete(key) => entries.push(entry(key, Kind::Delete)),
+            Write::RangeDelete(start, end) => {
+                ranges.push(RangeDelete { start: start.clone(), end: end.clone(), seqno });
+            }
+        }
+    }
+    (entries, ranges)
+}
+
+/// What a reader at `snapshot` sees, in key order: found by looking at everything for every key.
+fn visible(
+    order: &KeyOrder,
+    entries: &[Entry],
+    ranges: &[RangeDelete],
+    snapshot: SeqNo,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut seen: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for entry in entries.iter().filter(|e| e.kind == Kind::Put && e.seqno <= snapshot) {
+        let hides = |e: &&Entry| {
+            e.seqno <= snapshot && e.seqno > entry.seqno && same_key(order, &e.key, &entry.key)
+        };
+        let covers = |r: &&RangeDelete| {
+            r.seqno <= snapshot
+                && r.seqno > entry.seqno
+                && order.compare(&r.start, &entry.key).is_le()
+                && order.compare(&entry.key, &r.end).is_lt()
+        };
+        if entries.iter().find(hides).is_none() && ranges.iter().find(covers).is_none() {
+            seen.push((entry.key.clone(), entry.value.clone()));
+        }
+    }
+    seen.sort_by(|a, b| order.compare(&a.0, &b.0));
+    seen
+}
+
+/// One move of a cursor.
+#[derive(Debug, Clone)]
+enum Move {
+    First,
+    Last,
+    Seek(Vec<u8>, SeqNo),
+    SeekBefore(Vec<u8>, SeqNo),
+    Next,
+    Prev,
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = prop_oneof![
+        1 => Just(Move::First),
+        1 => Just(Move::Last),
+        2 => (keys(), 0u64..70).prop_map(|(k, s)| Move::Seek(k, s)),
+        2 => (keys(), 0u64..70).prop_map(|(k, s)| Move::SeekBefore(k, s)),
+        8 => Just(Move::Next),
+        8 => Just(Move::Prev),
+    ];
+    vec(one, 1..80)
+}
+
+fn make_move(cursor: &mut dyn Cursor, one: &Move) {
+    let done = match one {
+        Move::First => cursor.seek_to_first(),
+        Move::Last => cursor.seek_to_last(),
+        Move::Seek(key, seqno) => cursor.seek(key, *seqno),
+        Move::SeekBefore(key, seqno) => cursor.seek_before(key, *seqno),
+        Move::Next | Move::Prev if !cursor.valid() => Ok(()),
+        Move::Next => cursor.next(),
+        Move::Prev => cursor.prev(),
+    };
+    done.unwrap();
+}
+
+fn standing(cursor: &dyn Cursor) -> Option<Entry> {
+    cursor.valid().then(|| Entry {
+        key: cursor.key().to_vec(),
+        seqno: cursor.seqno(),
+        kind: cursor.kind(),
+        value: cursor.value().to_vec(),
+    })
+}
+
+/// Deals entries out to `sources` cursors.
+fn deal(order: &KeyOrder, entries: &[Entry], deal: &[u8], sources: usize) -> MergeCursor {
+    let mut hands = vec![Vec::new(); sources];
+    for (at, entry) in entries.iter().enumerate() {
+        hands[deal[at % deal.len()] as usize % sources].push(entry.clone());
+    }
+    let child = |hand| Box::new(ListCursor::new(order, hand)) as Box<dyn Cursor + Send>;
+    MergeCursor::new(order.clone(), hands.into_iter().map(child).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn a_merge_walks_as_one_sorted_list_does(
+        order in orders(), writes in writes(60), hands in vec(any::<u8>(), 1..60),
+        sources in 1usize..9, moves in moves(),
+    ) {
+        let (entries, _) = history(&writes, 0);
+        let mut merge = deal(&order, &entries, &hands, sources);
+        let mut model = ListCursor::new(&order, entries);
+        for one in &moves {
+            make_move(&mut merge, one);
+            make_move(&mut model, one);
+            prop_assert_eq!(standing(&merge), standing(&model), "after {:?}", one);
+        }
+    }
+
+    #[test]
+    fn a_visible_cursor_walks_what_the_model_sees(
+        order in orders(), writes in writes(60), hands in vec(any::<u8>(), 1..60),
+        sources in 1usize..4, snapshot in prop_oneof![0u64..60, Just(SEQNO_MAX)], moves in moves(),
+    ) {
+        let (entries, ranges) = history(&writes, 0);
+        let model = visible(&order, &entries, &ranges, snapshot);
+        let set = Arc::new(RangeDeletes::build(&order, &ranges));
+        let merge = deal(&order, &entries, &hands, sources);
+        let mut cursor = VisibleCursor::new(merge, order.clone(), snapshot, set);
+        let mut at: Option<usize> = None;
+        for one in &moves {
+            let end = model.len();
+            let count = |test: &dyn Fn(Ordering) -> bool, key: &[u8]| {
+                model.iter().filter(|e| test(order.compare(&e.0, key))).count()
+            };
+            at = match one {
+                Move::First => { cursor.seek_to_first().unwrap(); Some(0) }
+                Move::Last => { cursor.seek_to_last().unwrap(); end.checked_sub(1) }
+                Move::Seek(key, _) => {
+                    cursor.seek(key).unwrap();
+                    Some(count(&Ordering::is_lt, key))
+                }
+                Move::SeekBefore(key, _) => {
+                    cursor.seek_for_prev(key).unwrap();
+                    count(&Ordering::is_le, key).checked_sub(1)
+                }
+                Move::Next => { cursor.next().unwrap(); at.map(|at| at + 1) }
+                Move::Prev => { cursor.prev().unwrap(); at.and_then(|at| at.checked_sub(1)) }
+            };
+            at = at.filter(|&at| at < end);
+            let stands = cursor.valid().then(|| (cursor.key().to_vec(), cursor.value().to_vec()));
+            prop_assert_eq!(stands, at.map(|at| model[at].clone()), "after {:?}", one);
+        }
+    }
+
+    #[test]
+    fn a_rewrite_changes_nothing_a_reader_can_see(
+        order in orders(), below in writes(20), inputs in writes(50), above in writes(10),
+        mut snapshots in vec(0u64..80, 0..4), lazy in any::<bool>(),
+    ) {
+        snapshots.sort_unstable();
+        let (old, old_ranges) = history(&below, 1);
+        let (entries, ranges) = history(&inputs, 1 + below.len() as u64);
+        let (new, new_ranges) = history(&above, 1 + (below.len() + inputs.len()) as u64);
+        let concerns = |key: &[u8], e: &Entry| same_key(&order, &e.key, key);
+        let within = |key: &[u8], r: &RangeDelete| {
+            order.compare(&r.start, key).is_le() && order.compare(key, &r.end).is_lt()
+        };
+        let set = Arc::new(RangeDeletes::build(&order, &ranges));
+        let mut retain = Retain::new(order.clone(), snapshots.clone(), set);
+        let (mut kept, mut zeroed) = (Vec::new(), 0);
+        for entry in ListCursor::new(&order, entries.clone()).entries {
+            let bottom = !lazy
+                && !old.iter().any(|e| concerns(&entry.key, e))
+                && !old_ranges.iter().any(|r| within(&entry.key, r));
+            match retain.decide(&entry.key, entry.seqno, entry.kind, bottom) {
+                Decision::Keep => {
+                    let oldest = snapshots.iter().all(|&s| s >= entry.seqno);
+                    prop_assert!(!(bottom && oldest && entry.kind == Kind::Delete));
+                    kept.push(entry);
+                }
+                Decision::KeepWithSeqnoZero => {
+                    prop_assert!(bottom && entry.kind == Kind::Put);
+                    zeroed += 1;
+                    kept.push(Entry { seqno: 0, ..entry });
+                }
+                Decision::Drop => {}
+            }
+        }
+        prop_assert!(!lazy || zeroed == 0);
+        for pair in kept.windows(2).filter(|p| same_key(&order, &p[0].key, &p[1].key)) {
+            let apart = snapshots.iter().any(|&s| pair[1].seqno <= s && s < pair[0].seqno);
+            prop_assert!(apart, "two versions of one stripe: {:?}", pair);
+        }
+        let stays = |r: &&RangeDelete| {
+            let bottom = !lazy
+                && !old.iter().any(|e| within(&e.key, r))
+                && !old_ranges.iter().any(|o| {
+                    order.compare(&o.start, &r.end).is_lt() && order.compare(&r.start, &o.end).is_lt()
+                });
+            retain.keep_range_delete(r.seqno, bottom)
+        };
+        let kept_ranges: Vec<RangeDelete> = ranges.iter().filter(stays).cloned().collect();
+        let before = [new.clone(), entries, old.clone()].concat();
+        let ranges_before = [new_ranges.clone(), ranges, old_ranges.clone()].concat();
+        let after = [new, kept, old].concat();
+        let ranges_after = [new_ranges, kept_ranges, old_ranges].concat();
+        for snapshot in snapshots.into_iter().chain([SEQNO_MAX]) {
+            prop_assert_eq!(
+                visible(&order, &before, &ranges_before, snapshot),
+                visible(&order, &after, &ranges_after, snapshot),
+                "at {}", snapshot
+            );
+        }
+    }
+}
+
+#[test]
+fn an_error_of_a_source_leaves_the_merge_nowhere() {
+    let order = KeyOrder::Bytewise;
+    let entry = |n: u64| Entry { key: vec![n as u8], seqno: n, kind: Kind::Put, value: vec![] };
+    for fail_in in 1..12 {
+        let children = (0..2).map(|child| {
+            let entries = (0..10).filter(|n| n % 2 == child).map(entry).collect();
+            let mut list = ListCursor::new(&order, entries);
+            list.fail_in = if child == 1 { fail_in } else { usize::MAX };
+            Box::new(list) as Box<dyn Cursor + Send>
+        });
+        let merge = MergeCursor::new(order.clone(), children.collect());
+        let none = Arc::new(RangeDeletes::default());
+        let mut cursor = VisibleCursor::new(merge, order.clone(), SEQNO_MAX, none);
+        let mut walk = || -> Result<()> {
+            cursor.seek_to_first()?;
+            for _ in 0..6 {
+                cursor.next()?;
+            }
+            for _ in 0..6 {
+                cursor.prev()?;
+            }
+            cursor.seek_for_prev(b"\x05")?;
+            cursor.seek(b"\x04")
+        };
+        if walk().is_err() {
+            assert!(!cursor.valid());
+            cursor.next().unwrap();
+            assert!(!cursor.valid());
+        } else {
+            assert_eq!(cursor.key(), [4]);
+        }
+    }
+}
+
+#[test]
+fn a_merge_of_nothing_is_empty() {
+    let mut merge = MergeCursor::new(KeyOrder::Bytewise, Vec::new());
+    merge.seek_to_first().unwrap();
+    assert!(!merge.valid());
+    merge.seek_before(b"x", 1).unwrap();
+    assert!(!merge.valid());
+}

@@ -1,0 +1,324 @@
+//! What a reader at one sequence number sees: versions and tombstones collapse to keys and values.
+//!
+//! What stays true while the cursor is valid:
+//! 1. It stands on the newest version of its key at or below the snapshot; that version is a value
+//!    and no range tombstone at or below the snapshot is newer than it.
+//! 2. Going forward, the source stands on that very version, and nothing is copied but the key.
+//!    Going backward, the version is copied, because to find it the source had to go past it, to
+//!    the last version of the key before.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::{copy_into, same_key};
+use crate::base::cursor::Cursor;
+use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
+use crate::base::order::KeyOrder;
+use crate::base::range_delete::RangeDeletes;
+use crate::error::Result;
+
+/// After stepping over this many versions of one key, seek past the rest.
+const STEPS_MAX: u32 = 8;
+
+/// The keys and values visible at a snapshot.
+pub struct VisibleCursor<C: Cursor> {
+    source: C,
+    order: KeyOrder,
+    snapshot: SeqNo,
+    coverage: Coverage,
+    valid: bool,
+    forward: bool,
+    /// Forward: the sequence number of the version stood on.
+    seqno: SeqNo,
+    /// Forward: the key whose versions are being stepped over, if it fits; else `saved_key` is.
+    mark: Option<Mark>,
+    /// Backward: the key stood on.
+    saved_key: Vec<u8>,
+    /// Backward: the value stood on.
+    saved_value: Vec<u8>,
+}
+
+impl<C: Cursor> VisibleCursor<C> {
+    /// Shows what a reader at `snapshot` sees of `source`; [`SEQNO_MAX`] sees all that is there.
+    /// `range_deletes` are those of everything in `source`. It stands nowhere until the first seek.
+    pub fn new(
+        source: C,
+        order: KeyOrder,
+        snapshot: SeqNo,
+        range_deletes: Arc<RangeDeletes>,
+    ) -> VisibleCursor<C> {
+        VisibleCursor {
+            source,
+            order,
+            snapshot,
+            coverage: Coverage { set: range_deletes, at: 0 },
+            valid: false,
+            forward: true,
+            seqno: 0,
+            mark: None,
+            saved_key: Vec::new(),
+            saved_value: Vec::new(),
+        }
+    }
+
+    /// Whether the cursor stands on a key.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// The key. Must be valid; lives until the cursor moves.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        if self.forward { self.source.key() } else { &self.saved_key }
+    }
+
+    /// The value. Must be valid; lives until the cursor moves.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        if self.forward { self.source.value() } else { &self.saved_value }
+    }
+
+    /// Moves to the first key.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.valid = false;
+        self.source.seek_to_first()?;
+        self.settle_forward(false)
+    }
+
+    /// Moves to the last key.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.valid = false;
+        self.source.seek_to_last()?;
+        self.settle_backward()
+    }
+
+    /// Moves to the first key at or after `key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.valid = false;
+        self.source.seek(key, self.snapshot)?;
+        self.settle_forward(false)
+    }
+
+    /// Moves to the last key at or before `key`.
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        self.valid = false;
+        // The very last version a key can have, or the first entry behind it.
+        self.source.seek(key, 0)?;
+        if !(self.source.valid() && same_key(&self.order, self.source.key(), key)) {
+            self.source.seek_before(key, 0)?;
+        }
+        self.settle_backward()
+    }
+
+    /// Moves to the next key. Nothing happens when not valid.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend what it stands on")]
+    pub fn next(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        self.valid = false;
+        if !self.forward {
+            self.source.seek(&self.saved_key, 0)?;
+            self.mark = None;
+            return self.settle_forward(true);
+        }
+        // A version with sequence number 0 is the last of its key: nothing to step over.
+        let skipping = self.seqno != 0;
+        if skipping {
+            self.mark_key();
+        }
+        self.source.next()?;
+        self.settle_forward(skipping)
+    }
+
+    /// Moves to the previous key. Nothing happens when not valid.
+    pub fn prev(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        self.valid = false;
+        if self.forward {
+            copy_into(&mut self.saved_key, self.source.key());
+            self.source.seek_before(&self.saved_key, SEQNO_MAX)?;
+        }
+        self.settle_backward()
+    }
+
+    /// Remembers the key of the source for [`Self::at_marked_key`].
+    #[inline]
+    fn mark_key(&mut self) {
+        let key = self.source.key();
+        self.mark = if matches!(self.order, KeyOrder::Custom(_)) { None } else { Mark::of(key) };
+        if self.mark.is_none() {
+            copy_into(&mut self.saved_key, key);
+        }
+    }
+
+    /// Whether the source, which is valid, still stands on the marked key.
+    #[inline]
+    fn at_marked_key(&self) -> bool {
+        match self.mark {
+            Some(_) => Mark::of(self.source.key()) == self.mark,
+            None => same_key(&self.order, self.source.key(), &self.saved_key),
+        }
+    }
+
+    /// Goes forward from where the source stands to the first visible version; if `skipping`, past
+    /// every version of the marked key first.
+    #[inline]
+    fn settle_forward(&mut self, mut skipping: bool) -> Result<()> {
+        self.forward = true;
+        let mut steps = 0;
+        while self.source.valid() {
+            if skipping && self.at_marked_key() {
+                steps += 1;
+                if steps > STEPS_MAX && self.source.seqno() != 0 {
+                    copy_into(&mut self.saved_key, self.source.key());
+                    self.source.seek(&self.saved_key, 0)?;
+                } else {
+                    self.source.next()?;
+                }
+                continue;
+            }
+            skipping = false;
+            let (seqno, kind) = self.source.version();
+            if seqno > self.snapshot {
+                self.step_over_newer(&mut steps)?;
+                continue;
+            }
+            if kind == Kind::Put && !self.covered(seqno) {
+                self.valid = true;
+                self.seqno = seqno;
+                return Ok(());
+            }
+            self.mark_key();
+            skipping = seqno != 0;
+            steps = 0;
+            self.source.next()?;
+        }
+        Ok(())
+    }
+
+    /// Steps over a version newer than the snapshot, or over all of its key's when there are many.
+    /// `steps` counts those of one key, which is then `saved_key`.
+    fn step_over_newer(&mut self, steps: &mut u32) -> Result<()> {
+        if *steps > 0 && same_key(&self.order, self.source.key(), &self.saved_key) {
+            *steps += 1;
+        } else {
+            copy_into(&mut self.saved_key, self.source.key());
+            *steps = 1;
+        }
+        if *steps <= STEPS_MAX {
+            return self.source.next();
+        }
+        *steps = 0;
+        self.source.seek(&self.saved_key, self.snapshot)
+    }
+
+    #[inline]
+    fn covered(&mut self, seqno: SeqNo) -> bool {
+        !self.coverage.set.is_empty()
+            && self
+                .coverage
+                .newest(&self.order, self.source.key(), self.snapshot)
+                .is_some_and(|deleted| deleted > seqno)
+    }
+
+    /// Goes backward from where the source stands, on the last version of some key or nowhere, to
+    /// the first key with a visible version.
+    fn settle_backward(&mut self) -> Result<()> {
+        self.forward = false;
+        while self.source.valid() {
+            copy_into(&mut self.saved_key, self.source.key());
+            let Some((seqno, Kind::Put)) = self.newest_of_saved_key()? else { continue };
+            let deleted = self.coverage.newest(&self.order, &self.saved_key, self.snapshot);
+            if deleted.is_none_or(|deleted| deleted <= seqno) {
+                self.valid = true;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks back over every version of `saved_key`; copies the value of the newest at or below the
+    /// snapshot and returns what that is.
+    fn newest_of_saved_key(&mut self) -> Result<Option<(SeqNo, Kind)>> {
+        let mut newest = None;
+        let mut steps = 0;
+        while self.at_saved_key() {
+            if steps == STEPS_MAX {
+                self.source.seek(&self.saved_key, self.snapshot)?;
+                newest = if self.at_saved_key() { Some(self.copy_version()) } else { None };
+                self.source.seek_before(&self.saved_key, SEQNO_MAX)?;
+                break;
+            }
+            if self.source.seqno() <= self.snapshot {
+                newest = Some(self.copy_version());
+            }
+            self.source.prev()?;
+            steps += 1;
+        }
+        Ok(newest)
+    }
+
+    fn at_saved_key(&self) -> bool {
+        self.source.valid() && same_key(&self.order, self.source.key(), &self.saved_key)
+    }
+
+    fn copy_version(&mut self) -> (SeqNo, Kind) {
+        // Keys that compare equal may differ in bytes: show those of the version shown.
+        copy_into(&mut self.saved_key, self.source.key());
+        copy_into(&mut self.saved_value, self.source.value());
+        self.source.version()
+    }
+}
+
+/// The whole of a key of 16 to 32 bytes, in two numbers that may overlap: told from another without
+/// a copy in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    len: usize,
+    front: u128,
+    back: u128,
+}
+
+impl Mark {
+    #[inline]
+    fn of(key: &[u8]) -> Option<Mark> {
+        if key.len() > 32 {
+            return None;
+        }
+        let front = u128::from_le_bytes(*key.first_chunk()?);
+        let back = u128::from_le_bytes(*key.last_chunk()?);
+        Some(Mark { len: key.len(), front, back })
+    }
+}
+
+/// The range tombstones, and where among them the last question was.
+struct Coverage {
+    set: Arc<RangeDeletes>,
+    /// How many fragments ended at or before the last key asked for.
+    at: usize,
+}
+
+impl Coverage {
+    /// The newest tombstone over `key` at or below `snapshot`. Neighbouring keys cost two
+    /// comparisons, a jump costs a binary search.
+    fn newest(&mut self, order: &KeyOrder, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
+        let fragments = self.set.fragments();
+        let ended = |at: usize| order.compare(&fragments[at].end, key) != Ordering::Greater;
+        let holds =
+            (self.at == 0 || ended(self.at - 1)) && (self.at == fragments.len() || !ended(self.at));
+        if !holds {
+            self.at =
+                fragments.partition_point(|f| order.compare(&f.end, key) != Ordering::Greater);
+        }
+        let fragment = fragments.get(self.at)?;
+        if order.compare(&fragment.start, key) == Ordering::Greater {
+            return None;
+        }
+        fragment.seqnos.iter().copied().find(|&seqno| seqno <= snapshot)
+    }
+}

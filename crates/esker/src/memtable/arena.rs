@@ -1,0 +1,286 @@
+//! The bump arena a memtable keeps its entries in.
+//!
+//! What stays true:
+//! 1. An entry is written once, by [`Arena::append`], before its reference is handed out; its bytes
+//!    never change and never move until the arena is dropped.
+//! 2. Any number of threads may append and read at once: the bump position is claimed by one
+//!    compare-and-swap, so no two entries overlap.
+//! 3. An [`EntryRef`] is only made by `append`, and only used with the arena that made it.
+//!
+//! Addresses are 32-bit counts of eight bytes: chunk number above, place in the chunk below, so an
+//! arena spans 32 GiB. An entry larger than a quarter chunk gets memory of its own, under as many
+//! consecutive chunk numbers as it covers.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+/// Eight-byte words in a chunk, as a power of two: 1 MiB.
+const CHUNK_SHIFT: u32 = 17;
+const CHUNK_WORDS: usize = 1 << CHUNK_SHIFT;
+const CHUNK_BYTES: usize = CHUNK_WORDS * 8;
+/// How many chunk numbers a 32-bit address leaves.
+const CHUNKS_MAX: usize = 1 << (32 - CHUNK_SHIFT);
+/// Entries of more words than this get memory of their own.
+const SHARED_WORDS_MAX: usize = CHUNK_WORDS / 4;
+/// `seqno << 8 | kind`, key length, value length.
+const HEADER_BYTES: usize = 16;
+
+/// The tail before the first chunk: full, so that the first append asks for one.
+const NO_CHUNK: u64 = u64::MAX;
+
+/// How many words the chunk of this tail holds.
+#[inline]
+fn used_words(tail: u64) -> usize {
+    if tail == NO_CHUNK { 0 } else { tail as u32 as usize }
+}
+
+type Chunk = Box<[MaybeUninit<u64>]>;
+
+/// Chunks of dropped memtables, kept for the next one so that their pages need not be faulted in
+/// again.
+#[derive(Debug)]
+pub struct ChunkPool {
+    chunks: Mutex<Vec<Chunk>>,
+    capacity: AtomicUsize,
+}
+
+impl ChunkPool {
+    /// A pool that keeps at most `capacity_bytes` of free memory (rounded down to whole MiB).
+    pub fn new(capacity_bytes: usize) -> ChunkPool {
+        ChunkPool {
+            chunks: Mutex::new(Vec::new()),
+            capacity: AtomicUsize::new(capacity_bytes / CHUNK_BYTES),
+        }
+    }
+
+    /// Changes how many bytes are kept; what is too much is freed at once.
+    pub fn set_capacity(&self, capacity_bytes: usize) {
+        let capacity = capacity_bytes / CHUNK_BYTES;
+        self.capacity.store(capacity, Ordering::Relaxed);
+        let mut chunks = self.chunks.lock();
+        chunks.truncate(capacity);
+        chunks.shrink_to_fit();
+    }
+
+    /// The free memory kept now, in bytes.
+    pub fn free_bytes(&self) -> usize {
+        self.chunks.lock().len() * CHUNK_BYTES
+    }
+
+    fn take(&self) -> Chunk {
+        let kept = self.chunks.lock().pop();
+        kept.unwrap_or_else(|| Box::new_uninit_slice(CHUNK_WORDS))
+    }
+
+    fn give(&self, chunk: Chunk) {
+        let mut chunks = self.chunks.lock();
+        if chunks.len() < self.capacity.load(Ordering::Relaxed) {
+            chunks.push(chunk);
+        }
+    }
+}
+
+/// Where an entry lies in the arena that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct EntryRef(u32);
+
+/// One entry, borrowed from its arena.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'a> {
+    /// `seqno << 8 | kind`.
+    pub packed: u64,
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+}
+
+/// The memory taken by slow-path allocations.
+struct Spans {
+    /// First chunk number and size in words of every allocation.
+    list: Vec<(usize, usize)>,
+    /// The next chunk number not in use.
+    next: usize,
+}
+
+/// The arena. Freed whole.
+pub(super) struct Arena {
+    /// The memory of each chunk number; null where none is allocated.
+    table: Box<[AtomicPtr<u64>]>,
+    /// `chunk number << 32 | words used in it` of the chunk being filled.
+    tail: AtomicU64,
+    /// Bytes used outside the chunk being filled.
+    full_bytes: AtomicUsize,
+    spans: Mutex<Spans>,
+    pool: Arc<ChunkPool>,
+}
+
+impl Arena {
+    /// An arena that takes its chunks from `pool` and gives them back when dropped.
+    pub fn new(pool: Arc<ChunkPool>) -> Arena {
+        let table = Box::<[AtomicPtr<u64>]>::new_zeroed_slice(CHUNKS_MAX);
+        // SAFETY: all bytes zero is a null pointer, a valid `AtomicPtr`.
+        let table = unsafe { table.assume_init() };
+        Arena {
+            table,
+            tail: AtomicU64::new(NO_CHUNK),
+            full_bytes: AtomicUsize::new(0),
+            spans: Mutex::new(Spans { list: Vec::new(), next: 0 }),
+            pool,
+        }
+    }
+
+    /// Bytes used by entries, their headers and their padding.
+    pub fn used_bytes(&self) -> usize {
+        let tail = self.tail.load(Ordering::Relaxed);
+        self.full_bytes.load(Ordering::Relaxed) + used_words(tail) * 8
+    }
+
+    /// Copies an entry in.
+    ///
+    /// # Panics
+    /// When the lengths do not fit 32 bits or the arena has reached 32 GiB: the caller checks the
+    /// limits of keys and values and rotates memtables long before.
+    #[inline]
+    pub fn append(&self, packed: u64, key: &[u8], value: &[u8]) -> EntryRef {
+        assert!(key.len() <= 1 << 20 && value.len() <= 1 << 31, "entry beyond the store's limits");
+        let words = (HEADER_BYTES + key.len() + value.len()).div_ceil(8);
+        let (at, to) = self.allocate(words);
+        let lengths = (key.len() as u64) << 32 | value.len() as u64;
+        // SAFETY: `to` points to `words` words that `allocate` gave to this call alone and that stay
+        // allocated while the arena lives; header, key and value take no more than that, and the
+        // source slices cannot overlap memory nobody else has a reference to.
+        unsafe {
+            to.write(packed);
+            to.add(1).write(lengths);
+            let bytes = to.add(2).cast::<u8>();
+            ptr::copy_nonoverlapping(key.as_ptr(), bytes, key.len());
+            ptr::copy_nonoverlapping(value.as_ptr(), bytes.add(key.len()), value.len());
+        }
+        at
+    }
+
+    /// The entry at `at`, which this arena made.
+    #[inline]
+    pub fn entry(&self, at: EntryRef) -> Entry<'_> {
+        let from = self.address(at);
+        // SAFETY: `at` came from `append` of this arena (invariant 3), which wrote a header and as
+        // many bytes as the header says before handing it out; they are never written again and
+        // live as long as `self`.
+        unsafe {
+            let packed = from.read();
+            let lengths = from.add(1).read();
+            let (key_len, value_len) = ((lengths >> 32) as usize, lengths as u32 as usize);
+            let bytes = from.add(2).cast::<u8>();
+            Entry {
+                packed,
+                key: std::slice::from_raw_parts(bytes, key_len),
+                value: std::slice::from_raw_parts(bytes.add(key_len), value_len),
+            }
+        }
+    }
+
+    /// Asks the processor to bring the entry's first bytes near. Changes nothing.
+    #[inline]
+    pub fn prefetch(&self, at: EntryRef) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let from = self.address(at).cast::<i8>();
+            // SAFETY: a prefetch reads nothing the program can see and faults on no address; the
+            // second line is inside or just past the entry's chunk.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(from);
+                _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(64));
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
+    }
+
+    #[inline]
+    fn address(&self, at: EntryRef) -> *const u64 {
+        let chunk = self.table[(at.0 >> CHUNK_SHIFT) as usize].load(Ordering::Acquire);
+        chunk.wrapping_add(at.0 as usize & (CHUNK_WORDS - 1))
+    }
+
+    /// Gives `words` words to the caller alone.
+    #[inline]
+    fn allocate(&self, words: usize) -> (EntryRef, *mut u64) {
+        if words > SHARED_WORDS_MAX {
+            return self.allocate_alone(words);
+        }
+        loop {
+            let tail = self.tail.load(Ordering::Relaxed);
+            let used = tail as u32 as usize;
+            if used + words > CHUNK_WORDS {
+                self.next_chunk(words);
+                continue;
+            }
+            let next = tail + words as u64;
+            // Acquire pairs with the release in `next_chunk`: the table holds the chunk's address.
+            let claim =
+                self.tail.compare_exchange(tail, next, Ordering::Acquire, Ordering::Relaxed);
+            if claim.is_ok() {
+                let chunk = (tail >> 32) as usize;
+                let base = self.table[chunk].load(Ordering::Acquire);
+                let at = EntryRef((chunk << CHUNK_SHIFT | used) as u32);
+                return (at, base.wrapping_add(used));
+            }
+        }
+    }
+
+    /// Puts a fresh chunk at the tail unless another thread did.
+    #[cold]
+    fn next_chunk(&self, words: usize) {
+        let mut spans = self.spans.lock();
+        if self.tail.load(Ordering::Acquire) as u32 as usize + words <= CHUNK_WORDS {
+            return;
+        }
+        let fresh = self.install(&mut spans, self.pool.take());
+        let old = self.tail.swap((fresh as u64) << 32, Ordering::AcqRel);
+        self.full_bytes.fetch_add(used_words(old) * 8, Ordering::Relaxed);
+    }
+
+    /// Memory of its own for a large entry.
+    #[cold]
+    fn allocate_alone(&self, words: usize) -> (EntryRef, *mut u64) {
+        let mut spans = self.spans.lock();
+        let chunk = self.install(&mut spans, Box::new_uninit_slice(words));
+        self.full_bytes.fetch_add(words * 8, Ordering::Relaxed);
+        (EntryRef((chunk << CHUNK_SHIFT) as u32), self.table[chunk].load(Ordering::Relaxed))
+    }
+
+    /// Takes ownership of `memory` under the next chunk numbers; returns the first.
+    fn install(&self, spans: &mut Spans, memory: Chunk) -> usize {
+        let words = memory.len();
+        let first = spans.next;
+        let count = words.div_ceil(CHUNK_WORDS);
+        assert!(first + count <= CHUNKS_MAX, "a memtable reached 32 GiB without being rotated");
+        let base = Box::into_raw(memory).cast::<u64>();
+        for (i, slot) in self.table[first..first + count].iter().enumerate() {
+            slot.store(base.wrapping_add(i * CHUNK_WORDS), Ordering::Release);
+        }
+        spans.next += count;
+        spans.list.push((first, words));
+        first
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let spans = std::mem::take(&mut self.spans.get_mut().list);
+        for (first, words) in spans {
+            let base = (*self.table[first].get_mut()).cast::<MaybeUninit<u64>>();
+            // SAFETY: `install` made this pointer from a box of `words` words and listed it once;
+            // `&mut self` says that no entry is borrowed any more.
+            let memory = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(base, words)) };
+            if words == CHUNK_WORDS {
+                self.pool.give(memory);
+            }
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! The B+tree index: leaves of 64 slots, each an eight-byte key head and a reference to the entry.
+//!
+//! What stays true:
+//! 1. Slots are in internal order (key ascending, seqno descending) within and across leaves.
+//! 2. `tree.prefix` is shared by every key in the tree. A node's heads are the eight bytes after
+//!    `slots.prefix` bytes, and every key that may ever come to the node shares those bytes: they
+//!    are the common prefix of the separators around the node, or the tree's where it has no
+//!    neighbour on a side (the fence keys of Graefe, "Modern B-Tree Techniques", 2011). So a
+//!    search compares a prefix once, at the top, and heads from there on.
+//! 3. A separator is the entry that was first in its right child when they were split; entries are
+//!    never removed, so it stays a bound.
+//! 4. Unused heads are `u64::MAX`. Where the order has no heads, all used heads are 0, every
+//!    search is a tie and is decided by full comparisons.
+
+use std::cmp::Ordering;
+
+use super::arena::EntryRef;
+use super::{Seek, Space, Target};
+use crate::base::key::shared_prefix_len;
+
+const SLOTS: usize = 64;
+/// Enough levels for 2^32 entries at half-full nodes, twice over.
+const HEIGHT_MAX: usize = 14;
+/// How many equal neighbours make a longer prefix worth reading every key of a node for.
+const TIES_MAX: usize = 8;
+/// No leaf.
+const NONE: u32 = u32::MAX;
+
+/// The sorted part that leaves and inner nodes share.
+struct Slots {
+    heads: [u64; SLOTS],
+    refs: [EntryRef; SLOTS],
+    len: usize,
+    prefix: usize,
+}
+
+impl Slots {
+    fn new(prefix: usize) -> Slots {
+        Slots { heads: [u64::MAX; SLOTS], refs: [EntryRef::default(); SLOTS], len: 0, prefix }
+    }
+
+    /// How many heads are less than `head`. The loads depend on nothing but each other's block, so
+    /// the cache lines of the node arrive together.
+    #[inline]
+    fn heads_below(&self, head: u64) -> usize {
+        let mut block = 0;
+        for i in 0..SLOTS / 8 - 1 {
+            block += usize::from(self.heads[i * 8 + 7] < head);
+        }
+        let mut below = block * 8;
+        for &slot in &self.heads[block * 8..block * 8 + 8] {
+            below += usize::from(slot < head);
+        }
+        below
+    }
+
+    /// How many slots come before `target` (`or_equal`: or are equal to it).
+    #[inline]
+    fn rank(&self, space: &Space, target: Target<'_>, or_equal: bool) -> usize {
+        let head = space.head(target.key, self.prefix);
+        let mut low = self.heads_below(head);
+        let mut high = low;
+        while high < self.len && self.heads[high] == head {
+            high += 1;
+        }
+        while low < high {
+            let middle = (low + high) / 2;
+            match space.compare(self.refs[middle], target) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal if or_equal => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        low
+    }
+
+    fn insert(&mut self, at: usize, head: u64, entry: EntryRef) {
+        self.heads.copy_within(at..self.len, at + 1);
+        self.refs.copy_within(at..self.len, at + 1);
+        self.heads[at] = head;
+        self.refs[at] = entry;
+        self.len += 1;
+    }
+
+    /// Moves the slots from `at` on to a new node.
+    fn split_off(&mut self, at: usize) -> Slots {
+        let mut right = Slots::new(self.prefix);
+        right.len = self.len - at;
+        right.heads[..right.len].copy_from_slice(&self.heads[at..self.len]);
+        right.refs[..right.len].copy_from_slice(&self.refs[at..self.len]);
+        self.truncate(at);
+        right
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.heads[len..].fill(u64::MAX);
+        self.len = len;
+    }
+
+    /// Takes the heads after `prefix` bytes from now on.
+    fn set_prefix(&mut self, space: &Space, prefix: usize) {
+        self.prefix = prefix;
+        for i in 0..self.len {
+            self.heads[i] = space.head(space.arena.entry(self.refs[i]).key, prefix);
+        }
+    }
+
+    /// How many heads equal the one before.
+    fn ties(&self) -> usize {
+        self.heads[..self.len].windows(2).filter(|pair| pair[0] == pair[1]).count()
+    }
+}
+
+struct Leaf {
+    slots: Slots,
+    prev: u32,
+    next: u32,
+}
+
+/// `kids[i]` holds what is before `slots[i]`, `kids[i + 1]` what is not.
+struct Inner {
+    slots: Slots,
+    kids: [u32; SLOTS + 1],
+}
+
+/// Nodes by number, in segments that never move.
+struct Slab<T> {
+    segments: Vec<Vec<T>>,
+    len: usize,
+}
+
+impl<T> Slab<T> {
+    const SEGMENT: usize = 64;
+
+    fn new() -> Slab<T> {
+        Slab { segments: Vec::new(), len: 0 }
+    }
+
+    fn push(&mut self, node: T) -> u32 {
+        if self.len.is_multiple_of(Self::SEGMENT) {
+            self.segments.push(Vec::with_capacity(Self::SEGMENT));
+        }
+        if let Some(segment) = self.segments.last_mut() {
+            segment.push(node);
+        }
+        self.len += 1;
+        (self.len - 1) as u32
+    }
+
+    #[inline]
+    fn at(&self, number: u32) -> &T {
+        &self.segments[number as usize / Self::SEGMENT][number as usize % Self::SEGMENT]
+    }
+
+    #[inline]
+    fn at_mut(&mut self, number: u32) -> &mut T {
+        &mut self.segments[number as usize / Self::SEGMENT][number as usize % Self::SEGMENT]
+    }
+}
+
+/// The inner nodes from the root to a leaf, with the child taken in each.
+struct Path {
+    steps: [(u32, usize); HEIGHT_MAX],
+    len: usize,
+}
+
+/// The B+tree.
+pub(super) struct Btree {
+    leaves: Slab<Leaf>,
+    inners: Slab<Inner>,
+    /// A leaf while `height` is 0.
+    root: u32,
+    /// Inner levels above the leaves.
+    height: usize,
+    first: u32,
+    last: u32,
+    prefix: Vec<u8>,
+}
+
+impl Btree {
+    pub fn new() -> Btree {
+        let mut leaves = Slab::new();
+        let root = leaves.push(Leaf { slots: Slots::new(0), prev: NONE, next: NONE });
+        let inners = Slab::new();
+        Btree { leaves, inners, root, height: 0, first: root, last: root, prefix: Vec::new() }
+    }
+
+    /// Bytes held by the nodes.
+    pub fn memory_bytes(&self) -> usize {
+        self.leaves.len * size_of::<Leaf>() + self.inners.len * size_of::<Inner>()
+    }
+
+    /// Adds `entry`, whose key and rank are `target`.
+    pub fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>) {
+        if space.heads {
+            self.admit_prefix(space, target.key);
+        }
+        let tail = &mut self.leaves.at_mut(self.last).slots;
+        let len = tail.len;
+        if len < SLOTS && (len == 0 || space.compare(tail.refs[len - 1], target).is_lt()) {
+            tail.insert(len, space.head(target.key, tail.prefix), entry);
+            return;
+        }
+        let mut path = Path { steps: [(0, 0); HEIGHT_MAX], len: 0 };
+        let number = self.leaf_of(space, target, |node, kid| {
+            path.steps[path.len] = (node, kid);
+            path.len += 1;
+        });
+        let slots = &mut self.leaves.at_mut(number).slots;
+        let at = slots.rank(space, target, false);
+        if slots.len < SLOTS {
+            slots.insert(at, space.head(target.key, slots.prefix), entry);
+        } else {
+            self.split_leaf(space, &path, number, at, entry, target);
+        }
+    }
+
+    /// The first entry at or after `target` that may have its key.
+    pub fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
+        if space.heads && !target.key.starts_with(&self.prefix) {
+            return None;
+        }
+        let leaf = self.leaves.at(self.leaf_of(space, target, |_, _| ()));
+        let at = leaf.slots.rank(space, target, false);
+        if at < leaf.slots.len {
+            let same = leaf.slots.heads[at] == space.head(target.key, leaf.slots.prefix);
+            return same.then(|| leaf.slots.refs[at]);
+        }
+        (leaf.next != NONE).then(|| self.leaves.at(leaf.next).slots.refs[0])
+    }
+
+    /// Copies the part of a leaf that begins (or, backwards, ends) at `seek`.
+    pub fn page(&self, space: &Space, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
+        match seek {
+            Seek::First => self.copy_from(self.first, 0, out),
+            Seek::Last => self.copy_before(self.last, self.leaves.at(self.last).slots.len, out),
+            Seek::From(target) => {
+                let (leaf, at) = self.place(space, target);
+                self.copy_from(leaf, at, out);
+            }
+            Seek::Before(target) => {
+                let (leaf, at) = self.place(space, target);
+                self.copy_before(leaf, at, out);
+            }
+        }
+    }
+
+    fn copy_from(&self, leaf: u32, at: usize, out: &mut Vec<EntryRef>) {
+        let mut leaf = self.leaves.at(leaf);
+        let mut at = at;
+        if at == leaf.slots.len && leaf.next != NONE {
+            leaf = self.leaves.at(leaf.next);
+            at = 0;
+        }
+        out.extend_from_slice(&leaf.slots.refs[at..leaf.slots.len]);
+    }
+
+    fn copy_before(&self, leaf: u32, at: usize, out: &mut Vec<EntryRef>) {
+        let mut leaf = self.leaves.at(leaf);
+        let mut at = at;
+        if at == 0 && leaf.prev != NONE {
+            leaf = self.leaves.at(leaf.prev);
+            at = leaf.slots.len;
+        }
+        out.extend_from_slice(&leaf.slots.refs[..at]);
+    }
+
+    /// The leaf and slot of the first entry not before `target`; the slot may be one past the end.
+    fn place(&self, space: &Space, target: Target<'_>) -> (u32, usize) {
+        if space.heads && !target.key.starts_with(&self.prefix) {
+            return match target.key < self.prefix.as_slice() {
+                true => (self.first, 0),
+                false => (self.last, self.leaves.at(self.last).slots.len),
+            };
+        }
+        let leaf = self.leaf_of(space, target, |_, _| ());
+        (leaf, self.leaves.at(leaf).slots.rank(space, target, false))
+    }
+
+    /// The leaf `target` belongs to; `step` hears of every inner node and the child taken.
+    #[inline]
+    fn leaf_of(&self, space: &Space, target: Target<'_>, mut step: impl FnMut(u32, usize)) -> u32 {
+        let mut node = self.root;
+        for _ in 0..self.height {
+            let inner = self.inners.at(node);
+            let kid = inner.slots.rank(space, target, true);
+            step(node, kid);
+            node = inner.kids[kid];
+        }
+        node
+    }
+
+    /// Shortens the tree's prefix to what `key` shares with it. Only nodes at the edges rely on it.
+    #[inline]
+    fn admit_prefix(&mut self, space: &Space, key: &[u8]) {
+        if key.starts_with(&self.prefix) {
+            if self.prefix.is_empty() && self.leaves.at(self.first).slots.len == 0 {
+                self.start_prefix(key);
+            }
+            return;
+        }
+        let shared = shared_prefix_len(&self.prefix, key);
+        self.prefix.truncate(shared);
+        for right in [false, true] {
+            let mut node = self.root;
+            for _ in 0..self.height {
+                let inner = self.inners.at_mut(node);
+                if inner.slots.prefix > shared {
+                    inner.slots.set_prefix(space, shared);
+                }
+                node = inner.kids[if right { inner.slots.len } else { 0 }];
+            }
+            let slots = &mut self.leaves.at_mut(node).slots;
+            if slots.prefix > shared {
+                slots.set_prefix(space, shared);
+            }
+        }
+    }
+
+    /// The first key of an empty tree is its prefix.
+    #[cold]
+    fn start_prefix(&mut self, key: &[u8]) {
+        self.prefix = key.to_vec();
+        self.leaves.at_mut(self.first).slots.prefix = key.len();
+    }
+
+    /// The separators around the node under `steps`; `None` at an edge of the tree.
+    fn fences(&self, steps: &[(u32, usize)]) -> (Option<EntryRef>, Option<EntryRef>) {
+        let (mut low, mut high) = (None, None);
+        for &(node, kid) in steps.iter().rev() {
+            let slots = &self.inners.at(node).slots;
+            if low.is_none() && kid > 0 {
+                low = Some(slots.refs[kid - 1]);
+            }
+            if high.is_none() && kid < slots.len {
+                high = Some(slots.refs[kid]);
+            }
+        }
+        (low, high)
+    }
+
+    /// Lengthens the prefix of a node between these fences when its heads tell too little apart.
+    fn sharpen(space: &Space, slots: &mut Slots, low: Option<EntryRef>, high: Option<EntryRef>) {
+        if !space.heads || slots.ties() < TIES_MAX {
+            return;
+        }
+        if let (Some(low), Some(high)) = (low, high) {
+            let (low, high) = (space.arena.entry(low).key, space.arena.entry(high).key);
+            let shared = shared_prefix_len(low, high);
+            if shared > slots.prefix {
+                slots.set_prefix(space, shared);
+            }
+        }
+    }
+
+    /// Splits a full leaf and puts `entry` in its half at slot `at` of the whole. An append to the
+    /// last leaf leaves that one full.
+    fn split_leaf(
+        &mut self,
+        space: &Space,
+        path: &Path,
+        number: u32,
+        at: usize,
+        entry: EntryRef,
+        target: Target<'_>,
+    ) {
+        let append = number == self.last && at == SLOTS;
+        let middle = if append { SLOTS } else { SLOTS / 2 };
+        let (low, high) = self.fences(&path.steps[..path.len]);
+        let fresh = self.leaves.len as u32;
+        let left = self.leaves.at_mut(number);
+        let mut right = Leaf { slots: left.slots.split_off(middle), prev: number, next: left.next };
+        left.next = fresh;
+        let left = &mut left.slots;
+        if at < middle {
+            left.insert(at, space.head(target.key, left.prefix), entry);
+        } else {
+            let head = space.head(target.key, right.slots.prefix);
+            right.slots.insert(at - middle, head, entry);
+        }
+        let separator = right.slots.refs[0];
+        Self::sharpen(space, left, low, Some(separator));
+        Self::sharpen(space, &mut right.slots, Some(separator), high);
+        match right.next {
+            NONE => self.last = fresh,
+            next => self.leaves.at_mut(next).prev = fresh,
+        }
+        self.leaves.push(right);
+        self.add_separator(space, path, separator, fresh, append);
+    }
+
+    /// Tells the parents that `kid` now holds what is at or after `separator`.
+    fn add_separator(
+        &mut self,
+        space: &Space,
+        path: &Path,
+        separator: EntryRef,
+        kid: u32,
+        append: bool,
+    ) {
+        let (mut separator, mut kid) = (separator, kid);
+        for depth in (0..path.len).rev() {
+            let (node, at) = path.steps[depth];
+            if self.inners.at(node).slots.len < SLOTS {
+                self.inners.at_mut(node).insert(space, at, separator, kid);
+                return;
+            }
+            let middle = if append && at == SLOTS { SLOTS - 1 } else { SLOTS / 2 };
+            let (low, high) = self.fences(&path.steps[..depth]);
+            let left = self.inners.at_mut(node);
+            let (up, mut right) = left.split(middle);
+            if at <= middle {
+                left.insert(space, at, separator, kid);
+            } else {
+                right.insert(space, at - middle - 1, separator, kid);
+            }
+            Self::sharpen(space, &mut left.slots, low, Some(up));
+            Self::sharpen(space, &mut right.slots, Some(up), high);
+            kid = self.inners.push(right);
+            separator = up;
+        }
+        let mut root = Inner { slots: Slots::new(self.prefix.len()), kids: [NONE; SLOTS + 1] };
+        root.kids[0] = self.root;
+        root.insert(space, 0, separator, kid);
+        self.root = self.inners.push(root);
+        self.height += 1;
+    }
+}
+
+impl Inner {
+    fn insert(&mut self, space: &Space, at: usize, separator: EntryRef, kid: u32) {
+        let len = self.slots.len;
+        let head = space.head(space.arena.entry(separator).key, self.slots.prefix);
+        self.slots.insert(at, head, separator);
+        self.kids.copy_within(at + 1..len + 1, at + 2);
+        self.kids[at + 1] = kid;
+    }
+
+    /// Moves what is after separator `middle` to a new node; the separator itself goes up.
+    fn split(&mut self, middle: usize) -> (EntryRef, Inner) {
+        let up = self.slots.refs[middle];
+        let len = self.slots.len;
+        let mut kids = [NONE; SLOTS + 1];
+        kids[..len - middle].copy_from_slice(&self.kids[middle + 1..len + 1]);
+        let right = Inner { slots: self.slots.split_off(middle + 1), kids };
+        self.slots.truncate(middle);
+        (up, right)
+    }
+}

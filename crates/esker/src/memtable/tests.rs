@@ -1,0 +1,348 @@
+//! One suite for all three indexes: random operations against a `BTreeMap`, under every order, and
+//! readers beside a writer.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::order::Comparator;
+
+/// Shorter keys first, then bytewise.
+struct ByLength;
+
+impl Comparator for ByLength {
+    fn name(&self) -> &str {
+        "test.by-length"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+    }
+}
+
+fn orders() -> [KeyOrder; 3] {
+    [KeyOrder::Bytewise, KeyOrder::Reverse, KeyOrder::Custom(Arc::new(ByLength))]
+}
+
+/// A key in internal order, for the model.
+#[derive(Clone)]
+struct ModelKey(KeyOrder, Vec<u8>, SeqNo);
+
+impl Ord for ModelKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.compare(&self.1, &other.1).then(other.2.cmp(&self.2))
+    }
+}
+impl PartialOrd for ModelKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for ModelKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for ModelKey {}
+
+type Model = BTreeMap<ModelKey, (Kind, Vec<u8>)>;
+
+fn value_of(key: &[u8], seqno: SeqNo) -> Vec<u8> {
+    let mut value = seqno.to_le_bytes().to_vec();
+    value.extend_from_slice(key);
+    value
+}
+
+fn fill(kind: MemtableKind, order: &KeyOrder, keys: &[Vec<u8>]) -> (Arc<Memtable>, Model) {
+    let table = Arc::new(Memtable::new(kind, order.clone()));
+    let mut model = Model::new();
+    for (i, key) in keys.iter().enumerate() {
+        let seqno = i as SeqNo;
+        let (what, value) = match i % 5 {
+            4 => (Kind::Delete, Vec::new()),
+            _ => (Kind::Put, value_of(key, seqno)),
+        };
+        table.add(seqno, what, key, &value);
+        model.insert(ModelKey(order.clone(), key.clone(), seqno), (what, value));
+        if i % 97 == 0 {
+            assert_eq!(table.get(key, SEQNO_MAX).map(|e| e.seqno), Some(seqno));
+        }
+    }
+    assert_eq!(table.len(), keys.len());
+    (table, model)
+}
+
+fn here(cursor: &MemCursor) -> Option<(Vec<u8>, SeqNo, Kind, Vec<u8>)> {
+    cursor
+        .valid()
+        .then(|| (cursor.key().to_vec(), cursor.seqno(), cursor.kind(), cursor.value().to_vec()))
+}
+
+fn row(entry: Option<(&ModelKey, &(Kind, Vec<u8>))>) -> Option<(Vec<u8>, SeqNo, Kind, Vec<u8>)> {
+    entry.map(|(k, (kind, value))| (k.1.clone(), k.2, *kind, value.clone()))
+}
+
+/// Everything a reader can ask, compared with the model.
+fn check(table: &Arc<Memtable>, model: &Model, order: &KeyOrder, probes: &[(Vec<u8>, SeqNo)]) {
+    let mut cursor = table.cursor();
+    assert!(!cursor.valid());
+    cursor.seek_to_first().unwrap();
+    for entry in model {
+        assert_eq!(here(&cursor), row(Some(entry)));
+        cursor.next().unwrap();
+    }
+    assert!(!cursor.valid());
+    cursor.seek_to_last().unwrap();
+    for entry in model.iter().rev() {
+        assert_eq!(here(&cursor), row(Some(entry)));
+        cursor.prev().unwrap();
+    }
+    assert!(!cursor.valid());
+    for (key, seqno) in probes {
+        let at = ModelKey(order.clone(), key.clone(), *seqno);
+        let found = model.range(at.clone()..).next();
+        let want = found.filter(|(k, _)| order.compare(&k.1, key).is_eq());
+        let got = table.get(key, *seqno).map(|e| (e.seqno, e.kind, e.value.to_vec()));
+        assert_eq!(got, want.map(|(k, (kind, value))| (k.2, *kind, value.clone())));
+        let slice = table.get_slice(key, *seqno).map(|(s, k, v)| (s, k, v.to_vec()));
+        assert_eq!(slice, got);
+        cursor.seek(key, *seqno).unwrap();
+        assert_eq!(here(&cursor), row(found));
+        if cursor.valid() {
+            cursor.prev().unwrap();
+            assert_eq!(here(&cursor), row(model.range(..at.clone()).next_back()));
+        }
+        cursor.seek_before(key, *seqno).unwrap();
+        assert_eq!(here(&cursor), row(model.range(..at.clone()).next_back()));
+        if cursor.valid() {
+            cursor.next().unwrap();
+            assert_eq!(here(&cursor), row(found));
+        }
+    }
+}
+
+fn check_everywhere(keys: &[Vec<u8>], probes: &[(Vec<u8>, SeqNo)]) {
+    for &kind in MemtableKind::ALL {
+        for order in orders() {
+            let (table, model) = fill(kind, &order, keys);
+            check(&table, &model, &order, probes);
+        }
+    }
+}
+
+/// Keys of few bytes with many shared prefixes, zeros and repeats.
+fn any_key() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![Just(0u8), Just(1), Just(b'a'), Just(b'b'), Just(255)];
+    prop_oneof![
+        3 => proptest::collection::vec(byte, 0..6),
+        2 => (0u32..3000).prop_map(|n| format!("user{n:012}").into_bytes()),
+        1 => (0u32..500).prop_map(|n| format!("user{n:012}/and/a/long/tail{n}").into_bytes()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn random_entries_read_as_from_a_map(
+        keys in proptest::collection::vec(any_key(), 0..900),
+        probes in proptest::collection::vec((any_key(), 0u64..1000), 0..60),
+    ) {
+        check_everywhere(&keys, &probes);
+    }
+}
+
+/// Numbers 0..count in a fixed random order.
+fn shuffled(count: u64) -> Vec<u64> {
+    let mut numbers: Vec<u64> = (0..count).collect();
+    let mut state = 88_172_645_463_325_252u64;
+    for i in (1..numbers.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        numbers.swap(i, (state % (i as u64 + 1)) as usize);
+    }
+    numbers
+}
+
+#[test]
+fn ascending_descending_and_shuffled_numbers_sort() {
+    let count = 6000;
+    let named = |n: u64| format!("{n:016}").into_bytes();
+    let probes: Vec<_> = (0..count + 50)
+        .step_by(37)
+        .map(|n| (named(n), if n % 2 == 0 { SEQNO_MAX } else { n }))
+        .collect();
+    let ascending: Vec<_> = (0..count).map(named).collect();
+    let descending: Vec<_> = (0..count).rev().map(named).collect();
+    let random: Vec<_> = shuffled(count).into_iter().map(named).collect();
+    for keys in [ascending, descending, random] {
+        check_everywhere(&keys, &probes);
+    }
+}
+
+#[test]
+fn streams_under_several_prefixes_and_late_strangers_sort() {
+    let mut keys = Vec::new();
+    for n in 0..1500u64 {
+        for stream in ["alpha/of/a/long/name/", "beta/", "gamma/of/a/long/name/"] {
+            keys.push(format!("common/{stream}{n:020}").into_bytes());
+        }
+        match n {
+            700 => keys.push(b"zzz".to_vec()),
+            900 => keys.push(b"common/".to_vec()),
+            1000 => keys.push(Vec::new()),
+            1200 => keys.push(vec![255; 300]),
+            _ => (),
+        }
+    }
+    let mut probes: Vec<_> = keys.iter().step_by(41).map(|k| (k.clone(), SEQNO_MAX)).collect();
+    for key in ["", "a", "common", "common/", "common/beta/", "common/b", "d", "zzz", "zzzz"] {
+        probes.push((key.as_bytes().to_vec(), SEQNO_MAX));
+        probes.push((key.as_bytes().to_vec(), 0));
+    }
+    check_everywhere(&keys, &probes);
+}
+
+#[test]
+fn many_versions_of_few_keys_keep_their_order() {
+    let keys: Vec<_> = (0..2000u64).map(|n| vec![b'k'; (n % 3) as usize + 7]).collect();
+    let probes: Vec<_> =
+        (0..2100u64).step_by(13).map(|s| (vec![b'k'; (s % 5) as usize + 6], s)).collect();
+    check_everywhere(&keys, &probes);
+}
+
+#[test]
+fn large_values_get_memory_of_their_own_and_stay_readable_after_the_table() {
+    let table = Arc::new(Memtable::new(MemtableKind::Btree, KeyOrder::Bytewise));
+    let sizes = [0, 1, 255 << 10, 257 << 10, (1 << 20) - 16, 1 << 20, (3 << 20) + 5, 7];
+    let mut total = 0;
+    let mut slices = Vec::new();
+    for (i, &size) in sizes.iter().cycle().take(24).enumerate() {
+        let key = format!("key{i}");
+        table.add(i as SeqNo, Kind::Put, key.as_bytes(), &vec![i as u8; size]);
+        total += size;
+        slices.push((i, size, table.get_slice(key.as_bytes(), SEQNO_MAX).unwrap().2));
+    }
+    assert!(table.memory_bytes() >= total);
+    assert!(table.memory_bytes() < total + total / 4 + 65536);
+    drop(table);
+    for (i, size, slice) in slices {
+        assert_eq!(slice.len(), size);
+        assert!(slice.iter().all(|&b| b == i as u8));
+    }
+}
+
+#[test]
+fn an_empty_table_says_so() {
+    for &kind in MemtableKind::ALL {
+        for order in orders() {
+            let table = Arc::new(Memtable::new(kind, order.clone()));
+            assert!(table.is_empty());
+            assert_eq!((table.len(), table.seqno_range()), (0, None));
+            check(&table, &Model::new(), &order, &[(vec![], 0), (b"a".to_vec(), SEQNO_MAX)]);
+            assert!(table.range_deletes().is_empty());
+        }
+    }
+}
+
+#[test]
+fn range_tombstones_are_seen_as_they_come() {
+    let table = Memtable::new(MemtableKind::Btree, KeyOrder::Bytewise);
+    table.add_range_delete(b"b", b"d", 4);
+    assert!(!table.is_empty());
+    assert_eq!(table.len(), 0);
+    assert_eq!(table.covering(b"c", SEQNO_MAX), Some(4));
+    table.add(9, Kind::RangeDelete, b"c", b"z");
+    assert_eq!(table.covering(b"c", SEQNO_MAX), Some(9));
+    assert_eq!(table.covering(b"c", 8), Some(4));
+    assert_eq!(table.covering(b"a", SEQNO_MAX), None);
+    assert_eq!(table.range_deletes().fragments().len(), 3);
+    assert!(Arc::ptr_eq(&table.range_deletes(), &table.range_deletes()));
+    assert_eq!(table.seqno_range(), Some((4, 9)));
+}
+
+#[test]
+fn dropped_tables_give_their_chunks_to_the_next() {
+    let pool = Arc::new(ChunkPool::new(2 << 20));
+    let filled = || {
+        let pool = Arc::clone(&pool);
+        let table = Memtable::with_pool(MemtableKind::Btree, KeyOrder::Bytewise, pool);
+        for i in 0..50u64 {
+            table.add(i, Kind::Put, &i.to_be_bytes(), &[7; 100_000]);
+        }
+        table
+    };
+    drop(filled());
+    assert_eq!(pool.free_bytes(), 2 << 20);
+    let table = filled();
+    assert_eq!(pool.free_bytes(), 0);
+    assert_eq!(table.get(&7u64.to_be_bytes(), SEQNO_MAX).unwrap().value, &[7; 100_000]);
+    drop(table);
+    pool.set_capacity(1 << 20);
+    assert_eq!(pool.free_bytes(), 1 << 20);
+}
+
+/// Walks the whole table and checks order and content; returns how many entries it saw.
+fn walk(table: &Arc<Memtable>, back: bool) -> usize {
+    let mut cursor = table.cursor();
+    if back {
+        cursor.seek_to_last().unwrap()
+    } else {
+        cursor.seek_to_first().unwrap()
+    }
+    let mut before: Option<(Vec<u8>, SeqNo)> = None;
+    let mut seen = 0;
+    while cursor.valid() {
+        assert_eq!(cursor.value(), value_of(cursor.key(), cursor.seqno()));
+        if let Some((key, seqno)) = &before {
+            let order = key.as_slice().cmp(cursor.key()).then(cursor.seqno().cmp(seqno));
+            assert_eq!(order, if back { Ordering::Greater } else { Ordering::Less });
+        }
+        before = Some((cursor.key().to_vec(), cursor.seqno()));
+        seen += 1;
+        if back { cursor.prev().unwrap() } else { cursor.next().unwrap() }
+    }
+    seen
+}
+
+#[test]
+fn readers_beside_a_writer_see_whole_entries_in_order() {
+    for &kind in MemtableKind::ALL {
+        let table = Arc::new(Memtable::new(kind, KeyOrder::Bytewise));
+        let numbers = shuffled(8000);
+        let key = |n: u64| format!("{:016}", n / 2).into_bytes();
+        let written = AtomicU64::new(0);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for (i, &n) in numbers.iter().enumerate() {
+                    let key = key(n);
+                    table.add(i as SeqNo, Kind::Put, &key, &value_of(&key, i as SeqNo));
+                    written.store(i as u64 + 1, Atomic::Release);
+                }
+                done.store(true, Atomic::Release);
+            });
+            for reader in 0..2usize {
+                let (table, written, done, numbers) = (&table, &written, &done, &numbers);
+                scope.spawn(move || {
+                    let mut round = reader;
+                    while !done.load(Atomic::Acquire) {
+                        let floor = written.load(Atomic::Acquire);
+                        assert!(walk(table, round % 2 == 0) as u64 >= floor);
+                        for i in (0..floor as usize).step_by(53) {
+                            let key = key(numbers[i]);
+                            let found = table.get(&key, i as SeqNo).unwrap();
+                            assert_eq!(found.seqno, i as SeqNo);
+                            assert_eq!(found.value, value_of(&key, i as SeqNo));
+                        }
+                        round += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(walk(&table, false), numbers.len());
+        assert_eq!(table.seqno_range(), Some((0, numbers.len() as u64 - 1)));
+    }
+}

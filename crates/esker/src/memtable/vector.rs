@@ -1,0 +1,117 @@
+//! The vector index: writes are appended, the first read after them sorts.
+//!
+//! What stays true: `refs[..sorted]` is in internal order; reads look at nothing else, so the
+//! caller calls [`VectorIndex::sort`] first whenever [`VectorIndex::is_sorted`] says no. Made for
+//! loading without reading: a read among writes pays for merging what came since the last one.
+
+use super::arena::EntryRef;
+use super::{Seek, Space, Target};
+use crate::base::key::shared_prefix_len;
+
+/// How many entries a page holds.
+const PAGE: usize = 64;
+/// The unsorted part is merged in place while it is smaller than this share of the sorted part.
+const MERGE_SHARE: usize = 8;
+
+/// The vector.
+pub(super) struct VectorIndex {
+    refs: Vec<EntryRef>,
+    sorted: usize,
+}
+
+impl VectorIndex {
+    pub fn new() -> VectorIndex {
+        VectorIndex { refs: Vec::new(), sorted: 0 }
+    }
+
+    /// Bytes held by the references.
+    pub fn memory_bytes(&self) -> usize {
+        self.refs.len() * size_of::<EntryRef>()
+    }
+
+    /// Adds `entry`, whose key and rank are `target`.
+    pub fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>) {
+        let in_order = self.is_sorted()
+            && self.refs.last().is_none_or(|&last| space.compare(last, target).is_lt());
+        self.refs.push(entry);
+        if in_order {
+            self.sorted += 1;
+        }
+    }
+
+    /// Whether reads see everything.
+    pub fn is_sorted(&self) -> bool {
+        self.sorted == self.refs.len()
+    }
+
+    /// Makes everything visible to reads.
+    pub fn sort(&mut self, space: &Space) {
+        let fresh = self.refs.len() - self.sorted;
+        if fresh * MERGE_SHARE < self.sorted {
+            let mut tail = self.refs.split_off(self.sorted);
+            sort_by_head(space, &mut tail);
+            self.merge(space, &tail);
+        } else {
+            sort_by_head(space, &mut self.refs);
+        }
+        self.sorted = self.refs.len();
+    }
+
+    /// Merges the sorted `tail` into the sorted rest from the back: each block moves once.
+    fn merge(&mut self, space: &Space, tail: &[EntryRef]) {
+        let mut end = self.refs.len();
+        self.refs.resize(end + tail.len(), EntryRef::default());
+        for (before, &entry) in tail.iter().enumerate().rev() {
+            let target = space.target(entry);
+            let at = self.refs[..end].partition_point(|&r| space.compare(r, target).is_lt());
+            self.refs.copy_within(at..end, at + before + 1);
+            self.refs[at + before] = entry;
+            end = at;
+        }
+    }
+
+    /// The first entry at or after `target`.
+    pub fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
+        self.refs[..self.sorted].get(self.place(space, target)).copied()
+    }
+
+    /// Copies some entries that begin (or, backwards, end) at `seek`.
+    pub fn page(&self, space: &Space, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
+        let (from, to) = match seek {
+            Seek::First => (0, PAGE.min(self.sorted)),
+            Seek::Last => (self.sorted.saturating_sub(PAGE), self.sorted),
+            Seek::From(target) => {
+                let at = self.place(space, target);
+                (at, (at + PAGE).min(self.sorted))
+            }
+            Seek::Before(target) => {
+                let at = self.place(space, target);
+                (at.saturating_sub(PAGE), at)
+            }
+        };
+        out.extend_from_slice(&self.refs[from..to]);
+    }
+
+    fn place(&self, space: &Space, target: Target<'_>) -> usize {
+        self.refs[..self.sorted].partition_point(|&r| space.compare(r, target).is_lt())
+    }
+}
+
+/// Sorts by key heads after the prefix all of `refs` share; ties, and orders without heads, by full
+/// comparison.
+fn sort_by_head(space: &Space, refs: &mut [EntryRef]) {
+    let key = |at: EntryRef| space.arena.entry(at).key;
+    let Some(&first) = refs.first() else { return };
+    let prefix = match space.heads {
+        true => refs.iter().fold(key(first).len(), |shared, &at| {
+            shared_prefix_len(&key(first)[..shared], key(at))
+        }),
+        false => 0,
+    };
+    let mut headed: Vec<(u64, EntryRef)> =
+        refs.iter().map(|&at| (space.head(key(at), prefix), at)).collect();
+    headed.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| space.compare(a.1, space.target(b.1))));
+    for (to, (_, at)) in refs.iter_mut().zip(headed) {
+        *to = at;
+    }
+}

@@ -1,0 +1,209 @@
+//! Layer 0: what the store counts while it runs, and the report made of it.
+//!
+//! Counters only grow and are read without a lock, so a report is a picture of a moment that may
+//! be a few operations apart between two numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The sum so far.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What one level went through since the store was opened.
+#[derive(Debug, Default)]
+pub struct LevelCounters {
+    /// Bytes read from this level by compactions.
+    pub read_bytes: Counter,
+    /// Bytes written into this level by flushes and compactions.
+    pub written_bytes: Counter,
+    /// Compactions that wrote into this level.
+    pub compactions: Counter,
+    /// Files moved into this level without a rewrite.
+    pub moves: Counter,
+    /// Tables of this level asked for a key after their filter let it pass.
+    pub table_gets: Counter,
+}
+
+/// The store's counters.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Bytes of keys and values given to writes.
+    pub user_bytes: Counter,
+    /// Operations in those writes.
+    pub user_ops: Counter,
+    /// Bytes written to the log.
+    pub log_bytes: Counter,
+    /// Times the log was synced.
+    pub log_syncs: Counter,
+    /// Flushes of a memtable.
+    pub flushes: Counter,
+    /// Bytes of tables written by flushes.
+    pub flush_bytes: Counter,
+    /// Compactions that wrote files.
+    pub compactions: Counter,
+    /// Bytes of tables written by compactions.
+    pub compaction_bytes: Counter,
+    /// Bytes of tables read by compactions.
+    pub compaction_read_bytes: Counter,
+    /// Microseconds writers were slowed by back-pressure.
+    pub slowed_us: Counter,
+    /// Microseconds writers waited because every memtable was full.
+    pub stalled_us: Counter,
+    /// Per level.
+    pub levels: [LevelCounters; LEVELS],
+}
+
+/// How many levels are counted; also the most a store has.
+pub const LEVELS: usize = 8;
+
+/// One level in a [`Metrics`] report.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LevelMetrics {
+    /// Its number; 0 takes the flushes.
+    pub level: usize,
+    /// Guards (key ranges) it is cut into.
+    pub guards: u64,
+    /// The most runs any of its guards has.
+    pub runs_max: u64,
+    /// Fragments (slices of files) in it.
+    pub fragments: u64,
+    /// Files with at least one slice in it.
+    pub files: u64,
+    /// Estimated bytes of its slices.
+    pub bytes: u64,
+    /// Bytes compactions read from it since open.
+    pub read_bytes: u64,
+    /// Bytes flushes and compactions wrote into it since open.
+    pub written_bytes: u64,
+    /// Compactions that wrote into it since open.
+    pub compactions: u64,
+    /// Files moved into it without a rewrite since open.
+    pub moves: u64,
+    /// Gets that had to look into one of its tables since open.
+    pub table_gets: u64,
+}
+
+/// Bytes of memory by owner.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryMetrics {
+    /// The memtable that takes writes.
+    pub active_memtable_bytes: u64,
+    /// Memtables waiting for their flush.
+    pub frozen_memtables_bytes: u64,
+    /// Blocks in the cache.
+    pub cache_bytes: u64,
+    /// What the cache may hold now.
+    pub cache_capacity_bytes: u64,
+    /// Indexes, filters and range tombstones of open tables.
+    pub tables_bytes: u64,
+    /// The bound on all of these together.
+    pub budget_bytes: u64,
+}
+
+/// A picture of the store at one moment; counters run since it was opened.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metrics {
+    /// One entry per level, from 0 to the deepest in use.
+    pub levels: Vec<LevelMetrics>,
+    /// Memory by owner.
+    pub memory: MemoryMetrics,
+    /// Block cache hits.
+    pub cache_hits: u64,
+    /// Block cache misses.
+    pub cache_misses: u64,
+    /// Blocks evicted from the cache.
+    pub cache_evictions: u64,
+    /// Bytes of keys and values given to writes.
+    pub user_bytes: u64,
+    /// Operations in those writes.
+    pub user_ops: u64,
+    /// Bytes written to the log.
+    pub log_bytes: u64,
+    /// Times the log was synced.
+    pub log_syncs: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Bytes written by flushes.
+    pub flush_bytes: u64,
+    /// Compactions that wrote files.
+    pub compactions: u64,
+    /// Bytes written by compactions.
+    pub compaction_bytes: u64,
+    /// Bytes read by compactions.
+    pub compaction_read_bytes: u64,
+    /// Bytes waiting to be pushed or merged.
+    pub debt_bytes: u64,
+    /// Microseconds writers were slowed.
+    pub slowed_us: u64,
+    /// Microseconds writers waited for a free memtable.
+    pub stalled_us: u64,
+    /// Snapshots alive.
+    pub snapshots: u64,
+    /// Memtables waiting for their flush.
+    pub frozen_memtables: u64,
+    /// The newest sequence number readers see.
+    pub last_seqno: u64,
+    /// Bytes of table files.
+    pub table_bytes: u64,
+    /// Table files.
+    pub table_files: u64,
+}
+
+impl Metrics {
+    /// Bytes written to storage (log, flushes, compactions) per byte the user wrote since open;
+    /// `None` before the first write.
+    pub fn write_amplification(&self) -> Option<f64> {
+        let written = self.log_bytes + self.flush_bytes + self.compaction_bytes;
+        (self.user_bytes > 0).then(|| written as f64 / self.user_bytes as f64)
+    }
+
+    /// The share of block reads the cache answered; `None` before the first.
+    pub fn cache_hit_rate(&self) -> Option<f64> {
+        let all = self.cache_hits + self.cache_misses;
+        (all > 0).then(|| self.cache_hits as f64 / all as f64)
+    }
+}
+
+impl std::fmt::Display for Metrics {
+    /// A table of the levels, and a line each for amplification, cache and memory.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use crate::base::units::human_bytes as bytes;
+        writeln!(f, "level guards runs files      bytes       read    written moves")?;
+        for l in &self.levels {
+            let (size, read, written) =
+                (bytes(l.bytes), bytes(l.read_bytes), bytes(l.written_bytes));
+            writeln!(
+                f,
+                "{:5} {:6} {:4} {:5} {size:>10} {read:>10} {written:>10} {:5}",
+                l.level, l.guards, l.runs_max, l.files, l.moves
+            )?;
+        }
+        let ratio = |value: Option<f64>| value.map_or("n/a".to_string(), |v| format!("{v:.2}"));
+        writeln!(f, "write amplification {}", ratio(self.write_amplification()))?;
+        writeln!(f, "cache hit rate {}", ratio(self.cache_hit_rate()))?;
+        let m = &self.memory;
+        let memtables = m.active_memtable_bytes + m.frozen_memtables_bytes;
+        write!(
+            f,
+            "memory: memtables {}, cache {}, tables {}, budget {}",
+            bytes(memtables),
+            bytes(m.cache_bytes),
+            bytes(m.tables_bytes),
+            bytes(m.budget_bytes)
+        )
+    }
+}

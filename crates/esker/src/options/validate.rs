@@ -1,0 +1,88 @@
+//! What `auto` comes to, and which knobs do not go together.
+
+use super::Options;
+use crate::base::units::{GIB, MIB};
+use crate::error::{Error, Result};
+
+/// The sizes an opened store works with: every `auto` replaced by a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bound on memtables, cache, filters and indexes together.
+    pub memory_budget_bytes: u64,
+    /// Size at which a memtable is frozen.
+    pub memtable_bytes: u64,
+    /// The block cache's share.
+    pub cache_bytes: u64,
+    /// Debt at which writers are slowest.
+    pub debt_limit_bytes: u64,
+    /// Threads that compact.
+    pub compaction_threads: usize,
+}
+
+impl Options {
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::InvalidArgument`] naming the knob.
+    pub fn validate(&self) -> Result<()> {
+        if let Some(name) = self.row_out_of_range() {
+            let value = self.get(name).unwrap_or_default();
+            let range = super::find(name).map(|k| k.range.to_string()).unwrap_or_default();
+            return Err(Error::invalid(format!("{name} cannot be {value}: it takes {range}")));
+        }
+        Ok(())
+    }
+
+    /// Works out every `auto` for a machine with this much memory and this many cores.
+    pub fn sizes(&self, memory_bytes: u64, cores: usize) -> Sizes {
+        let automatic = (memory_bytes / 4).clamp(16 * MIB, GIB);
+        let memtable = |budget: u64| self.memtable_size_bytes.unwrap_or((budget / 8).min(64 * MIB));
+        let memtables = |budget: u64| memtable(budget) * (1 + self.frozen_memtables_max);
+        let budget = self.memory_budget_bytes.unwrap_or_else(|| {
+            let asked = self.cache_size_bytes.map_or(0, |c| c + memtables(automatic) + 32 * MIB);
+            let for_memtables = memtables(automatic) * 2;
+            automatic.max(asked).max(if self.memtable_size_bytes.is_some() {
+                for_memtables
+            } else {
+                0
+            })
+        });
+        let memtable_bytes = memtable(budget);
+        let room = budget.saturating_sub(memtables(budget).min(budget / 2));
+        Sizes {
+            memory_budget_bytes: budget,
+            memtable_bytes,
+            cache_bytes: self.cache_size_bytes.unwrap_or(budget / 2).min(room),
+            debt_limit_bytes: self.debt_limit_bytes.unwrap_or(24 * memtable_bytes),
+            compaction_threads: self
+                .background_threads
+                .map_or(cores.saturating_sub(1).max(1), |n| n as usize),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_on_small_and_large_machines() {
+        let options = Options::default();
+        let large = options.sizes(64 * GIB, 16);
+        assert_eq!(large.memory_budget_bytes, GIB);
+        assert_eq!(large.memtable_bytes, 64 * MIB);
+        assert_eq!(large.compaction_threads, 15);
+        let small = options.sizes(256 * MIB, 1);
+        assert_eq!(small.memory_budget_bytes, 64 * MIB);
+        assert_eq!(small.memtable_bytes, 8 * MIB);
+        assert_eq!(small.compaction_threads, 1);
+    }
+
+    #[test]
+    fn a_cache_asked_for_raises_an_automatic_budget_and_fits_a_given_one() {
+        let mut options = Options { cache_size_bytes: Some(2 * GIB), ..Options::default() };
+        assert_eq!(options.sizes(64 * GIB, 2).cache_bytes, 2 * GIB);
+        options.memory_budget_bytes = Some(64 * MIB);
+        assert!(options.sizes(64 * GIB, 2).cache_bytes <= 64 * MIB);
+    }
+}

@@ -1,0 +1,150 @@
+//! How a knob's value is read, printed and bounded.
+
+use super::kinds::*;
+use crate::base::units::parse_bytes;
+
+/// What a knob may be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Range {
+    /// On or off.
+    Switch,
+    /// One of these words.
+    Words(Vec<&'static str>),
+    /// A whole number in the closed range.
+    Whole(u64, u64),
+    /// A whole number in the closed range, or `auto`.
+    WholeOrAuto(u64, u64),
+    /// A number in the closed range.
+    Real(f64, f64),
+}
+
+/// A value reduced to what a range can judge.
+pub enum Measure {
+    /// Nothing to judge: every value of the type is allowed.
+    Any,
+    /// A number.
+    Number(f64),
+}
+
+impl Range {
+    pub(super) fn allows(&self, measure: &Measure) -> bool {
+        let Measure::Number(n) = measure else { return true };
+        match self {
+            Range::Switch | Range::Words(_) => true,
+            Range::Whole(lo, hi) | Range::WholeOrAuto(lo, hi) => {
+                *lo as f64 <= *n && *n <= *hi as f64
+            }
+            Range::Real(lo, hi) => lo <= n && n <= hi,
+        }
+    }
+}
+
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Range::Switch => write!(f, "true, false"),
+            Range::Words(words) => write!(f, "{}", words.join(", ")),
+            Range::Whole(lo, hi) => write!(f, "{lo} to {hi}"),
+            Range::WholeOrAuto(lo, hi) => write!(f, "{lo} to {hi}, auto"),
+            Range::Real(lo, hi) => write!(f, "{lo} to {hi}"),
+        }
+    }
+}
+
+/// A type a knob can have.
+pub trait KnobValue: Sized {
+    /// Reads the value from a flag or property.
+    fn parse(text: &str) -> Option<Self>;
+    /// Prints it so that `parse` reads it again.
+    fn print(&self) -> String;
+    /// The range between two bounds (ignored by words and switches).
+    fn range(lo: f64, hi: f64) -> Range;
+    /// What the range judges.
+    fn measure(&self) -> Measure;
+}
+
+impl KnobValue for bool {
+    fn parse(text: &str) -> Option<bool> {
+        match text.to_ascii_lowercase().as_str() {
+            "true" | "1" | "on" | "yes" | "lsmtreemanager" => Some(true),
+            "false" | "0" | "off" | "no" | "btreemanager" => Some(false),
+            _ => None,
+        }
+    }
+    fn print(&self) -> String {
+        self.to_string()
+    }
+    fn range(_: f64, _: f64) -> Range {
+        Range::Switch
+    }
+    fn measure(&self) -> Measure {
+        Measure::Any
+    }
+}
+
+impl KnobValue for u64 {
+    fn parse(text: &str) -> Option<u64> {
+        parse_bytes(text)
+    }
+    fn print(&self) -> String {
+        self.to_string()
+    }
+    fn range(lo: f64, hi: f64) -> Range {
+        Range::Whole(lo as u64, hi as u64)
+    }
+    fn measure(&self) -> Measure {
+        Measure::Number(*self as f64)
+    }
+}
+
+impl KnobValue for Option<u64> {
+    fn parse(text: &str) -> Option<Option<u64>> {
+        if text.eq_ignore_ascii_case("auto") { Some(None) } else { parse_bytes(text).map(Some) }
+    }
+    fn print(&self) -> String {
+        self.map_or("auto".to_string(), |v| v.to_string())
+    }
+    fn range(lo: f64, hi: f64) -> Range {
+        Range::WholeOrAuto(lo as u64, hi as u64)
+    }
+    fn measure(&self) -> Measure {
+        self.map_or(Measure::Any, |v| Measure::Number(v as f64))
+    }
+}
+
+impl KnobValue for f64 {
+    fn parse(text: &str) -> Option<f64> {
+        text.trim().parse::<f64>().ok().filter(|v| v.is_finite())
+    }
+    fn print(&self) -> String {
+        self.to_string()
+    }
+    fn range(lo: f64, hi: f64) -> Range {
+        Range::Real(lo, hi)
+    }
+    fn measure(&self) -> Measure {
+        Measure::Number(*self)
+    }
+}
+
+/// A knob whose value is a word.
+macro_rules! word_value {
+    ($($type:ty),+) => { $(
+        impl KnobValue for $type {
+            fn parse(text: &str) -> Option<Self> {
+                <$type>::parse(text.trim())
+            }
+            fn print(&self) -> String {
+                self.name().to_string()
+            }
+            fn range(_: f64, _: f64) -> Range {
+                Range::Words(<$type>::ALL.iter().map(|v| v.name()).collect())
+            }
+            fn measure(&self) -> Measure {
+                Measure::Any
+            }
+        }
+    )+ };
+}
+
+word_value!(Durability, MemtableKind, CachePolicy, BlockLayout, Compression, IndexSearch, Policy);

@@ -1,0 +1,111 @@
+//! Layer 4: answering from a view: the memtables and the version of one moment.
+//!
+//! A view is taken before the sequence number it is read at; whatever is committed between the two
+//! is newer than the read and may be missing from it, but never in part.
+
+pub mod get;
+pub mod scan;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::base::order::KeyOrder;
+use crate::base::range_delete::{RangeDelete, RangeDeletes, clamp};
+use crate::error::Result;
+use crate::memtable::{MemSlice, Memtable};
+use crate::table::BlockSlice;
+use crate::tree::tables::Tables;
+use crate::tree::version::Version;
+
+/// Everything a read needs, unchanging while it is held.
+pub struct View {
+    /// The memtable that takes writes.
+    pub active: Arc<Memtable>,
+    /// Frozen memtables, newest first.
+    pub frozen: Vec<Arc<Memtable>>,
+    /// The tables.
+    pub version: Arc<Version>,
+}
+
+impl View {
+    /// The memtables, newest first.
+    pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.active).chain(&self.frozen)
+    }
+
+    /// Every range tombstone in the view, cut to the slices that show it.
+    pub fn range_deletes(&self, order: &KeyOrder, tables: &Tables) -> Result<Arc<RangeDeletes>> {
+        let mut all: Vec<RangeDelete> = Vec::new();
+        for memtable in self.memtables() {
+            let set = memtable.range_deletes();
+            if !set.is_empty() {
+                all.extend(set.to_tombstones());
+            }
+        }
+        for fragment in self.version.fragments_with_range_deletes() {
+            let set = tables.get(&fragment.file)?.range_deletes();
+            let (lo, hi) = (fragment.lo.as_deref(), fragment.hi.as_deref());
+            all.extend(set.to_tombstones().iter().filter_map(|t| clamp(order, t, lo, hi)));
+        }
+        Ok(Arc::new(if all.is_empty() {
+            RangeDeletes::default()
+        } else {
+            RangeDeletes::build(order, &all)
+        }))
+    }
+}
+
+/// A value pinned where it lies: no copy was made, and it stays readable while this is held, even
+/// when the key is overwritten or the store closed.
+///
+/// Holding many slices holds their blocks and memtables in memory; copy what is kept long.
+#[derive(Clone)]
+pub struct Slice(Pinned);
+
+#[derive(Clone)]
+enum Pinned {
+    Memtable(MemSlice),
+    Block(BlockSlice),
+}
+
+impl From<MemSlice> for Slice {
+    fn from(slice: MemSlice) -> Slice {
+        Slice(Pinned::Memtable(slice))
+    }
+}
+
+impl From<BlockSlice> for Slice {
+    fn from(slice: BlockSlice) -> Slice {
+        Slice(Pinned::Block(slice))
+    }
+}
+
+impl Deref for Slice {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Pinned::Memtable(slice) => slice,
+            Pinned::Block(slice) => slice,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl std::fmt::Debug for Slice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "b\"{}\"", self.escape_ascii())
+    }
+}
+
+impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Slice {
+    fn eq(&self, other: &T) -> bool {
+        **self == *other.as_ref()
+    }
+}

@@ -1,0 +1,289 @@
+//! Many keys in order: an iterator over a view at a sequence number, within bounds, both ways.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::View;
+use crate::base::key::SeqNo;
+use crate::base::order::KeyOrder;
+use crate::error::{Error, Result};
+use crate::iter::merge::MergeCursor;
+use crate::iter::visible::VisibleCursor;
+use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
+use crate::tree::tables::Tables;
+
+/// Bounds of a scan, in the store's order.
+pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// An iterator over the store as it was when it was made.
+///
+/// It can be walked like a cursor ([`seek`](DbIterator::seek), [`advance`](DbIterator::advance),
+/// [`key`](DbIterator::key), [`value`](DbIterator::value) lend without copying) or as a Rust
+/// iterator of owned pairs. An error is returned by the move that met it, never shown as an end.
+/// It pins memtables and files while it lives: drop long scans when done.
+///
+/// ```
+/// # fn main() -> esker::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = esker::Db::open(dir.path().join("db"), esker::Options::default())?;
+/// db.put("a", "1")?;
+/// db.put("b", "2")?;
+/// let mut iter = db.iter()?;
+/// iter.seek("b")?;
+/// assert!(iter.valid() && iter.key() == b"b" && iter.value() == b"2");
+/// let all: Vec<_> = db.iter()?.collect::<Result<_, _>>()?;
+/// assert_eq!(all.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+pub struct DbIterator {
+    cursor: VisibleCursor<MergeCursor>,
+    order: KeyOrder,
+    bounds: KeyBounds,
+    bounded: bool,
+    inside: bool,
+    placed: bool,
+    failed: Option<Error>,
+    _pin: Arc<View>,
+}
+
+impl DbIterator {
+    /// An iterator over `view` at `seqno` within `bounds`, not yet positioned.
+    pub fn new(
+        view: Arc<View>,
+        tables: &Arc<Tables>,
+        seqno: SeqNo,
+        bounds: KeyBounds,
+        fill_cache: bool,
+    ) -> Result<DbIterator> {
+        let order = tables.config().order.clone();
+        let mut sources: Vec<BoxedCursor> = Vec::new();
+        for memtable in view.memtables() {
+            if !memtable.is_empty() {
+                sources.push(Box::new(memtable.cursor()));
+            }
+        }
+        for (number, level) in view.version.levels.iter().enumerate() {
+            match level.guards.as_slice() {
+                _ if level.is_empty() => {}
+                [only] if number == 0 || only.runs.len() == 1 => {
+                    for run in &only.runs {
+                        sources.push(run_cursor(tables, run, fill_cache)?);
+                    }
+                }
+                [only] => sources.push(guard_cursor(tables, only, fill_cache)?),
+                many => {
+                    let guards = many.to_vec();
+                    sources.push(Box::new(ChainCursor::new(tables.clone(), guards, fill_cache)));
+                }
+            }
+        }
+        let deletes = view.range_deletes(&order, tables)?;
+        let merged = MergeCursor::new(order.clone(), sources);
+        Ok(DbIterator {
+            cursor: VisibleCursor::new(merged, order.clone(), seqno, deletes),
+            order,
+            bounded: !matches!(bounds, (Bound::Unbounded, Bound::Unbounded)),
+            bounds,
+            inside: false,
+            placed: false,
+            failed: None,
+            _pin: view,
+        })
+    }
+
+    /// Moves to the first key within the bounds.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.begin();
+        match &self.bounds.0 {
+            Bound::Unbounded => self.cursor.seek_to_first()?,
+            Bound::Included(key) => self.cursor.seek(key)?,
+            Bound::Excluded(key) => {
+                self.cursor.seek(key)?;
+                if self.cursor.valid() && self.cursor.key() == key.as_slice() {
+                    self.cursor.next()?;
+                }
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Moves to the last key within the bounds.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.begin();
+        match &self.bounds.1 {
+            Bound::Unbounded => self.cursor.seek_to_last()?,
+            Bound::Included(key) => self.cursor.seek_for_prev(key)?,
+            Bound::Excluded(key) => {
+                self.cursor.seek_for_prev(key)?;
+                if self.cursor.valid() && self.cursor.key() == key.as_slice() {
+                    self.cursor.prev()?;
+                }
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Moves to the first key at or after `key` (and within the bounds).
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        if self.bounded && !self.is_after_lower(key) {
+            return self.seek_to_first();
+        }
+        self.begin();
+        self.cursor.seek(key)?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Moves to the last key at or before `key` (and within the bounds).
+    pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        if self.bounded && !self.is_before_upper(key) {
+            return self.seek_to_last();
+        }
+        self.begin();
+        self.cursor.seek_for_prev(key)?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Moves to the next key. Does nothing when not [`valid`](DbIterator::valid).
+    #[inline]
+    pub fn advance(&mut self) -> Result<()> {
+        if !self.inside {
+            return Ok(());
+        }
+        self.inside = false;
+        self.cursor.next()?;
+        self.inside =
+            self.cursor.valid() && (!self.bounded || self.is_before_upper(self.cursor.key()));
+        Ok(())
+    }
+
+    /// Moves to the previous key. Does nothing when not [`valid`](DbIterator::valid).
+    #[inline]
+    pub fn retreat(&mut self) -> Result<()> {
+        if !self.inside {
+            return Ok(());
+        }
+        self.inside = false;
+        self.cursor.prev()?;
+        self.inside =
+            self.cursor.valid() && (!self.bounded || self.is_after_lower(self.cursor.key()));
+        Ok(())
+    }
+
+    /// Whether the iterator stands on a key.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.inside
+    }
+
+    /// The key it stands on; empty when not [`valid`](DbIterator::valid).
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        if self.inside { self.cursor.key() } else { &[] }
+    }
+
+    /// The value of that key; empty when not [`valid`](DbIterator::valid).
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        if self.inside { self.cursor.value() } else { &[] }
+    }
+
+    /// The same pairs from the last to the first, as a Rust iterator.
+    pub fn into_reverse(self) -> ReverseIterator {
+        ReverseIterator(DbIterator { placed: false, ..self })
+    }
+
+    fn begin(&mut self) {
+        self.placed = true;
+        self.inside = false;
+    }
+
+    fn settle(&mut self) {
+        self.inside = self.cursor.valid()
+            && (!self.bounded
+                || (self.is_before_upper(self.cursor.key())
+                    && self.is_after_lower(self.cursor.key())));
+    }
+
+    fn is_before_upper(&self, key: &[u8]) -> bool {
+        match &self.bounds.1 {
+            Bound::Unbounded => true,
+            Bound::Included(upper) => self.order.compare(key, upper) != Ordering::Greater,
+            Bound::Excluded(upper) => self.order.compare(key, upper) == Ordering::Less,
+        }
+    }
+
+    fn is_after_lower(&self, key: &[u8]) -> bool {
+        match &self.bounds.0 {
+            Bound::Unbounded => true,
+            Bound::Included(lower) => self.order.compare(key, lower) != Ordering::Less,
+            Bound::Excluded(lower) => self.order.compare(key, lower) == Ordering::Greater,
+        }
+    }
+
+    /// One step of a Rust iterator: an earlier failure, or the pair here and a move.
+    fn step(
+        &mut self,
+        first: fn(&mut DbIterator) -> Result<()>,
+        onward: fn(&mut DbIterator) -> Result<()>,
+    ) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        if let Some(error) = self.failed.take() {
+            return Some(Err(error));
+        }
+        if !self.placed
+            && let Err(error) = first(self)
+        {
+            return Some(Err(error));
+        }
+        if !self.inside {
+            return None;
+        }
+        let pair = (self.key().to_vec(), self.value().to_vec());
+        self.failed = onward(self).err();
+        Some(Ok(pair))
+    }
+}
+
+impl Iterator for DbIterator {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(DbIterator::seek_to_first, DbIterator::advance)
+    }
+}
+
+/// A [`DbIterator`] walked from its last key to its first.
+pub struct ReverseIterator(DbIterator);
+
+impl Iterator for ReverseIterator {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.step(DbIterator::seek_to_last, DbIterator::retreat)
+    }
+}
+
+/// The bounds of every key that starts with `prefix`; `None` when the order does not keep such
+/// keys together.
+pub fn prefix_bounds(order: &KeyOrder, prefix: &[u8]) -> Option<KeyBounds> {
+    let mut after = prefix.to_vec();
+    while after.last() == Some(&0xff) {
+        after.pop();
+    }
+    if let Some(last) = after.last_mut() {
+        *last += 1;
+    }
+    let after = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(after) };
+    match order {
+        KeyOrder::Bytewise => Some((Bound::Included(prefix.to_vec()), after)),
+        KeyOrder::Reverse => Some((after, Bound::Included(prefix.to_vec()))),
+        KeyOrder::Custom(_) => None,
+    }
+}

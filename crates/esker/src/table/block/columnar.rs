@@ -1,0 +1,552 @@
+//! The columnar layout: one column per property of a row, keys cut into what all share, eight bytes
+//! to search by (the head), and the rest (the tail). Bytewise order only.
+//!
+//! ```text
+//! 1 u8 | flags u8 | word width u8 (0, 4, 8) | zero u8 | rows u32
+//! | prefix length u32 | suffix length u32 (of each if all are equal, else of all tails together)
+//! | value length u32 (of each if all are equal, else of all) | base word u64 (width 4 only)
+//! | prefix | heads u64[rows] | head lengths u8[rows] | tail offsets [rows + 1]
+//! | value offsets [rows + 1] | words [rows] | tails | values
+//! ```
+//! A suffix is a key without the prefix; its head is its first eight bytes as a big-endian number,
+//! padded with zeros, stored little-endian; its tail what follows. Head lengths and tail offsets
+//! are absent when all suffixes are equally long, value offsets when all values are. Offsets are
+//! u16, or u32 if flagged. A word is sequence number and kind; width 0 means every row is a put at
+//! sequence number 0, width 4 differences to the base word.
+//!
+//! What stays true: after `parse`, every offset is in bounds and ascending, every kind is known.
+
+use std::cmp::Ordering;
+
+use crate::base::coding::{Reader, put_u32, put_u64};
+use crate::base::key::{KEY_BYTES_MAX, Kind, SeqNo, head, shared_prefix_len};
+
+use super::{KeyBuf, Lookup, Row, TAG_COLUMNAR};
+
+const EQUAL_SUFFIXES: u8 = 1;
+const EQUAL_VALUES: u8 = 2;
+const WIDE_OFFSETS: u8 = 4;
+const HEAD_BYTES: usize = 8;
+/// The word of a put at sequence number 0.
+const WORD_ZERO: u64 = Kind::Put as u64;
+
+/// Where the columns of a block lie.
+pub(super) struct Columnar {
+    rows: usize,
+    prefix_at: usize,
+    prefix_bytes: usize,
+    suffix_bytes_max: usize,
+    heads_at: usize,
+    suffixes: Suffixes,
+    tails_at: usize,
+    values: Values,
+    values_at: usize,
+    words: Words,
+    wide: bool,
+}
+
+/// How long suffixes are.
+enum Suffixes {
+    Equal { bytes: usize },
+    Varied { head_lens_at: usize, offsets_at: usize },
+}
+
+/// How long values are.
+enum Values {
+    Equal { bytes: usize },
+    Varied { offsets_at: usize },
+}
+
+/// Where sequence numbers and kinds are.
+#[derive(Clone, Copy)]
+enum Words {
+    Zero,
+    Narrow { base: u64, at: usize },
+    Wide { at: usize },
+}
+
+#[inline]
+fn u64_at(data: &[u8], at: usize) -> u64 {
+    data[at..].first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+#[inline]
+fn u32_at(data: &[u8], at: usize) -> u32 {
+    data[at..].first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+#[inline]
+fn u16_at(data: &[u8], at: usize) -> u16 {
+    data[at..].first_chunk::<2>().map_or(0, |bytes| u16::from_le_bytes(*bytes))
+}
+
+/// Hands out the columns one after the other.
+struct Plan {
+    at: usize,
+    len: usize,
+}
+
+impl Plan {
+    fn column(&mut self, bytes: usize) -> Result<usize, &'static str> {
+        let start = self.at;
+        match start.checked_add(bytes) {
+            Some(end) if end <= self.len => self.at = end,
+            _ => return Err("a column goes past the end of the block"),
+        }
+        Ok(start)
+    }
+}
+
+impl Columnar {
+    /// Finds and checks the columns.
+    pub(super) fn parse(data: &[u8]) -> Result<Columnar, &'static str> {
+        const SHORT: &str = "the block's header is cut";
+        let mut reader = Reader::new(data);
+        let fixed = reader.take(4).ok_or(SHORT)?;
+        let (flags, width) = (fixed[1], fixed[2]);
+        if flags > 7 || fixed[3] != 0 {
+            return Err("the block's flags are unknown");
+        }
+        let mut number = || reader.u32().map(|n| n as usize).ok_or(SHORT);
+        let (rows, prefix_bytes) = (number()?, number()?);
+        let (suffix_bytes, value_bytes) = (number()?, number()?);
+        let base = if width == 4 { reader.u64().ok_or(SHORT)? } else { 0 };
+        if rows == 0 || rows > data.len() || prefix_bytes > KEY_BYTES_MAX {
+            return Err("the block's row count or prefix is out of range");
+        }
+        let wide = flags & WIDE_OFFSETS != 0;
+        let offsets_bytes = (rows + 1) * if wide { 4 } else { 2 };
+        let mut plan = Plan { at: reader.position(), len: data.len() };
+        let prefix_at = plan.column(prefix_bytes)?;
+        let heads_at = plan.column(rows * HEAD_BYTES)?;
+        let suffixes = if flags & EQUAL_SUFFIXES != 0 {
+            Suffixes::Equal { bytes: suffix_bytes }
+        } else {
+            let head_lens_at = plan.column(rows)?;
+            Suffixes::Varied { head_lens_at, offsets_at: plan.column(offsets_bytes)? }
+        };
+        let values = if flags & EQUAL_VALUES != 0 {
+            Values::Equal { bytes: value_bytes }
+        } else {
+            Values::Varied { offsets_at: plan.column(offsets_bytes)? }
+        };
+        let words = match width {
+            0 => Words::Zero,
+            4 => Words::Narrow { base, at: plan.column(rows * 4)? },
+            8 => Words::Wide { at: plan.column(rows * 8)? },
+            _ => return Err("the block's word width is unknown"),
+        };
+        let tails_bytes = match suffixes {
+            Suffixes::Equal { bytes } => bytes.saturating_sub(HEAD_BYTES).checked_mul(rows),
+            Suffixes::Varied { .. } => Some(suffix_bytes),
+        };
+        let values_bytes = match values {
+            Values::Equal { bytes } => bytes.checked_mul(rows),
+            Values::Varied { .. } => Some(value_bytes),
+        };
+        const LONG: &str = "a column is too long";
+        let tails_at = plan.column(tails_bytes.ok_or(LONG)?)?;
+        let values_at = plan.column(values_bytes.ok_or(LONG)?)?;
+        if plan.at != data.len() {
+            return Err("the block has bytes after its last column");
+        }
+        let mut columnar = Columnar {
+            rows,
+            prefix_at,
+            prefix_bytes,
+            suffix_bytes_max: HEAD_BYTES,
+            heads_at,
+            suffixes,
+            tails_at,
+            values,
+            values_at,
+            words,
+            wide,
+        };
+        columnar.check(data, suffix_bytes, value_bytes)?;
+        Ok(columnar)
+    }
+
+    /// Checks offsets, lengths and kinds; finds the longest suffix.
+    fn check(&mut self, data: &[u8], tails: usize, values: usize) -> Result<(), &'static str> {
+        let longest_tail = match self.suffixes {
+            Suffixes::Equal { bytes } => bytes.saturating_sub(HEAD_BYTES),
+            Suffixes::Varied { head_lens_at, offsets_at } => {
+                let longest = self.check_offsets(data, offsets_at, tails)?;
+                for (row, &len) in data[head_lens_at..][..self.rows].iter().enumerate() {
+                    let (start, end) = self.span(data, offsets_at, row);
+                    if len > 8 || (len < 8 && start != end) {
+                        return Err("a key's head is too short for its tail");
+                    }
+                }
+                longest
+            }
+        };
+        self.suffix_bytes_max = longest_tail.saturating_add(HEAD_BYTES);
+        // The longest tail implies a full head, so its key is exactly this long.
+        if longest_tail > 0 && self.prefix_bytes + self.suffix_bytes_max > KEY_BYTES_MAX {
+            return Err("a key is too long");
+        }
+        if let Values::Varied { offsets_at } = self.values {
+            self.check_offsets(data, offsets_at, values)?;
+        }
+        let known = (0..self.rows).all(|row| self.word_checked(data, row).is_some());
+        if known { Ok(()) } else { Err("a row's kind is unknown") }
+    }
+
+    /// Offsets start at 0, never fall, and end at `total`; returns the largest difference.
+    fn check_offsets(&self, data: &[u8], at: usize, total: usize) -> Result<usize, &'static str> {
+        let mut longest = 0;
+        let mut ordered = self.offset(data, at, 0) == 0;
+        for row in 0..self.rows {
+            let (start, end) = self.span(data, at, row);
+            ordered &= start <= end;
+            longest = longest.max(end.wrapping_sub(start));
+        }
+        if ordered && self.offset(data, at, self.rows) == total {
+            Ok(longest)
+        } else {
+            Err("a column's offsets are not ascending to its end")
+        }
+    }
+
+    fn word_checked(&self, data: &[u8], row: usize) -> Option<u64> {
+        let word = match self.words {
+            Words::Zero => WORD_ZERO,
+            Words::Narrow { base, at } => {
+                base.checked_add(u64::from(u32_at(data, at + row * 4)))?
+            }
+            Words::Wide { at } => u64_at(data, at + row * 8),
+        };
+        (word as u8 == Kind::Put as u8 || word as u8 == Kind::Delete as u8).then_some(word)
+    }
+
+    #[inline]
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    #[inline]
+    fn offset(&self, data: &[u8], at: usize, i: usize) -> usize {
+        if self.wide { u32_at(data, at + i * 4) as usize } else { u16_at(data, at + i * 2).into() }
+    }
+
+    #[inline]
+    fn span(&self, data: &[u8], at: usize, row: usize) -> (usize, usize) {
+        (self.offset(data, at, row), self.offset(data, at, row + 1))
+    }
+
+    #[inline]
+    fn prefix<'a>(&self, data: &'a [u8]) -> &'a [u8] {
+        &data[self.prefix_at..][..self.prefix_bytes]
+    }
+
+    #[inline]
+    fn heads<'a>(&self, data: &'a [u8]) -> &'a [[u8; 8]] {
+        data[self.heads_at..][..self.rows * HEAD_BYTES].as_chunks().0
+    }
+
+    #[inline]
+    fn word(&self, data: &[u8], row: usize) -> u64 {
+        match self.words {
+            Words::Zero => WORD_ZERO,
+            Words::Narrow { base, at } => base + u64::from(u32_at(data, at + row * 4)),
+            Words::Wide { at } => u64_at(data, at + row * 8),
+        }
+    }
+
+    /// How many bytes of the head belong to the suffix, and the tail.
+    #[inline]
+    fn suffix<'a>(&self, data: &'a [u8], row: usize) -> (usize, &'a [u8]) {
+        match self.suffixes {
+            Suffixes::Equal { bytes } if bytes <= HEAD_BYTES => (bytes, &[]),
+            Suffixes::Equal { bytes } => {
+                let tail_bytes = bytes - HEAD_BYTES;
+                (HEAD_BYTES, &data[self.tails_at + row * tail_bytes..][..tail_bytes])
+            }
+            Suffixes::Varied { head_lens_at, offsets_at } => {
+                let (start, end) = self.span(data, offsets_at, row);
+                let tails = &data[self.tails_at..];
+                (data[head_lens_at + row].into(), &tails[start..end])
+            }
+        }
+    }
+
+    #[inline]
+    fn row(&self, data: &[u8], row: usize) -> Row {
+        let (start, bytes) = match self.values {
+            Values::Equal { bytes } => (row * bytes, bytes),
+            Values::Varied { offsets_at } => {
+                let (start, end) = self.span(data, offsets_at, row);
+                (start, end - start)
+            }
+        };
+        Row {
+            word: self.word(data, row),
+            value_start: (self.values_at + start) as u32,
+            value_bytes: bytes as u32,
+        }
+    }
+
+    /// Prepares `buf` for this block.
+    pub(super) fn enter(&self, data: &[u8], buf: &mut KeyBuf) {
+        buf.enter(self.prefix(data), self.suffix_bytes_max);
+    }
+
+    /// Reads a row into a `buf` prepared for this block.
+    #[inline]
+    pub(super) fn read(&self, data: &[u8], row: usize, buf: &mut KeyBuf) -> Row {
+        let head = u64_at(data, self.heads_at + row * HEAD_BYTES);
+        let (head_bytes, tail) = self.suffix(data, row);
+        let at = self.prefix_bytes;
+        if let Some(place) = buf.bytes[at..].first_chunk_mut::<HEAD_BYTES>() {
+            *place = head.to_be_bytes();
+        }
+        if !tail.is_empty() {
+            buf.bytes[at + HEAD_BYTES..][..tail.len()].copy_from_slice(tail);
+        }
+        buf.len = at + head_bytes + tail.len();
+        self.row(data, row)
+    }
+
+    /// Whether rows are all before (`Err(0)`), all after (`Err(rows)`) a key, as its first bytes
+    /// tell, or else the rest of the key.
+    #[inline]
+    fn cut<'a>(&self, data: &[u8], key: &'a [u8]) -> Result<&'a [u8], usize> {
+        let prefix = self.prefix(data);
+        if let Some(suffix) = key.strip_prefix(prefix) {
+            return Ok(suffix);
+        }
+        Err(if key < prefix { 0 } else { self.rows })
+    }
+
+    /// How the suffix of `row` compares to `suffix`, given that their heads are equal.
+    ///
+    /// Empty tails are not compared: a vectorised `memcmp` of nothing may still load, masked, from
+    /// the dangling address of an empty slice, and the suppressed fault takes 150 ns.
+    #[inline]
+    fn compare_tails(&self, data: &[u8], row: usize, suffix: &[u8]) -> Ordering {
+        let (head_bytes, tail) = self.suffix(data, row);
+        let by_len = (head_bytes + tail.len()).cmp(&suffix.len());
+        if tail.is_empty() || suffix.len() <= HEAD_BYTES {
+            return by_len;
+        }
+        tail.cmp(&suffix[HEAD_BYTES..]).then(by_len)
+    }
+
+    /// Whether `row`, whose head is that of `suffix`, lies before `(suffix, seqno)`.
+    #[inline]
+    fn before(&self, data: &[u8], row: usize, suffix: &[u8], seqno: SeqNo) -> bool {
+        match self.compare_tails(data, row, suffix) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal => self.word(data, row) >> 8 > seqno,
+        }
+    }
+
+    /// The first row at or after `(suffix, seqno)`: by heads without a branch, then among equal
+    /// heads by what follows.
+    #[inline]
+    fn search(&self, data: &[u8], suffix: &[u8], seqno: SeqNo) -> usize {
+        let heads = self.heads(data);
+        let wanted = head(suffix);
+        let low = first_not_below(heads, wanted);
+        let same = |row: usize| u64::from_le_bytes(heads[row]) == wanted;
+        if low == self.rows || !same(low) || !self.before(data, low, suffix, seqno) {
+            return low;
+        }
+        let mut low = low + 1;
+        let mut high = self.rows;
+        while low < high {
+            let middle = low.midpoint(high);
+            if same(middle) && self.before(data, middle, suffix, seqno) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The first row at or after `(key, seqno)`.
+    #[inline]
+    pub(super) fn lower_bound(&self, data: &[u8], key: &[u8], seqno: SeqNo) -> usize {
+        match self.cut(data, key) {
+            Ok(suffix) => self.search(data, suffix, seqno),
+            Err(row) => row,
+        }
+    }
+
+    /// The newest version of `key` at `seqno`.
+    #[inline]
+    pub(super) fn find(&self, data: &[u8], key: &[u8], seqno: SeqNo) -> Lookup {
+        let suffix = match self.cut(data, key) {
+            Ok(suffix) => suffix,
+            Err(row) if row == self.rows => return Lookup::PastEnd,
+            Err(_) => return Lookup::Absent,
+        };
+        let row = self.search(data, suffix, seqno);
+        if row == self.rows {
+            return Lookup::PastEnd;
+        }
+        let same_head = u64_at(data, self.heads_at + row * HEAD_BYTES) == head(suffix);
+        if same_head && self.compare_tails(data, row, suffix).is_eq() {
+            Lookup::Found(self.row(data, row))
+        } else {
+            Lookup::Absent
+        }
+    }
+}
+
+/// The first of the ascending `heads` that is not below `wanted`; one conditional move a step.
+#[inline]
+fn first_not_below(heads: &[[u8; 8]], wanted: u64) -> usize {
+    let mut base = 0;
+    let mut left = heads.len();
+    while left > 1 {
+        let half = left / 2;
+        let below = u64::from_le_bytes(heads[base + half - 1]) < wanted;
+        base = if below { base + half } else { base };
+        left -= half;
+    }
+    base + usize::from(heads.get(base).is_some_and(|&h| u64::from_le_bytes(h) < wanted))
+}
+
+/// Collects rows column by column.
+#[derive(Default)]
+pub(in crate::table) struct ColumnarBuilder {
+    keys: Vec<u8>,
+    key_ends: Vec<u32>,
+    values: Vec<u8>,
+    value_ends: Vec<u32>,
+    words: Vec<u64>,
+    prefix_bytes: usize,
+    equal_keys: bool,
+    equal_values: bool,
+}
+
+impl ColumnarBuilder {
+    pub(super) fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, key: &[u8], word: u64, value: &[u8]) {
+        if let Some(&first_end) = self.key_ends.first() {
+            let shared = &self.keys[..self.prefix_bytes];
+            if !key.starts_with(shared) {
+                self.prefix_bytes = shared_prefix_len(shared, key);
+            }
+            self.equal_keys &= key.len() == first_end as usize;
+            self.equal_values &= value.len() == self.value_ends[0] as usize;
+        } else {
+            self.prefix_bytes = key.len();
+            self.equal_keys = true;
+            self.equal_values = true;
+        }
+        self.keys.extend_from_slice(key);
+        self.key_ends.push(self.keys.len() as u32);
+        self.values.extend_from_slice(value);
+        self.value_ends.push(self.values.len() as u32);
+        self.words.push(word);
+    }
+
+    #[inline]
+    pub(super) fn estimated_bytes(&self) -> usize {
+        let rows = self.words.len();
+        let tails = self.keys.len().saturating_sub(rows * (self.prefix_bytes + HEAD_BYTES));
+        let per_row = HEAD_BYTES
+            + if self.equal_keys { 0 } else { 3 }
+            + if self.equal_values { 0 } else { 2 }
+            + if self.words.first() == Some(&WORD_ZERO) { 0 } else { 4 };
+        self.values.len() + tails + rows * per_row + self.prefix_bytes + 28
+    }
+
+    /// The base and width words are stored with.
+    fn word_width(&self) -> (u64, u8) {
+        let low = self.words.iter().copied().min().unwrap_or(WORD_ZERO);
+        let high = self.words.iter().copied().max().unwrap_or(WORD_ZERO);
+        if low == WORD_ZERO && high == WORD_ZERO {
+            (0, 0)
+        } else if u32::try_from(high - low).is_ok() {
+            (low, 4)
+        } else {
+            (0, 8)
+        }
+    }
+
+    /// Appends the block to `out` and starts a new one.
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        let rows = self.words.len();
+        let prefix_bytes = self.prefix_bytes;
+        let starts = std::iter::once(0).chain(self.key_ends.iter().copied());
+        let suffixes = starts
+            .zip(&self.key_ends)
+            .map(|(start, &end)| &self.keys[start as usize + prefix_bytes..end as usize]);
+        let tail = |suffix: &[u8]| suffix.len().saturating_sub(HEAD_BYTES);
+        let tails_bytes: usize = suffixes.clone().map(tail).sum();
+        let wide = tails_bytes.max(self.values.len()) > u16::MAX as usize;
+        let (base, width) = self.word_width();
+        let flag = |on: bool, flag: u8| if on { flag } else { 0 };
+        let flags = flag(self.equal_keys, EQUAL_SUFFIXES)
+            | flag(self.equal_values, EQUAL_VALUES)
+            | flag(wide, WIDE_OFFSETS);
+        let first = |ends: &[u32]| ends.first().copied().unwrap_or(0);
+        let suffix_field = if self.equal_keys {
+            first(&self.key_ends) - prefix_bytes as u32
+        } else {
+            tails_bytes as u32
+        };
+        let value_field =
+            if self.equal_values { first(&self.value_ends) } else { self.values.len() as u32 };
+        out.reserve(self.values.len() + self.keys.len() + rows * 24 + 64);
+        out.extend_from_slice(&[TAG_COLUMNAR, flags, width, 0]);
+        for field in [rows as u32, prefix_bytes as u32, suffix_field, value_field] {
+            put_u32(out, field);
+        }
+        if width == 4 {
+            put_u64(out, base);
+        }
+        out.extend_from_slice(&self.keys[..prefix_bytes]);
+        suffixes.clone().for_each(|suffix| put_u64(out, head(suffix)));
+        if !self.equal_keys {
+            out.extend(suffixes.clone().map(|suffix| suffix.len().min(HEAD_BYTES) as u8));
+            let ends = suffixes.clone().scan(0, |end, suffix| {
+                *end += tail(suffix) as u32;
+                Some(*end)
+            });
+            put_offsets(out, wide, ends);
+        }
+        if !self.equal_values {
+            put_offsets(out, wide, self.value_ends.iter().copied());
+        }
+        match width {
+            4 => self.words.iter().for_each(|word| put_u32(out, (word - base) as u32)),
+            8 => self.words.iter().for_each(|word| put_u64(out, *word)),
+            _ => {}
+        }
+        suffixes.for_each(|suffix| {
+            out.extend_from_slice(suffix.get(HEAD_BYTES..).unwrap_or(&[]));
+        });
+        out.extend_from_slice(&self.values);
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.key_ends.clear();
+        self.values.clear();
+        self.values.shrink_to(1 << 20);
+        self.value_ends.clear();
+        self.words.clear();
+        self.prefix_bytes = 0;
+    }
+}
+
+/// Appends offset 0 and every end.
+fn put_offsets(out: &mut Vec<u8>, wide: bool, ends: impl Iterator<Item = u32>) {
+    for end in std::iter::once(0).chain(ends) {
+        let bytes = end.to_le_bytes();
+        out.extend_from_slice(if wide { &bytes } else { &bytes[..2] });
+    }
+}

@@ -1,0 +1,101 @@
+//! Blocks that were never written by a builder: parsing refuses them or reads them within bounds.
+
+use super::*;
+use crate::base::key::{SEQNO_MAX, pack};
+
+fn block(layout: BlockLayout, keys: &[&[u8]], seqno: SeqNo, value: &[u8]) -> Vec<u8> {
+    let mut builder = BlockBuilder::new(layout, &KeyOrder::Bytewise, 4);
+    for (i, key) in keys.iter().enumerate() {
+        builder.add(key, pack(seqno, Kind::Put), &value[..value.len().saturating_sub(i % 3)]);
+    }
+    let mut out = Vec::new();
+    builder.finish(&mut out);
+    assert!(builder.is_empty());
+    out
+}
+
+/// Touches everything a parsed block offers.
+fn read_everything(block: &Block) {
+    let order = KeyOrder::Bytewise;
+    let mut buf = KeyBuf::default();
+    for i in 0..block.rows() {
+        let row = if i == 0 { block.load(i, &mut buf) } else { block.step_forward(i, &mut buf) };
+        assert!(block.value(row).len() <= u32::MAX as usize && row.seqno() <= SEQNO_MAX);
+        let key = buf.key().to_vec();
+        block.find(&order, &key, row.seqno());
+        block.lower_bound(&order, &key, 0, &mut KeyBuf::default());
+    }
+    for i in (0..block.rows()).rev() {
+        block.load(i, &mut buf);
+        block.step_back(i, &mut buf);
+    }
+    block.find(&order, b"", 0);
+    block.find(&order, b"\xff\xff", SEQNO_MAX);
+}
+
+fn samples() -> Vec<Vec<u8>> {
+    let equal: [&[u8]; 5] = [b"key-0001", b"key-0002", b"key-0003", b"key-0004", b"key-0005"];
+    let long: [&[u8]; 3] = [b"p-abcdefghijkl", b"p-abcdefghijkm", b"p-bbcdefghijkl"];
+    let varied: [&[u8]; 6] = [b"", b"a", b"a\0", b"a\0\0\0\0\0\0\0\0", b"ab", b"abcdefghijklm"];
+    let mut samples = Vec::new();
+    for &layout in BlockLayout::ALL {
+        for keys in [&equal[..], &long, &varied] {
+            for seqno in [0, 77, SEQNO_MAX] {
+                samples.push(block(layout, keys, seqno, b"value"));
+            }
+        }
+    }
+    samples
+}
+
+#[test]
+fn any_changed_or_cut_block_is_refused_or_read_within_bounds() {
+    for sample in samples() {
+        read_everything(&Block::parse(sample.clone()).unwrap());
+        for cut in 0..sample.len() {
+            if let Ok(block) = Block::parse(sample[..cut].to_vec()) {
+                read_everything(&block);
+            }
+        }
+        for at in 0..sample.len() {
+            for value in 0..=255 {
+                let mut changed = sample.clone();
+                changed[at] = value;
+                if let Ok(block) = Block::parse(changed) {
+                    read_everything(&block);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_reserved_for_rows_that_are_not_there() {
+    for tag in [TAG_COLUMNAR, TAG_DELTA] {
+        let mut bytes = vec![0xff; 40];
+        bytes[0] = tag;
+        assert!(Block::parse(bytes).is_err());
+    }
+    assert!(Block::parse(Vec::new()).is_err());
+    assert!(Block::parse(vec![9; 40]).is_err());
+}
+
+#[test]
+fn zero_padded_heads_do_not_confuse_keys() {
+    let keys: [&[u8]; 6] =
+        [b"", b"\0", b"\0\0", b"\0\0\0\0\0\0\0\0", b"\0\0\0\0\0\0\0\0\0", b"\x01"];
+    let order = KeyOrder::Bytewise;
+    for &layout in BlockLayout::ALL {
+        let block = Block::parse(block(layout, &keys, 5, b"vvv")).unwrap();
+        for (i, key) in keys.iter().enumerate() {
+            let mut buf = KeyBuf::default();
+            let row = block.load(i, &mut buf);
+            assert_eq!(buf.key(), *key);
+            assert_eq!(block.find(&order, key, 9), Lookup::Found(row));
+            assert_eq!(block.lower_bound(&order, key, 9, &mut buf), i);
+            assert_eq!(block.lower_bound(&order, key, 4, &mut buf), i + 1);
+        }
+        assert_eq!(block.find(&order, b"\0\0\0", 9), Lookup::Absent);
+        assert_eq!(block.find(&order, b"\x02", 9), Lookup::PastEnd);
+    }
+}

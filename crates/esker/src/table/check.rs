@@ -1,0 +1,103 @@
+//! Reads a whole table again, from the file, and compares it with what it says of itself.
+
+use crate::base::key::{Kind, SeqNo};
+use crate::error::{Error, Result};
+
+use super::TableInfo;
+use super::block::{Block, KeyBuf};
+use super::reader::{Meta, Table};
+use super::summary::Summary;
+
+/// What is called with an entry: key, sequence number, kind, value.
+pub type Visit<'a> = dyn FnMut(&[u8], SeqNo, Kind, &[u8]) + 'a;
+
+/// What a check carries from block to block.
+struct Walk {
+    summary: Summary,
+    first_key: Vec<u8>,
+    last_key: Vec<u8>,
+    last_seqno: SeqNo,
+}
+
+impl Table {
+    /// Reads every byte of the file, not through the cache: checksums, order of the entries,
+    /// separators, filter, and the sums in the properties. Returns what was found; `Corruption`
+    /// says where it differs from what is stated.
+    pub fn check(&self) -> Result<TableInfo> {
+        let meta = Meta::read(&*self.file()?, &self.source, &self.config)?;
+        let mut walk = Walk {
+            summary: Summary::new(self.source.table_id),
+            first_key: Vec::new(),
+            last_key: Vec::new(),
+            last_seqno: 0,
+        };
+        for at in 0..meta.index.count() {
+            let block = self.read_block(at)?;
+            self.check_block(&meta, at, &block, &mut walk)?;
+        }
+        let keys = (walk.summary.entries() > 0)
+            .then_some((walk.first_key.as_slice(), walk.last_key.as_slice()));
+        let info =
+            walk.summary.finish(self.order(), keys, &meta.tombstones, self.source.size_bytes);
+        let stated = &meta.properties.info;
+        if info != *stated {
+            let message = format!("the properties state {stated:?}, the file holds {info:?}");
+            return Err(Error::corruption(&self.source.path, meta.properties_at, message));
+        }
+        Ok(info)
+    }
+
+    /// Data blocks in the table.
+    pub fn block_count(&self) -> usize {
+        self.meta.index.count()
+    }
+
+    /// Calls `visit` with every entry of a block, read from the file and not through the cache.
+    ///
+    /// # Errors
+    /// `Corruption` when the block is damaged; `visit` was not called then.
+    pub fn visit_block(&self, block: usize, visit: &mut Visit<'_>) -> Result<()> {
+        let read = self.read_block(block)?;
+        let mut buf = KeyBuf::default();
+        for i in 0..read.rows() {
+            let row = if i == 0 { read.load(i, &mut buf) } else { read.step_forward(i, &mut buf) };
+            visit(buf.key(), row.seqno(), row.kind(), read.value(row));
+        }
+        Ok(())
+    }
+
+    fn check_block(&self, meta: &Meta, at: usize, block: &Block, walk: &mut Walk) -> Result<()> {
+        let order = self.order();
+        let wrong = |what: &str| {
+            Err(Error::corruption(&self.source.path, meta.index.place(at).0, what.to_string()))
+        };
+        let mut buf = KeyBuf::default();
+        for i in 0..block.rows() {
+            let row =
+                if i == 0 { block.load(i, &mut buf) } else { block.step_forward(i, &mut buf) };
+            let key = buf.key();
+            if walk.summary.entries() == 0 {
+                walk.first_key.extend_from_slice(key);
+            } else {
+                let step = order.compare(&walk.last_key, key);
+                if step.is_gt() || (step.is_eq() && row.seqno() >= walk.last_seqno) {
+                    return wrong("entries are out of order");
+                }
+            }
+            if i == 0 && at > 0 && order.compare(meta.index.key(at - 1), key).is_gt() {
+                return wrong("a key lies before its block");
+            }
+            if !meta.filter.may_contain(key) {
+                return wrong("the filter denies a key that is there");
+            }
+            walk.summary.add(key, row.seqno(), row.kind(), block.value(row));
+            walk.last_key.clear();
+            walk.last_key.extend_from_slice(key);
+            walk.last_seqno = row.seqno();
+        }
+        if order.compare(&walk.last_key, meta.index.key(at)).is_gt() {
+            return wrong("a key lies after its block");
+        }
+        Ok(())
+    }
+}

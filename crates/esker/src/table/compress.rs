@@ -1,0 +1,152 @@
+//! Compression of a block's bytes: the length before compression (u32), then the packed bytes.
+//!
+//! What stays true: unpacking never writes or allocates more than the length its caller expects,
+//! which comes from the checksummed index.
+
+use std::cell::RefCell;
+
+use crate::options::kinds::Compression;
+
+/// The number of a compression on disk.
+pub(super) fn code(compression: Compression) -> u8 {
+    match compression {
+        Compression::None => 0,
+        Compression::Lz4 => 1,
+        Compression::Zstd => 2,
+        Compression::Snappy => 3,
+    }
+}
+
+/// The inverse of [`code`].
+pub(super) fn from_code(code: u8) -> Option<Compression> {
+    Compression::ALL.iter().copied().find(|&c| self::code(c) == code)
+}
+
+/// Packs blocks, one after the other, with one set of working memory.
+pub(super) struct Packer {
+    kind: Compression,
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+    snappy: snap::raw::Encoder,
+}
+
+impl Packer {
+    /// A packer of `kind`; `level` concerns Zstandard only and is cut to its range.
+    pub(super) fn new(kind: Compression, level: i32) -> std::io::Result<Packer> {
+        let zstd = match kind {
+            Compression::Zstd => Some(zstd::bulk::Compressor::new(level.clamp(-7, 22))?),
+            _ => None,
+        };
+        Ok(Packer { kind, zstd, snappy: snap::raw::Encoder::new() })
+    }
+
+    /// Appends `raw` to `out`, packed if that saves at least an eighth, and says how it lies there.
+    pub(super) fn pack(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Compression {
+        let start = out.len();
+        if self.try_pack(raw, out).is_some() && out.len() - start <= raw.len() - raw.len() / 8 {
+            return self.kind;
+        }
+        out.truncate(start);
+        out.extend_from_slice(raw);
+        Compression::None
+    }
+
+    fn try_pack(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let room = match self.kind {
+            Compression::None => return None,
+            Compression::Lz4 => lz4_flex::block::get_maximum_output_size(raw.len()),
+            Compression::Zstd => zstd::zstd_safe::compress_bound(raw.len()),
+            Compression::Snappy => snap::raw::max_compress_len(raw.len()),
+        };
+        out.extend_from_slice(&u32::try_from(raw.len()).ok()?.to_le_bytes());
+        let start = out.len();
+        out.resize(start + room, 0);
+        let target = &mut out[start..];
+        let len = match self.kind {
+            Compression::None => return None,
+            Compression::Lz4 => lz4_flex::block::compress_into(raw, target).ok()?,
+            Compression::Zstd => self.zstd.as_mut()?.compress_to_buffer(raw, target).ok()?,
+            Compression::Snappy => self.snappy.compress(raw, target).ok()?,
+        };
+        out.truncate(start + len);
+        Some(())
+    }
+}
+
+thread_local! {
+    /// A Zstandard context takes longer to make than a block takes to unpack.
+    static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Unpacks what [`Packer::pack`] wrote as `kind`; it must come to exactly `raw_bytes`.
+pub(super) fn unpack(
+    kind: Compression,
+    packed: &[u8],
+    raw_bytes: usize,
+) -> Result<Vec<u8>, &'static str> {
+    let (len, packed) = packed.split_first_chunk::<4>().ok_or("a packed block without length")?;
+    if u32::from_le_bytes(*len) as usize != raw_bytes {
+        return Err("the block's length before compression is not what the index says");
+    }
+    let mut raw = vec![0; raw_bytes];
+    let got = match kind {
+        Compression::None => None,
+        Compression::Lz4 => lz4_flex::block::decompress_into(packed, &mut raw).ok(),
+        Compression::Zstd => unpack_zstd(packed, &mut raw),
+        Compression::Snappy => snap::raw::Decoder::new().decompress(packed, &mut raw).ok(),
+    };
+    match got {
+        Some(len) if len == raw_bytes => Ok(raw),
+        _ => Err("the block cannot be decompressed"),
+    }
+}
+
+fn unpack_zstd(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
+    ZSTD.with(|cell| {
+        let mut context = cell.borrow_mut();
+        if context.is_none() {
+            *context = Some(zstd::bulk::Decompressor::new().ok()?);
+        }
+        context.as_mut()?.decompress_to_buffer(packed, raw).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_unpacks_and_damage_is_refused() {
+        let raw: Vec<u8> = (0..5000u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
+        for &kind in Compression::ALL {
+            let mut packer = Packer::new(kind, 0).unwrap();
+            let mut out = b"before".to_vec();
+            assert_eq!(packer.pack(&raw, &mut out), kind);
+            if kind == Compression::None {
+                assert_eq!(&out[6..], raw);
+                continue;
+            }
+            assert!(out.len() < raw.len() / 2);
+            assert_eq!(unpack(kind, &out[6..], raw.len()).unwrap(), raw);
+            assert!(unpack(kind, &out[6..], raw.len() + 1).is_err());
+            for cut in 0..out.len() - 6 {
+                assert!(unpack(kind, &out[6..6 + cut], raw.len()).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn noise_is_kept_as_it_is() {
+        let mut x = 1u64;
+        let noise: Vec<u8> = (0..4096)
+            .map(|_| {
+                x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (x >> 56) as u8
+            })
+            .collect();
+        let mut out = Vec::new();
+        let mut packer = Packer::new(Compression::Lz4, 0).unwrap();
+        assert_eq!(packer.pack(&noise, &mut out), Compression::None);
+        assert_eq!(out, noise);
+        assert!((0..=255).filter(|&c| from_code(c).is_some()).count() == 4);
+    }
+}

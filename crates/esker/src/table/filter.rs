@@ -1,0 +1,247 @@
+//! Filters: a few bits a key that say which keys a table cannot hold.
+//!
+//! The built-in one is a blocked Bloom filter (Putze, Sanders, Singler, "Cache-, Hash- and
+//! Space-Efficient Bloom Filters", WEA 2007): a key's bits all lie in one line of 64 bytes, so a
+//! question costs one cache miss. On disk:
+//!
+//! ```text
+//! none:   nothing
+//! bloom:  1 u8 | bits a key to set u8 | lines of 64 bytes
+//! custom: 2 u8 | name length varint | name | the user's bytes
+//! ```
+//!
+//! What stays true: a key the filter was built from is never denied; filters are read in place.
+
+use std::sync::Arc;
+
+use crate::base::checksum::checksum;
+use crate::base::coding::{Reader, put_bytes};
+
+use super::{FilterConfig, FilterPolicy};
+
+const LINE_BYTES: usize = 64;
+const BLOOM: u8 = 1;
+const CUSTOM: u8 = 2;
+/// A seed of its own, so that a key's bits have nothing to do with other hashes of it.
+const SEED: u64 = 0x5BD1_E995_A3B1_C6F7;
+
+/// The hash a key is filtered by.
+#[inline]
+pub(super) fn key_hash(key: &[u8]) -> u64 {
+    checksum(key, SEED)
+}
+
+/// The line of `lines` a key's bits lie in: the upper half of the hash, scaled.
+#[inline]
+fn line_of(hash: u64, lines: usize) -> usize {
+    (((hash >> 32) * lines as u64) >> 32) as usize
+}
+
+/// The stream of bit positions of a key within its line: nine bits at a time, seven to a word.
+#[inline]
+fn for_each_bit(hash: u64, probes: u32, mut visit: impl FnMut(usize) -> bool) -> bool {
+    let mut word = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ hash.rotate_left(32);
+    let mut left = probes;
+    while left > 0 {
+        let mut bits = word;
+        for _ in 0..left.min(7) {
+            if !visit((bits & 511) as usize) {
+                return false;
+            }
+            bits >>= 9;
+        }
+        left = left.saturating_sub(7);
+        word = (word ^ (word >> 31)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    }
+    true
+}
+
+/// Collects the keys of a table and makes its filter.
+pub(super) enum FilterBuilder {
+    None,
+    Bloom { bits_per_key: f64, hashes: Vec<u64> },
+    Custom { policy: Arc<dyn FilterPolicy>, keys: Vec<u8>, ends: Vec<usize> },
+}
+
+impl FilterBuilder {
+    pub(super) fn new(config: &FilterConfig) -> FilterBuilder {
+        match config {
+            FilterConfig::Bloom { bits_per_key } if *bits_per_key > 0.0 => {
+                FilterBuilder::Bloom { bits_per_key: bits_per_key.min(64.0), hashes: Vec::new() }
+            }
+            FilterConfig::Custom(policy) => FilterBuilder::Custom {
+                policy: Arc::clone(policy),
+                keys: Vec::new(),
+                ends: Vec::new(),
+            },
+            _ => FilterBuilder::None,
+        }
+    }
+
+    /// Adds a key; the caller passes each distinct key once.
+    #[inline]
+    pub(super) fn add(&mut self, key: &[u8]) {
+        match self {
+            FilterBuilder::None => {}
+            FilterBuilder::Bloom { hashes, .. } => hashes.push(key_hash(key)),
+            FilterBuilder::Custom { keys, ends, .. } => {
+                keys.extend_from_slice(key);
+                ends.push(keys.len());
+            }
+        }
+    }
+
+    /// About how long the filter will be.
+    pub(super) fn estimated_bytes(&self) -> u64 {
+        match self {
+            FilterBuilder::None => 0,
+            FilterBuilder::Bloom { bits_per_key, hashes } => {
+                (hashes.len() as f64 * bits_per_key / 8.0) as u64 + LINE_BYTES as u64
+            }
+            FilterBuilder::Custom { ends, .. } => ends.len() as u64 * 2,
+        }
+    }
+
+    /// Appends the filter's payload.
+    pub(super) fn finish(&self, out: &mut Vec<u8>) {
+        match self {
+            FilterBuilder::None => {}
+            FilterBuilder::Bloom { bits_per_key, hashes } => bloom(*bits_per_key, hashes, out),
+            FilterBuilder::Custom { policy, keys, ends } => {
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                let keys: Vec<&[u8]> = starts.zip(ends).map(|(s, &e)| &keys[s..e]).collect();
+                out.push(CUSTOM);
+                put_bytes(out, policy.name().as_bytes());
+                out.extend_from_slice(&policy.create(&keys));
+            }
+        }
+    }
+}
+
+fn bloom(bits_per_key: f64, hashes: &[u64], out: &mut Vec<u8>) {
+    let bits = hashes.len() as f64 * bits_per_key;
+    let lines = ((bits / (LINE_BYTES * 8) as f64).ceil() as usize).clamp(1, u32::MAX as usize);
+    let probes = ((bits_per_key * std::f64::consts::LN_2).round() as u32).clamp(1, 30);
+    out.push(BLOOM);
+    out.push(probes as u8);
+    let start = out.len();
+    out.resize(start + lines * LINE_BYTES, 0);
+    let field = &mut out[start..];
+    for &hash in hashes {
+        let line = &mut field[line_of(hash, lines) * LINE_BYTES..][..LINE_BYTES];
+        for_each_bit(hash, probes, |bit| {
+            line[bit >> 3] |= 1 << (bit & 7);
+            true
+        });
+    }
+}
+
+/// A filter as read from a table.
+pub(super) enum Filter {
+    /// Nothing is known: every key may be there.
+    None,
+    /// A blocked Bloom filter: the payload, whose lines start at byte 2.
+    Bloom { payload: Vec<u8>, probes: u32, lines: usize },
+    /// The user's, whose bytes start at `at`.
+    Custom { policy: Arc<dyn FilterPolicy>, payload: Vec<u8>, at: usize },
+}
+
+impl Filter {
+    /// Reads a payload; `None` when it is malformed. A custom filter that is not `policy`'s is
+    /// read as no filter.
+    pub(super) fn decode(payload: &[u8], policy: Option<&Arc<dyn FilterPolicy>>) -> Option<Filter> {
+        match payload {
+            [] => Some(Filter::None),
+            [BLOOM, probes, lines @ ..] => {
+                let whole = !lines.is_empty()
+                    && lines.len().is_multiple_of(LINE_BYTES)
+                    && lines.len() / LINE_BYTES <= u32::MAX as usize
+                    && (1..=30).contains(probes);
+                whole.then(|| Filter::Bloom {
+                    payload: payload.to_vec(),
+                    probes: u32::from(*probes),
+                    lines: lines.len() / LINE_BYTES,
+                })
+            }
+            [CUSTOM, rest @ ..] => {
+                let mut reader = Reader::new(rest);
+                let name = reader.bytes()?;
+                Some(match policy {
+                    Some(policy) if policy.name().as_bytes() == name => Filter::Custom {
+                        policy: Arc::clone(policy),
+                        payload: payload.to_vec(),
+                        at: 1 + reader.position(),
+                    },
+                    _ => Filter::None,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the table may hold `key`.
+    #[inline]
+    pub(super) fn may_contain(&self, key: &[u8]) -> bool {
+        match self {
+            Filter::None => true,
+            Filter::Bloom { payload, probes, lines } => {
+                let hash = key_hash(key);
+                let at = 2 + line_of(hash, *lines) * LINE_BYTES;
+                let Some(line) = payload[at..].first_chunk::<LINE_BYTES>() else { return true };
+                for_each_bit(hash, *probes, |bit| line[bit >> 3] & (1 << (bit & 7)) != 0)
+            }
+            Filter::Custom { policy, payload, at } => policy.may_contain(key, &payload[*at..]),
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Filter::None => 0,
+            Filter::Bloom { payload, .. } | Filter::Custom { payload, .. } => payload.capacity(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built(bits_per_key: f64, keys: u32) -> Filter {
+        let mut builder = FilterBuilder::new(&FilterConfig::Bloom { bits_per_key });
+        (0..keys).for_each(|i| builder.add(format!("{i:016}").as_bytes()));
+        let mut payload = Vec::new();
+        builder.finish(&mut payload);
+        Filter::decode(&payload, None).unwrap()
+    }
+
+    #[test]
+    fn every_key_passes_and_few_others_do() {
+        // Bits a key, and the most absent keys of a thousand that may pass.
+        for (bits, per_mille_max) in [(2.0, 450.0), (5.0, 130.0), (10.0, 15.0), (16.0, 3.0)] {
+            let filter = built(bits, 50_000);
+            assert!((0..50_000).all(|i| filter.may_contain(format!("{i:016}").as_bytes())));
+            let passed = (50_000..150_000)
+                .filter(|i| filter.may_contain(format!("{i:016}").as_bytes()))
+                .count();
+            let per_mille = passed as f64 / 100.0;
+            assert!(per_mille <= per_mille_max, "{bits} bits: {per_mille} of a thousand");
+        }
+    }
+
+    #[test]
+    fn no_bits_mean_no_filter_and_no_keys_a_small_one() {
+        assert!(matches!(built(0.0, 10), Filter::None));
+        assert!(!built(10.0, 0).may_contain(b"a"));
+    }
+
+    #[test]
+    fn malformed_payloads_are_refused() {
+        for payload in [&[1u8][..], &[1, 7], &[1, 7, 0], &[3], &[2, 9, 1]] {
+            assert!(Filter::decode(payload, None).is_none(), "{payload:?}");
+        }
+        let mut zero = vec![1, 0];
+        zero.resize(66, 0);
+        assert!(Filter::decode(&zero, None).is_none());
+    }
+}

@@ -1,0 +1,255 @@
+//! The bytes of a table that are not entries: how a block is sealed, the footer, the properties.
+//!
+//! ```text
+//! block:   payload | compression u8 | checksum u64 (XXH3 of payload and compression)
+//! footer:  filter, range tombstones, properties, index: each offset u64, payload length u64
+//!          | table id u64 | version u32 | zero u32 | magic u64 | checksum u64 of all before
+//! ```
+//!
+//! What stays true: the parts named by a footer follow each other without a gap and end where the
+//! footer begins.
+
+use crate::base::checksum::{checksum, place_seed};
+use crate::base::coding::{Reader, put_bytes, put_u32, put_u64, put_varint};
+use crate::base::key::SEQNO_MAX;
+use crate::base::range_delete::RangeDelete;
+use crate::options::kinds::Compression;
+
+use super::{TableInfo, compress};
+
+/// The version this build writes and the only one it reads.
+///
+/// 1: the first.
+pub(super) const FORMAT_VERSION: u32 = 1;
+/// The second last eight bytes of every table.
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"EskerSST");
+/// What follows the payload of a block: compression and checksum.
+pub(super) const TRAILER_BYTES: usize = 9;
+/// The length of the footer.
+pub(super) const FOOTER_BYTES: usize = 96;
+
+/// Ends the block that starts at `start` of `out` and at `offset_bytes` of the file.
+pub(super) fn seal(
+    out: &mut Vec<u8>,
+    start: usize,
+    compression: Compression,
+    table_id: u64,
+    offset_bytes: u64,
+) {
+    out.push(compress::code(compression));
+    let sum = checksum(&out[start..], place_seed(table_id, offset_bytes));
+    put_u64(out, sum);
+}
+
+/// The compression and payload of the sealed block `bytes` that was read at `offset_bytes`.
+#[inline]
+pub(super) fn unseal(
+    bytes: &[u8],
+    table_id: u64,
+    offset_bytes: u64,
+) -> Result<(Compression, &[u8]), &'static str> {
+    let (body, sum) = bytes.split_last_chunk::<8>().ok_or("a block without checksum")?;
+    if checksum(body, place_seed(table_id, offset_bytes)) != u64::from_le_bytes(*sum) {
+        return Err("the block's checksum does not match");
+    }
+    let (&code, payload) = body.split_last().ok_or("a block without compression")?;
+    let compression = compress::from_code(code).ok_or("the block's compression is unknown")?;
+    Ok((compression, payload))
+}
+
+/// Where a block lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Handle {
+    /// From the start of the file.
+    pub(super) offset_bytes: u64,
+    /// Of the payload, without the trailer.
+    pub(super) payload_bytes: u64,
+}
+
+impl Handle {
+    /// The first byte after the block.
+    pub(super) fn end(self) -> Option<u64> {
+        self.offset_bytes.checked_add(self.payload_bytes)?.checked_add(TRAILER_BYTES as u64)
+    }
+}
+
+/// The last bytes of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Footer {
+    pub(super) filter: Handle,
+    pub(super) range_deletes: Handle,
+    pub(super) properties: Handle,
+    pub(super) index: Handle,
+    pub(super) table_id: u64,
+}
+
+/// Why a footer was refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FooterError {
+    /// It is of another version of the format.
+    Version(u32),
+    /// It is not what was written.
+    Damaged(&'static str),
+}
+
+impl Footer {
+    fn parts(&self) -> [Handle; 4] {
+        [self.filter, self.range_deletes, self.properties, self.index]
+    }
+
+    /// Appends the footer that starts at `offset_bytes` of the file.
+    pub(super) fn encode(&self, out: &mut Vec<u8>, offset_bytes: u64) {
+        let start = out.len();
+        for part in self.parts() {
+            put_u64(out, part.offset_bytes);
+            put_u64(out, part.payload_bytes);
+        }
+        put_u64(out, self.table_id);
+        put_u32(out, FORMAT_VERSION);
+        put_u32(out, 0);
+        put_u64(out, MAGIC);
+        let sum = checksum(&out[start..], place_seed(self.table_id, offset_bytes));
+        put_u64(out, sum);
+    }
+
+    /// Reads the footer found at `offset_bytes`, the end of the parts it names.
+    pub(super) fn decode(
+        bytes: &[u8; FOOTER_BYTES],
+        offset_bytes: u64,
+    ) -> Result<Footer, FooterError> {
+        let damaged = FooterError::Damaged;
+        let word = |i: usize| {
+            bytes[i * 8..].first_chunk::<8>().map_or(0, |chunk| u64::from_le_bytes(*chunk))
+        };
+        let handle = |i| Handle { offset_bytes: word(i), payload_bytes: word(i + 1) };
+        if word(10) != MAGIC {
+            return Err(damaged("the file does not end as a table does"));
+        }
+        let version = word(9) as u32;
+        if version != FORMAT_VERSION {
+            return Err(FooterError::Version(version));
+        }
+        let table_id = word(8);
+        let body = &bytes[..FOOTER_BYTES - 8];
+        if word(9) >> 32 != 0 || checksum(body, place_seed(table_id, offset_bytes)) != word(11) {
+            return Err(damaged("the footer's checksum does not match"));
+        }
+        let footer = Footer {
+            filter: handle(0),
+            range_deletes: handle(2),
+            properties: handle(4),
+            index: handle(6),
+            table_id,
+        };
+        let mut at = footer.filter.offset_bytes;
+        for part in footer.parts() {
+            if part.offset_bytes != at {
+                return Err(damaged("the parts named by the footer leave a gap"));
+            }
+            at = part.end().ok_or(damaged("a part named by the footer is too long"))?;
+        }
+        if at != offset_bytes {
+            return Err(damaged("the parts named by the footer do not end at the footer"));
+        }
+        Ok(footer)
+    }
+}
+
+/// What the properties block states: the content, and the names of how it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Properties {
+    pub(super) info: TableInfo,
+    pub(super) order_name: String,
+    pub(super) layout_name: String,
+    pub(super) compression_name: String,
+    pub(super) block_size_bytes: u64,
+}
+
+impl Properties {
+    /// Appends the properties.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let info = &self.info;
+        put_u64(out, info.table_id);
+        put_u64(out, info.content_hash);
+        for number in [
+            info.size_bytes,
+            info.entries,
+            info.deletes,
+            info.range_deletes,
+            info.seqno_min,
+            info.seqno_max,
+            info.raw_bytes,
+            self.block_size_bytes,
+        ] {
+            put_varint(out, number);
+        }
+        put_bytes(out, &info.smallest);
+        put_bytes(out, &info.largest);
+        for name in [&self.order_name, &self.layout_name, &self.compression_name] {
+            put_bytes(out, name.as_bytes());
+        }
+    }
+
+    /// Reads what [`Properties::encode`] wrote, to the last byte.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Properties> {
+        let mut reader = Reader::new(bytes);
+        let table_id = reader.u64()?;
+        let content_hash = reader.u64()?;
+        let mut numbers = [0; 8];
+        for number in &mut numbers {
+            *number = reader.varint()?;
+        }
+        let [size_bytes, entries, deletes, range_deletes, seqno_min, seqno_max, raw_bytes, block] =
+            numbers;
+        let smallest = reader.bytes()?.to_vec();
+        let largest = reader.bytes()?.to_vec();
+        let mut name = || String::from_utf8(reader.bytes()?.to_vec()).ok();
+        let properties = Properties {
+            info: TableInfo {
+                table_id,
+                size_bytes,
+                entries,
+                deletes,
+                range_deletes,
+                smallest,
+                largest,
+                seqno_min,
+                seqno_max,
+                raw_bytes,
+                content_hash,
+            },
+            order_name: name()?,
+            layout_name: name()?,
+            compression_name: name()?,
+            block_size_bytes: block,
+        };
+        reader.is_empty().then_some(properties)
+    }
+}
+
+/// Appends range tombstones: a count, then start, end and sequence number of each.
+pub(super) fn encode_range_deletes(out: &mut Vec<u8>, tombstones: &[RangeDelete]) {
+    put_varint(out, tombstones.len() as u64);
+    for tombstone in tombstones {
+        put_bytes(out, &tombstone.start);
+        put_bytes(out, &tombstone.end);
+        put_varint(out, tombstone.seqno);
+    }
+}
+
+/// Reads what [`encode_range_deletes`] wrote, to the last byte.
+pub(super) fn decode_range_deletes(bytes: &[u8]) -> Option<Vec<RangeDelete>> {
+    let mut reader = Reader::new(bytes);
+    let count = usize::try_from(reader.varint()?).ok()?;
+    if count > reader.remaining() / 3 {
+        return None;
+    }
+    let mut tombstones = Vec::with_capacity(count);
+    for _ in 0..count {
+        let start = reader.bytes()?.to_vec();
+        let end = reader.bytes()?.to_vec();
+        let seqno = reader.varint().filter(|&s| s <= SEQNO_MAX)?;
+        tombstones.push(RangeDelete { start, end, seqno });
+    }
+    reader.is_empty().then_some(tombstones)
+}

@@ -1,0 +1,439 @@
+//! The index: which block may hold a key.
+//!
+//! On disk: the number of blocks (varint), then for each its separator (length varint, bytes), its
+//! payload length (varint) and its length before compression (varint). Blocks follow each other
+//! from the start of the file, so offsets are sums.
+//!
+//! What stays true: a separator is not before any key of its block, and not after any key of the
+//! next. It equals the next block's first key only if that key's versions continue there, so the
+//! first block whose separator is not before a key is where the key starts, if it is anywhere.
+//!
+//! In memory, for the bytewise order, each separator has a head (eight bytes after what all
+//! separators share); a search goes through heads and compares keys only where heads tie. The
+//! static tree is the bottom array of heads with, above it, the last head of every group of
+//! `fanout`, level by level (Rao, Ross, "Cache Conscious Indexing", VLDB 1999).
+
+use std::cmp::Ordering;
+
+use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, head, shared_prefix_len};
+use crate::base::order::KeyOrder;
+use crate::options::kinds::IndexSearch;
+
+use super::BLOCK_BYTES_MAX;
+use super::format::TRAILER_BYTES;
+
+/// The longest a block can be before compression: one entry and the largest block, with room for
+/// the columns.
+pub(super) const RAW_BYTES_MAX: u64 =
+    (VALUE_BYTES_MAX + KEY_BYTES_MAX + 2 * BLOCK_BYTES_MAX) as u64;
+
+/// Interpolation gives way to binary search below this many heads, or after this many guesses.
+const INTERPOLATION_ROWS: usize = 16;
+const INTERPOLATION_STEPS: usize = 6;
+
+/// Collects the index of a table being written.
+#[derive(Default)]
+pub(super) struct IndexBuilder {
+    entries: Vec<u8>,
+    count: u32,
+}
+
+impl IndexBuilder {
+    /// Adds a block that ends with the key `last` and is followed by one that starts with `next`.
+    pub(super) fn add(
+        &mut self,
+        order: &KeyOrder,
+        last: &[u8],
+        next: Option<&[u8]>,
+        payload_bytes: u64,
+        raw_bytes: u64,
+    ) {
+        match next {
+            Some(next) if order.has_heads() => {
+                let shared = shared_prefix_len(last, next);
+                separator(last, next, shared, |parts| {
+                    put_varint(&mut self.entries, parts.iter().map(|p| p.len() as u64).sum());
+                    parts.iter().for_each(|part| self.entries.extend_from_slice(part));
+                });
+            }
+            _ => put_bytes(&mut self.entries, last),
+        }
+        put_varint(&mut self.entries, payload_bytes);
+        put_varint(&mut self.entries, raw_bytes);
+        self.count += 1;
+    }
+
+    /// Blocks so far.
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// About how long the index is.
+    pub(super) fn estimated_bytes(&self) -> u64 {
+        self.entries.len() as u64 + 8
+    }
+
+    /// Appends the index's payload.
+    pub(super) fn finish(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.count));
+        out.extend_from_slice(&self.entries);
+    }
+}
+
+/// Passes on a short key in `[last, next)` in bytewise order, in parts; `shared` is how many bytes
+/// the two share.
+fn separator(last: &[u8], next: &[u8], shared: usize, emit: impl FnOnce([&[u8]; 2])) {
+    let (Some(&low), Some(&high)) = (last.get(shared), next.get(shared)) else {
+        // Equal keys, or `last` is a prefix of `next`.
+        return emit([last, &[]]);
+    };
+    if high - low > 1 {
+        return emit([&last[..shared], &[low + 1]]);
+    }
+    if next.len() > shared + 1 {
+        return emit([&next[..=shared], &[]]);
+    }
+    match last[shared + 1..].iter().position(|&byte| byte < 0xff) {
+        Some(at) => {
+            let at = shared + 1 + at;
+            emit([&last[..at], &[last[at] + 1]]);
+        }
+        None => emit([last, &[]]),
+    }
+}
+
+/// The index of an open table.
+pub(super) struct Index {
+    order: KeyOrder,
+    search: IndexSearch,
+    fanout: usize,
+    /// What all separators share; empty when the order has no heads.
+    prefix_bytes: usize,
+    heads: Vec<u64>,
+    /// The tree above the heads, bottom up; each level the last head of every group below.
+    levels: Vec<Vec<u64>>,
+    keys: Vec<u8>,
+    key_ends: Vec<u32>,
+    /// Where each block starts, and where the last one ends.
+    offsets: Vec<u64>,
+    raw_bytes: Vec<u32>,
+}
+
+impl Index {
+    /// Reads a payload written by [`IndexBuilder::finish`] whose blocks end at `data_bytes`.
+    pub(super) fn decode(
+        payload: &[u8],
+        data_bytes: u64,
+        order: &KeyOrder,
+        search: IndexSearch,
+        fanout: usize,
+    ) -> Result<Index, &'static str> {
+        let mut index = Index {
+            order: order.clone(),
+            search,
+            fanout: fanout.clamp(2, 256),
+            prefix_bytes: 0,
+            heads: Vec::new(),
+            levels: Vec::new(),
+            keys: Vec::new(),
+            key_ends: Vec::new(),
+            offsets: vec![0],
+            raw_bytes: Vec::new(),
+        };
+        index.read(payload).ok_or("the index is cut or has a length out of range")?;
+        if index.data_bytes() != data_bytes {
+            return Err("the blocks of the index do not end where the filter begins");
+        }
+        let ordered = (1..index.count())
+            .all(|i| order.compare(index.key(i - 1), index.key(i)) != Ordering::Greater);
+        if !ordered {
+            return Err("the index is out of order");
+        }
+        if order.has_heads() {
+            index.plant();
+        }
+        Ok(index)
+    }
+
+    fn read(&mut self, payload: &[u8]) -> Option<()> {
+        let mut reader = Reader::new(payload);
+        let count = usize::try_from(reader.varint()?).ok()?;
+        // An entry is at least three bytes.
+        if count > reader.remaining() / 3 || u32::try_from(payload.len()).is_err() {
+            return None;
+        }
+        self.key_ends.reserve_exact(count);
+        self.offsets.reserve_exact(count);
+        self.raw_bytes.reserve_exact(count);
+        let mut offset = 0u64;
+        for _ in 0..count {
+            self.keys.extend_from_slice(reader.bytes().filter(|k| k.len() <= KEY_BYTES_MAX)?);
+            self.key_ends.push(self.keys.len() as u32);
+            offset = offset.checked_add(reader.varint()?)?.checked_add(TRAILER_BYTES as u64)?;
+            self.offsets.push(offset);
+            let raw_bytes = reader.varint().filter(|&raw| raw <= RAW_BYTES_MAX)?;
+            self.raw_bytes.push(raw_bytes as u32);
+        }
+        self.keys.shrink_to_fit();
+        reader.is_empty().then_some(())
+    }
+
+    /// Computes heads and the tree over them.
+    fn plant(&mut self) {
+        let count = self.count();
+        if count == 0 {
+            return;
+        }
+        let prefix_bytes = shared_prefix_len(self.key(0), self.key(count - 1));
+        self.prefix_bytes = prefix_bytes;
+        self.heads = (0..count).map(|i| head(&self.key(i)[prefix_bytes..])).collect();
+        if self.search != IndexSearch::Btree {
+            return;
+        }
+        loop {
+            let below = self.levels.last().unwrap_or(&self.heads);
+            if below.len() <= self.fanout {
+                return;
+            }
+            let last_of = |group: &[u64]| group.last().copied().unwrap_or(u64::MAX);
+            let level = below.chunks(self.fanout).map(last_of).collect();
+            self.levels.push(level);
+        }
+    }
+
+    /// How many blocks there are.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.raw_bytes.len()
+    }
+
+    /// Where the blocks end.
+    pub(super) fn data_bytes(&self) -> u64 {
+        self.offsets.last().copied().unwrap_or(0)
+    }
+
+    /// Where a block lies in the file: its start, and the start of what follows.
+    #[inline]
+    pub(super) fn place(&self, block: usize) -> (u64, u64) {
+        (self.offsets[block], self.offsets[block + 1])
+    }
+
+    /// A block's length before compression.
+    #[inline]
+    pub(super) fn raw_bytes(&self, block: usize) -> usize {
+        self.raw_bytes[block] as usize
+    }
+
+    /// A block's separator.
+    #[inline]
+    pub(super) fn key(&self, block: usize) -> &[u8] {
+        let start = if block == 0 { 0 } else { self.key_ends[block - 1] as usize };
+        &self.keys[start..self.key_ends[block] as usize]
+    }
+
+    /// Bytes held.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let words = self.heads.capacity()
+            + self.offsets.capacity()
+            + self.levels.iter().map(Vec::capacity).sum::<usize>();
+        self.keys.capacity()
+            + (self.key_ends.capacity() + self.raw_bytes.capacity()) * 4
+            + words * 8
+    }
+
+    /// Whether the versions of `key` may continue after `block`, where a search ended past its end.
+    #[inline]
+    pub(super) fn continues(&self, block: usize, key: &[u8]) -> bool {
+        block + 1 < self.count() && self.order.compare(self.key(block), key).is_eq()
+    }
+
+    /// The first block whose separator is not before `key`; [`Index::count`] if there is none.
+    #[inline]
+    pub(super) fn find(&self, key: &[u8]) -> usize {
+        if self.heads.is_empty() {
+            return self.binary(0, self.count(), key);
+        }
+        let prefix = &self.keys[..self.prefix_bytes];
+        let Some(suffix) = key.strip_prefix(prefix) else {
+            return if key < prefix { 0 } else { self.count() };
+        };
+        let wanted = head(suffix);
+        let low = match self.search {
+            IndexSearch::Btree => self.descend(wanted),
+            IndexSearch::Binary => first_not_below(&self.heads, wanted),
+            IndexSearch::Interpolation => self.interpolate(wanted),
+        };
+        if self.heads.get(low) != Some(&wanted) || self.key(low) >= key {
+            return low;
+        }
+        let ties = self.heads[low..].partition_point(|&head| head == wanted);
+        self.binary(low + 1, low + ties, key)
+    }
+
+    /// The first block of `[low, high)` whose separator is not before `key`, or `high`.
+    fn binary(&self, mut low: usize, mut high: usize, key: &[u8]) -> usize {
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.order.compare(self.key(middle), key).is_lt() {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The first head not below `wanted`, from the top of the tree, counting within each group.
+    #[inline]
+    fn descend(&self, wanted: u64) -> usize {
+        let mut at = 0;
+        for level in self.levels.iter().rev().chain(std::iter::once(&self.heads)) {
+            let start = at * self.fanout;
+            // A search past the last head runs off the right edge of every level.
+            let Some(rest) = level.get(start..) else { return self.heads.len() };
+            let group = &rest[..rest.len().min(self.fanout)];
+            at = start + count_below(group, wanted);
+        }
+        at
+    }
+
+    /// The first head not below `wanted`, guessing by how far it lies between the ends.
+    fn interpolate(&self, wanted: u64) -> usize {
+        let heads = &self.heads;
+        let (mut low, mut high) = (0, heads.len());
+        for _ in 0..INTERPOLATION_STEPS {
+            if high - low <= INTERPOLATION_ROWS {
+                break;
+            }
+            let (first, last) = (heads[low], heads[high - 1]);
+            if wanted <= first {
+                return low;
+            }
+            if wanted > last {
+                return high;
+            }
+            let part = u128::from(wanted - first) * (high - 1 - low) as u128;
+            let guess = low + (part / u128::from(last - first)) as usize;
+            if heads[guess] < wanted {
+                low = guess + 1;
+            } else {
+                high = guess;
+            }
+        }
+        low + first_not_below(&heads[low..high], wanted)
+    }
+}
+
+/// How many of `group` are below `wanted`. The usual length is known to the compiler.
+#[inline]
+fn count_below(group: &[u64], wanted: u64) -> usize {
+    let count = |heads: &[u64]| heads.iter().map(|&h| usize::from(h < wanted)).sum::<usize>();
+    match group.first_chunk::<16>() {
+        Some(heads) if group.len() == 16 => count(heads),
+        _ => count(group),
+    }
+}
+
+/// The first of the ascending `heads` that is not below `wanted`; one conditional move a step.
+#[inline]
+fn first_not_below(heads: &[u64], wanted: u64) -> usize {
+    let mut base = 0;
+    let mut left = heads.len();
+    while left > 1 {
+        let half = left / 2;
+        base = if heads[base + half - 1] < wanted { base + half } else { base };
+        left -= half;
+    }
+    base + usize::from(heads.get(base).is_some_and(|&head| head < wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(keys: &[Vec<u8>], search: IndexSearch, fanout: usize, order: &KeyOrder) -> Index {
+        let mut builder = IndexBuilder::default();
+        for key in keys {
+            builder.add(order, key, None, 100, 200);
+        }
+        let mut payload = Vec::new();
+        builder.finish(&mut payload);
+        let data_bytes = keys.len() as u64 * 109;
+        Index::decode(&payload, data_bytes, order, search, fanout).unwrap()
+    }
+
+    #[test]
+    fn every_search_finds_what_a_scan_finds() {
+        let mut seed = 7u64;
+        let mut random = move |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for round in 0..60 {
+            let prefix = vec![b'p'; round % 4];
+            let count = random(700) as usize;
+            let key = |random: &mut dyn FnMut(u64) -> u64| {
+                let len = random(12) as usize;
+                let alphabet = [2, 4, 256][round % 3];
+                let tail = (0..len).map(|_| random(alphabet) as u8);
+                prefix.iter().copied().chain(tail).collect::<Vec<u8>>()
+            };
+            let mut keys: Vec<Vec<u8>> = (0..count).map(|_| key(&mut random)).collect();
+            keys.sort();
+            let probes: Vec<Vec<u8>> = (0..300).map(|_| key(&mut random)).chain([vec![]]).collect();
+            for &search in IndexSearch::ALL {
+                let fanout = [2, 3, 16, 256][round % 4];
+                let index = index(&keys, search, fanout, &KeyOrder::Bytewise);
+                for probe in keys.iter().chain(&probes) {
+                    let want = keys.partition_point(|k| k < probe);
+                    assert_eq!(index.find(probe), want, "{search} {fanout} {probe:?} {keys:?}");
+                }
+            }
+            keys.reverse();
+            let index = index(&keys, IndexSearch::Btree, 16, &KeyOrder::Reverse);
+            for probe in keys.iter().chain(&probes) {
+                assert_eq!(index.find(probe), keys.partition_point(|k| k > probe));
+            }
+        }
+    }
+
+    #[test]
+    fn separators_are_short_and_between() {
+        let cases: [(&[u8], &[u8], &[u8]); 8] = [
+            (b"abc", b"abz", b"abd"),
+            (b"abc", b"abd", b"abc"),
+            (b"abcd", b"abd", b"abce"),
+            (b"ab", b"abc", b"ab"),
+            (b"ab\xff\xff", b"ac", b"ab\xff\xff"),
+            (b"abx", b"acy", b"ac"),
+            (b"k", b"k", b"k"),
+            (b"", b"a", b""),
+        ];
+        for (last, next, want) in cases {
+            let shared = shared_prefix_len(last, next);
+            separator(last, next, shared, |parts| {
+                let got = parts.concat();
+                assert_eq!(got, want, "{last:?} {next:?}");
+                assert!(got.as_slice() >= last && (got.as_slice() < next || last == next));
+            });
+        }
+    }
+
+    #[test]
+    fn cut_and_disordered_indexes_are_refused() {
+        let order = KeyOrder::Bytewise;
+        let mut builder = IndexBuilder::default();
+        builder.add(&order, b"b", None, 10, 10);
+        builder.add(&order, b"a", None, 10, 10);
+        let mut payload = Vec::new();
+        builder.finish(&mut payload);
+        let decode = |p: &[u8], n| Index::decode(p, n, &order, IndexSearch::Btree, 16).err();
+        assert_eq!(decode(&payload, 38), Some("the index is out of order"));
+        assert!(decode(&payload, 39).is_some());
+        for cut in 0..payload.len() {
+            assert!(decode(&payload[..cut], 38).is_some());
+        }
+        assert!(decode(&[0xff, 0xff, 0xff, 0xff, 0x0f], 0).is_some());
+    }
+}

@@ -1,0 +1,260 @@
+//! Walks a table's entries, both ways.
+//!
+//! What stays true: a valid cursor stands on row `at` of the block it holds, with that row's key put
+//! together and its value found; after an end or an error it is not valid. It keeps its block
+//! whatever the cache does.
+
+use std::sync::Arc;
+
+use crate::base::cursor::Cursor;
+use crate::base::key::{Kind, SeqNo};
+use crate::error::Result;
+
+use super::block::{Block, KeyBuf, Row};
+use super::reader::Table;
+
+/// What a walk reads at once after its first blocks that were not in the cache.
+const AHEAD_BYTES_MIN: usize = 16 << 10;
+/// What it reads at once in the end.
+const AHEAD_BYTES_MAX: usize = 256 << 10;
+
+/// A cursor over one table. It may move to another thread; it holds one block.
+pub struct TableCursor {
+    table: Arc<Table>,
+    fill_cache: bool,
+    block: Option<Arc<Block>>,
+    /// Which block that is.
+    block_at: usize,
+    /// Its rows; 0 without a block.
+    rows: usize,
+    at: usize,
+    row: Row,
+    key: KeyBuf,
+    valid: bool,
+    ahead: Ahead,
+}
+
+/// Bytes of the file read beyond what was asked, while a walk goes forward.
+#[derive(Default)]
+struct Ahead {
+    bytes: Vec<u8>,
+    start: u64,
+    /// What to read next time; 0 while the walk is not known to be one.
+    window: usize,
+}
+
+impl Ahead {
+    /// The bytes of the file in `[start, end)`, if they are here.
+    fn get(&self, start: u64, end: u64) -> Option<&[u8]> {
+        let from = usize::try_from(start.checked_sub(self.start)?).ok()?;
+        self.bytes.get(from..from + (end - start) as usize)
+    }
+}
+
+impl TableCursor {
+    pub(super) fn new(table: Arc<Table>, fill_cache: bool) -> TableCursor {
+        TableCursor {
+            table,
+            fill_cache,
+            block: None,
+            block_at: 0,
+            rows: 0,
+            at: 0,
+            row: Row::default(),
+            key: KeyBuf::default(),
+            valid: false,
+            ahead: Ahead::default(),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.table.meta.index.count()
+    }
+
+    /// Holds block `block_at`; the cursor is not valid until it stands on a row.
+    fn hold(&mut self, block_at: usize) -> Result<()> {
+        self.valid = false;
+        if self.block.is_some() && self.block_at == block_at {
+            return Ok(());
+        }
+        let walking = self.block.take().is_some() && self.block_at + 1 == block_at;
+        let block = self.fetch(block_at, walking)?;
+        self.rows = block.rows();
+        self.block_at = block_at;
+        self.block = Some(block);
+        Ok(())
+    }
+
+    fn fetch(&mut self, block_at: usize, walking: bool) -> Result<Arc<Block>> {
+        let table = &self.table;
+        if let Some(block) = table.cache().get(&table.block_key(block_at)) {
+            return Ok(block);
+        }
+        if !walking {
+            self.ahead.window = 0;
+            return Ok(table.keep(block_at, table.read_block(block_at)?, self.fill_cache));
+        }
+        let (start, end) = table.meta.index.place(block_at);
+        if self.ahead.get(start, end).is_none() {
+            let ahead = &mut self.ahead;
+            ahead.window = (ahead.window * 2).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX);
+            let wanted = (end - start) as usize;
+            let left = (table.meta.index.data_bytes() - start) as usize;
+            if wanted * 2 > ahead.window {
+                return Ok(table.keep(block_at, table.read_block(block_at)?, self.fill_cache));
+            }
+            ahead.bytes = table.read_bytes(start, left.min(ahead.window))?;
+            ahead.start = start;
+        }
+        let sealed = self.ahead.get(start, end).unwrap_or(&[]);
+        Ok(table.keep(block_at, table.open_block(block_at, sealed)?, self.fill_cache))
+    }
+
+    /// Stands on row `at` of the block held.
+    #[inline]
+    fn stand(&mut self, at: usize) {
+        if let Some(block) = &self.block {
+            self.row = block.load(at, &mut self.key);
+            self.at = at;
+            self.valid = true;
+        }
+    }
+
+    /// Holds the block in which `(key, seqno)` would be and returns the first row there that is not
+    /// before it; the row may be past the end of the block. `None` past the last block.
+    fn approach(&mut self, key: &[u8], seqno: SeqNo) -> Result<Option<usize>> {
+        self.valid = false;
+        let mut block_at = self.table.meta.index.find(key);
+        while block_at < self.count() {
+            self.hold(block_at)?;
+            let Some(block) = &self.block else { break };
+            let row = block.lower_bound(self.table.order(), key, seqno, &mut self.key);
+            if row < self.rows || !self.table.meta.index.continues(block_at, key) {
+                return Ok(Some(row));
+            }
+            block_at += 1;
+        }
+        Ok(None)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn next_block(&mut self) -> Result<()> {
+        if self.block_at + 1 >= self.count() {
+            self.valid = false;
+            return Ok(());
+        }
+        self.hold(self.block_at + 1)?;
+        self.stand(0);
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn previous_block(&mut self) -> Result<()> {
+        if self.block_at == 0 {
+            self.valid = false;
+            return Ok(());
+        }
+        self.hold(self.block_at - 1)?;
+        self.stand(self.rows - 1);
+        Ok(())
+    }
+}
+
+impl Cursor for TableCursor {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.valid = false;
+        if self.count() > 0 {
+            self.hold(0)?;
+            self.stand(0);
+        }
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.valid = false;
+        if let Some(last) = self.count().checked_sub(1) {
+            self.hold(last)?;
+            self.stand(self.rows - 1);
+        }
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        match self.approach(key, seqno)? {
+            Some(row) if row < self.rows => {
+                self.stand(row);
+                Ok(())
+            }
+            Some(_) => self.next_block(),
+            None => Ok(()),
+        }
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        match self.approach(key, seqno)? {
+            Some(0) => self.previous_block(),
+            Some(row) => {
+                self.stand(row - 1);
+                Ok(())
+            }
+            None => self.seek_to_last(),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        let next = self.at + 1;
+        if next < self.rows
+            && let Some(block) = &self.block
+        {
+            self.row = block.step_forward(next, &mut self.key);
+            self.at = next;
+            return Ok(());
+        }
+        self.next_block()
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        if let Some(previous) = self.at.checked_sub(1)
+            && let Some(block) = &self.block
+        {
+            self.row = block.step_back(previous, &mut self.key);
+            self.at = previous;
+            return Ok(());
+        }
+        self.previous_block()
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.key.key()
+    }
+
+    #[inline]
+    fn seqno(&self) -> SeqNo {
+        self.row.seqno()
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.row.kind()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        match &self.block {
+            Some(block) => block.value(self.row),
+            None => &[],
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! An open table: its index, filter and range tombstones in memory, its blocks through the cache.
+//!
+//! What stays true: everything a read returns was under a checksum that matched; a file that is not
+//! the table it should be (identity, length, order) is refused when it is opened.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::key::{Kind, SeqNo};
+use crate::base::order::KeyOrder;
+use crate::base::range_delete::{RangeDelete, RangeDeletes};
+use crate::cache::{BlockCache, BlockKey};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Fs, ReadableFile};
+use crate::options::kinds::Compression;
+
+use super::block::{Block, BlockSlice, Lookup};
+use super::compress::unpack;
+use super::filter::Filter;
+use super::format::{
+    FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, Handle, Properties, decode_range_deletes,
+    unseal,
+};
+use super::index::Index;
+use super::iter::TableCursor;
+use super::{ReadConfig, TableInfo, TableSource};
+
+/// The newest visible version of a key in a table.
+#[derive(Debug, Clone)]
+pub struct TableHit {
+    /// Its sequence number.
+    pub seqno: SeqNo,
+    /// Put or delete.
+    pub kind: Kind,
+    /// Its value, in the block; empty for a delete.
+    pub value: BlockSlice,
+}
+
+/// What the footer of a table says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableIdentity {
+    /// The random identity.
+    pub table_id: u64,
+    /// The length of the file.
+    pub size_bytes: u64,
+}
+
+/// A table open for reading, from many threads.
+pub struct Table {
+    pub(super) source: TableSource,
+    pub(super) config: ReadConfig,
+    file: Option<Arc<dyn ReadableFile>>,
+    pub(super) meta: Meta,
+}
+
+/// What a table keeps in memory.
+pub(super) struct Meta {
+    pub(super) index: Index,
+    pub(super) filter: Filter,
+    pub(super) tombstones: Vec<RangeDelete>,
+    pub(super) range_deletes: RangeDeletes,
+    pub(super) properties: Properties,
+    pub(super) properties_at: u64,
+}
+
+/// Reads the footer of a file of `size_bytes`.
+fn read_footer(file: &dyn ReadableFile, path: &Path, size_bytes: u64) -> Result<(Footer, u64)> {
+    let Some(at) = size_bytes.checked_sub(FOOTER_BYTES as u64) else {
+        return Err(Error::corruption(path, 0, "the file is shorter than a table's footer"));
+    };
+    let mut bytes = [0; FOOTER_BYTES];
+    file.read_exact_at(&mut bytes, at).map_err(|e| Error::io(path, "read the footer", e))?;
+    match Footer::decode(&bytes, at) {
+        Ok(footer) => Ok((footer, at)),
+        Err(FooterError::Damaged(what)) => Err(Error::corruption(path, at, what)),
+        Err(FooterError::Version(found)) => {
+            let message =
+                format!("a table of format version {found}; this build reads {FORMAT_VERSION}");
+            Err(Error::new(ErrorKind::Incompatible, message).at(path))
+        }
+    }
+}
+
+fn len_of(file: &dyn ReadableFile, path: &Path) -> Result<u64> {
+    file.len_bytes().map_err(|e| Error::io(path, "read the length", e))
+}
+
+fn open_file(fs: &dyn Fs, path: &Path) -> Result<Arc<dyn ReadableFile>> {
+    fs.open_read(path).map_err(|e| Error::io(path, "open", e))
+}
+
+impl Meta {
+    /// Reads and checks everything but the blocks.
+    pub(super) fn read(
+        file: &dyn ReadableFile,
+        source: &TableSource,
+        config: &ReadConfig,
+    ) -> Result<Meta> {
+        let path = &source.path;
+        let size_bytes = len_of(file, path)?;
+        if size_bytes != source.size_bytes {
+            let message =
+                format!("expected {} bytes, found a file of {size_bytes}", source.size_bytes);
+            return Err(Error::corruption(path, size_bytes, message));
+        }
+        let (footer, footer_at) = read_footer(file, path, size_bytes)?;
+        if footer.table_id != source.table_id {
+            let (want, found) = (source.table_id, footer.table_id);
+            let message = format!("expected table {want:016x}, found table {found:016x}");
+            return Err(Error::corruption(path, footer_at, message));
+        }
+        let start = footer.filter.offset_bytes;
+        let mut bytes = vec![0; (footer_at - start) as usize];
+        file.read_exact_at(&mut bytes, start)
+            .map_err(|e| Error::io(path, "read the index and filter", e))?;
+        Meta::decode(&bytes, start, &footer, source, config)
+    }
+
+    fn decode(
+        bytes: &[u8],
+        start: u64,
+        footer: &Footer,
+        source: &TableSource,
+        config: &ReadConfig,
+    ) -> Result<Meta> {
+        let damaged = |part: Handle, what: &str| {
+            Error::corruption(&source.path, part.offset_bytes, what.to_string())
+        };
+        let payload = |part: Handle| {
+            let end = part.end().unwrap_or(u64::MAX) - start;
+            let sealed = bytes.get((part.offset_bytes - start) as usize..end as usize);
+            match unseal(sealed.unwrap_or(&[]), footer.table_id, part.offset_bytes) {
+                Ok((Compression::None, payload)) => Ok(payload),
+                Ok(_) => Err(damaged(part, "this part of a table is never compressed")),
+                Err(what) => Err(damaged(part, what)),
+            }
+        };
+        let properties = Properties::decode(payload(footer.properties)?)
+            .ok_or_else(|| damaged(footer.properties, "the properties are malformed"))?;
+        let (want, found) = (config.order.name(), &properties.order_name);
+        if want != found {
+            let message = format!("a table in the order {found}; the store's order is {want}");
+            return Err(Error::new(ErrorKind::Incompatible, message).at(&source.path));
+        }
+        let index = Index::decode(
+            payload(footer.index)?,
+            start,
+            &config.order,
+            config.index_search,
+            config.index_fanout,
+        )
+        .map_err(|what| damaged(footer.index, what))?;
+        let filter = Filter::decode(payload(footer.filter)?, config.filter_policy.as_ref())
+            .ok_or_else(|| damaged(footer.filter, "the filter is malformed"))?;
+        let tombstones = decode_range_deletes(payload(footer.range_deletes)?)
+            .ok_or_else(|| damaged(footer.range_deletes, "the range tombstones are malformed"))?;
+        let range_deletes = RangeDeletes::build(&config.order, &tombstones);
+        let properties_at = footer.properties.offset_bytes;
+        Ok(Meta { index, filter, tombstones, range_deletes, properties, properties_at })
+    }
+}
+
+impl Table {
+    /// Opens a table: checks its length, identity, order and every checksum outside the blocks.
+    ///
+    /// `Corruption` when a byte is not what was written, `Incompatible` for another format version
+    /// or order, `Io` when the file cannot be read.
+    pub fn open(source: TableSource, config: &ReadConfig) -> Result<Table> {
+        let file = open_file(&*source.fs, &source.path)?;
+        let mut meta = Meta::read(&*file, &source, config)?;
+        // Only a check reads them again, from the file.
+        meta.tombstones = Vec::new();
+        let file = config.keep_open.then_some(file);
+        Ok(Table { source, config: config.clone(), file, meta })
+    }
+
+    /// What the file `path` says it is, from its footer alone; for a file found without a manifest.
+    pub fn identify(fs: &dyn Fs, path: &Path) -> Result<TableIdentity> {
+        let file = open_file(fs, path)?;
+        let size_bytes = len_of(&*file, path)?;
+        let (footer, _) = read_footer(&*file, path, size_bytes)?;
+        Ok(TableIdentity { table_id: footer.table_id, size_bytes })
+    }
+
+    #[inline]
+    pub(super) fn order(&self) -> &KeyOrder {
+        &self.config.order
+    }
+
+    pub(super) fn cache(&self) -> &BlockCache<Block> {
+        &self.config.cache
+    }
+
+    #[inline]
+    pub(super) fn block_key(&self, block: usize) -> BlockKey {
+        BlockKey { file: self.source.file_number, block: block as u32 }
+    }
+
+    /// The file, opened for this one use if it is not kept open.
+    pub(super) fn file(&self) -> Result<Arc<dyn ReadableFile>> {
+        match &self.file {
+            Some(file) => Ok(Arc::clone(file)),
+            None => open_file(&*self.source.fs, &self.source.path),
+        }
+    }
+
+    /// Reads `len` bytes from `offset_bytes`.
+    pub(super) fn read_bytes(&self, offset_bytes: u64, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        match &self.file {
+            Some(file) => file.read_exact_at(&mut bytes, offset_bytes),
+            None => self.file()?.read_exact_at(&mut bytes, offset_bytes),
+        }
+        .map_err(|e| Error::io(&self.source.path, "read a block", e))?;
+        Ok(bytes)
+    }
+
+    fn damaged(&self, block: usize, what: &str) -> Error {
+        let (offset, _) = self.meta.index.place(block);
+        Error::corruption(&self.source.path, offset, what.to_string())
+    }
+
+    /// Reads a block from the file, not through the cache.
+    pub(super) fn read_block(&self, block: usize) -> Result<Block> {
+        let (start, end) = self.meta.index.place(block);
+        let mut bytes = self.read_bytes(start, (end - start) as usize)?;
+        let sealed = unseal(&bytes, self.source.table_id, start);
+        let (compression, payload) = sealed.map_err(|what| self.damaged(block, what))?;
+        if compression == Compression::None && payload.len() == self.meta.index.raw_bytes(block) {
+            // The block keeps the buffer it was read into.
+            let len = payload.len();
+            bytes.truncate(len);
+            return Block::parse(bytes).map_err(|what| self.damaged(block, what));
+        }
+        self.open_payload(block, compression, payload)
+    }
+
+    /// Makes a block of its bytes as they lie in the file.
+    pub(super) fn open_block(&self, block: usize, sealed: &[u8]) -> Result<Block> {
+        let (start, _) = self.meta.index.place(block);
+        let (compression, payload) = unseal(sealed, self.source.table_id, start)
+            .map_err(|what| self.damaged(block, what))?;
+        self.open_payload(block, compression, payload)
+    }
+
+    fn open_payload(
+        &self,
+        block: usize,
+        compression: Compression,
+        payload: &[u8],
+    ) -> Result<Block> {
+        let raw_bytes = self.meta.index.raw_bytes(block);
+        let data = if compression != Compression::None {
+            unpack(compression, payload, raw_bytes)
+        } else if payload.len() == raw_bytes {
+            Ok(payload.to_vec())
+        } else {
+            Err("the block's length is not what the index says")
+        };
+        data.and_then(Block::parse).map_err(|what| self.damaged(block, what))
+    }
+
+    /// A block from the cache or the file.
+    #[inline]
+    pub(super) fn load(&self, block: usize, fill_cache: bool) -> Result<Arc<Block>> {
+        match self.cache().get(&self.block_key(block)) {
+            Some(found) => Ok(found),
+            None => Ok(self.keep(block, self.read_block(block)?, fill_cache)),
+        }
+    }
+
+    /// Shares a block just read, through the cache if it is to be kept.
+    pub(super) fn keep(&self, block: usize, read: Block, fill_cache: bool) -> Arc<Block> {
+        let charge_bytes = read.memory_bytes() as u64;
+        let read = Arc::new(read);
+        if !fill_cache {
+            return read;
+        }
+        self.cache().insert(self.block_key(block), read, charge_bytes)
+    }
+
+    /// Whether the table may hold `key`, as far as its filter knows.
+    #[inline]
+    pub fn may_contain(&self, key: &[u8]) -> bool {
+        self.meta.filter.may_contain(key)
+    }
+
+    /// The newest version of `key` with a sequence number of at most `seqno`. Range tombstones are
+    /// not applied; see [`Table::range_deletes`]. `fill_cache` keeps a block that had to be read.
+    pub fn get(&self, key: &[u8], seqno: SeqNo, fill_cache: bool) -> Result<Option<TableHit>> {
+        if !self.may_contain(key) {
+            return Ok(None);
+        }
+        let index = &self.meta.index;
+        let mut at = index.find(key);
+        while at < index.count() {
+            let block = self.load(at, fill_cache)?;
+            match block.find(self.order(), key, seqno) {
+                Lookup::Found(row) => {
+                    let value = BlockSlice::new(block, row);
+                    return Ok(Some(TableHit { seqno: row.seqno(), kind: row.kind(), value }));
+                }
+                Lookup::PastEnd if index.continues(at, key) => at += 1,
+                Lookup::PastEnd | Lookup::Absent => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The range tombstones, cut into fragments.
+    pub fn range_deletes(&self) -> &RangeDeletes {
+        &self.meta.range_deletes
+    }
+
+    /// A cursor over the entries, not yet on one. `fill_cache` keeps the blocks it has to read.
+    pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
+        TableCursor::new(Arc::clone(self), fill_cache)
+    }
+
+    /// About where in the file `key` is or would be, in bytes from the start.
+    pub fn approximate_offset(&self, key: &[u8]) -> u64 {
+        let index = &self.meta.index;
+        match index.find(key) {
+            block if block < index.count() => index.place(block).0,
+            _ => index.data_bytes(),
+        }
+    }
+
+    /// Bytes of memory the open table holds beside the cache: index, filter, range tombstones.
+    pub fn memory_bytes(&self) -> usize {
+        let tombstones: usize = self
+            .meta
+            .range_deletes
+            .fragments()
+            .iter()
+            .map(|f| f.start.len() + f.end.len() + f.seqnos.len() * 8 + 72)
+            .sum();
+        size_of::<Table>()
+            + self.meta.index.memory_bytes()
+            + self.meta.filter.memory_bytes()
+            + tombstones
+    }
+
+    /// What the table holds, as its properties state it.
+    pub fn info(&self) -> &TableInfo {
+        &self.meta.properties.info
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let properties = &self.meta.properties;
+        f.debug_struct("Table")
+            .field("path", &self.source.path)
+            .field("layout", &properties.layout_name)
+            .field("compression", &properties.compression_name)
+            .field("block_size_bytes", &properties.block_size_bytes)
+            .field("entries", &properties.info.entries)
+            .finish()
+    }
+}

@@ -1,0 +1,83 @@
+//! What a table holds, added up entry by entry: by the writer to state it, by a check to compare.
+
+use std::cmp::Ordering;
+
+use crate::base::checksum::checksum;
+use crate::base::key::{Kind, SeqNo, pack};
+use crate::base::order::KeyOrder;
+use crate::base::range_delete::RangeDelete;
+
+use super::TableInfo;
+
+/// The sums so far.
+pub(super) struct Summary {
+    info: TableInfo,
+}
+
+impl Summary {
+    /// Of nothing.
+    pub(super) fn new(table_id: u64) -> Summary {
+        Summary { info: TableInfo { table_id, seqno_min: SeqNo::MAX, ..TableInfo::default() } }
+    }
+
+    /// Entries so far.
+    pub(super) fn entries(&self) -> u64 {
+        self.info.entries
+    }
+
+    /// Adds an entry.
+    #[inline]
+    pub(super) fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) {
+        let info = &mut self.info;
+        info.entries += 1;
+        info.deletes += u64::from(kind == Kind::Delete);
+        info.raw_bytes += (key.len() + value.len()) as u64;
+        info.seqno_min = info.seqno_min.min(seqno);
+        info.seqno_max = info.seqno_max.max(seqno);
+        info.content_hash = mix(info.content_hash, checksum(key, pack(seqno, kind)));
+        info.content_hash = mix(info.content_hash, checksum(value, 0));
+    }
+
+    /// The whole, given the first and last key of the entries (if any), and the tombstones.
+    pub(super) fn finish(
+        mut self,
+        order: &KeyOrder,
+        keys: Option<(&[u8], &[u8])>,
+        tombstones: &[RangeDelete],
+        size_bytes: u64,
+    ) -> TableInfo {
+        let mut bounds = keys;
+        for tombstone in tombstones {
+            let info = &mut self.info;
+            info.range_deletes += 1;
+            info.seqno_min = info.seqno_min.min(tombstone.seqno);
+            info.seqno_max = info.seqno_max.max(tombstone.seqno);
+            let start_hash = checksum(&tombstone.start, pack(tombstone.seqno, Kind::RangeDelete));
+            info.content_hash = mix(info.content_hash, start_hash);
+            info.content_hash = mix(info.content_hash, checksum(&tombstone.end, 0));
+            let (start, end) = (tombstone.start.as_slice(), tombstone.end.as_slice());
+            bounds = Some(match bounds {
+                None => (start, end),
+                Some((lo, hi)) => (
+                    if order.compare(start, lo) == Ordering::Less { start } else { lo },
+                    if order.compare(end, hi) == Ordering::Greater { end } else { hi },
+                ),
+            });
+        }
+        let mut info = self.info;
+        if let Some((smallest, largest)) = bounds {
+            info.smallest = smallest.to_vec();
+            info.largest = largest.to_vec();
+        } else {
+            info.seqno_min = 0;
+        }
+        info.size_bytes = size_bytes;
+        info
+    }
+}
+
+/// One step of the hash over the content; the order of the steps matters.
+#[inline]
+fn mix(hash: u64, word: u64) -> u64 {
+    (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31) ^ word
+}

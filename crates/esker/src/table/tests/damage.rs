@@ -1,0 +1,133 @@
+//! Files that are not what was written: an error or the same answer, never another one.
+
+use super::*;
+
+/// What every way to read a damaged file may give: an error, or what was written.
+fn probe(files: &Arc<Files>, size_bytes: u64, order: &KeyOrder, list: &[Entry]) -> usize {
+    let config = config(order, 1 << 20);
+    let Ok(table) = Table::open(source(files, size_bytes), &config) else { return 1 };
+    let table = Arc::new(table);
+    let mut errors = 0;
+    for result in [forward(&table, false), forward(&table, true)] {
+        match result {
+            Ok(found) => assert_eq!(found, list),
+            Err(_) => errors += 1,
+        }
+    }
+    match backward(&table) {
+        Ok(mut found) => {
+            found.reverse();
+            assert_eq!(found, list);
+        }
+        Err(_) => errors += 1,
+    }
+    for (key, seqno, kind, value) in list {
+        match table.get(key, *seqno, false) {
+            Ok(hit) => {
+                let hit = hit.expect("a key that is there");
+                assert_eq!((hit.seqno, hit.kind, &*hit.value), (*seqno, *kind, &value[..]));
+            }
+            Err(_) => errors += 1,
+        }
+    }
+    assert_eq!(table.check().is_err(), errors > 0, "a check sees what reads see");
+    errors
+}
+
+fn small(layout: BlockLayout, compression: Compression) -> (TableOptions, Vec<Entry>) {
+    let order = KeyOrder::Bytewise;
+    let options = TableOptions { layout, compression, block_size_bytes: 128, ..options(&order) };
+    (options, entries(2, 24, &order))
+}
+
+#[test]
+fn no_flipped_byte_is_served() {
+    for &layout in BlockLayout::ALL {
+        for &compression in Compression::ALL {
+            let (options, list) = small(layout, compression);
+            let files = Arc::new(Files::default());
+            let gone = RangeDelete { start: b"c".to_vec(), end: b"d".to_vec(), seqno: 4 };
+            let info = write(&files, &options, &list, &[gone]).unwrap();
+            let path = Path::new("t");
+            let good = files.bytes(path);
+            assert_eq!(probe(&files, info.size_bytes, &options.order, &list), 0);
+            for at in 0..good.len() {
+                for mask in [1u8, 0x80, 0xff] {
+                    let mut bad = good.clone();
+                    bad[at] ^= mask;
+                    files.put(path, bad);
+                    let errors = probe(&files, info.size_bytes, &options.order, &list);
+                    assert!(errors > 0, "byte {at} of {} is under no checksum", good.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_cut_or_grown_file_is_opened() {
+    let (options, list) = small(BlockLayout::Columnar, Compression::None);
+    let files = Arc::new(Files::default());
+    let info = write(&files, &options, &list, &[]).unwrap();
+    let path = Path::new("t");
+    let good = files.bytes(path);
+    let config = config(&options.order, 0);
+    for len in 0..good.len() + 200 {
+        if len == good.len() {
+            continue;
+        }
+        let mut bad = good.clone();
+        bad.resize(len, 0);
+        files.put(path, bad);
+        for size_bytes in [info.size_bytes, len as u64] {
+            let error = Table::open(source(&files, size_bytes), &config).unwrap_err();
+            assert!(error.is_corruption(), "{error}");
+            assert!(error.path().is_some() && error.offset_bytes().is_some());
+        }
+        assert!(Table::identify(&*files, path).is_err());
+    }
+}
+
+#[test]
+fn another_table_order_or_version_is_refused() {
+    let (options, list) = small(BlockLayout::Columnar, Compression::None);
+    let files = Arc::new(Files::default());
+    let info = write(&files, &options, &list, &[]).unwrap();
+    let path = Path::new("t");
+    let open = |source: TableSource, order: &KeyOrder| {
+        Table::open(source, &config(order, 0)).unwrap_err().kind()
+    };
+    let identity = Table::identify(&*files, path).unwrap();
+    assert_eq!(identity, TableIdentity { table_id: TABLE_ID, size_bytes: info.size_bytes });
+    let source = source(&files, info.size_bytes);
+    let other = TableSource { table_id: 1, ..source.clone() };
+    assert_eq!(open(other, &KeyOrder::Bytewise), ErrorKind::Corruption);
+    assert_eq!(open(source.clone(), &KeyOrder::Reverse), ErrorKind::Incompatible);
+    let mut newer = files.bytes(path);
+    let version_at = newer.len() - 24;
+    newer[version_at] = 2;
+    files.put(path, newer);
+    assert_eq!(open(source.clone(), &KeyOrder::Bytewise), ErrorKind::Incompatible);
+    let missing = TableSource { path: "gone".into(), ..source };
+    assert_eq!(open(missing, &KeyOrder::Bytewise), ErrorKind::Io);
+}
+
+#[test]
+fn blocks_that_change_places_are_refused() {
+    let order = KeyOrder::Bytewise;
+    let list: Vec<Entry> = (0..40u64)
+        .map(|i| (format!("{i:08}").into_bytes(), 1, Kind::Put, vec![i as u8; 50]))
+        .collect();
+    let options = TableOptions { block_size_bytes: 200, ..options(&order) };
+    let files = Arc::new(Files::default());
+    let info = write(&files, &options, &list, &[]).unwrap();
+    let path = Path::new("t");
+    let table = Table::open(source(&files, info.size_bytes), &config(&order, 0)).unwrap();
+    let ((a, b), (c, d)) = (table.meta.index.place(1), table.meta.index.place(2));
+    assert_eq!((b - a, b), (d - c, c), "two neighbours of one length");
+    let mut bytes = files.bytes(path);
+    bytes[a as usize..d as usize].rotate_left((b - a) as usize);
+    files.put(path, bytes);
+    let errors = probe(&files, info.size_bytes, &order, &list);
+    assert!(errors > 3, "three scans and every key of both blocks fail");
+}

@@ -1,0 +1,263 @@
+//! Writes a table, block by block, in one pass.
+//!
+//! What stays true: entries are added in internal order or refused; memory is one block, the output
+//! not yet handed to the file (256 KiB and one block), the index and the filter's hashes; nothing is
+//! durable before `finish` returns, and then the whole file is (its name is the caller's to sync).
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+
+use crate::base::key::{KEY_BYTES_MAX, Kind, SEQNO_MAX, SeqNo, VALUE_BYTES_MAX, pack};
+use crate::base::range_delete::RangeDelete;
+use crate::error::{Error, Result};
+use crate::fs::{Fs, WritableFile};
+use crate::options::kinds::Compression;
+
+use super::block::BlockBuilder;
+use super::compress::Packer;
+use super::filter::FilterBuilder;
+use super::format::{
+    FOOTER_BYTES, Footer, Handle, Properties, TRAILER_BYTES, encode_range_deletes, seal,
+};
+use super::index::IndexBuilder;
+use super::summary::Summary;
+use super::{BLOCK_BYTES_MAX, TableInfo, TableOptions};
+
+/// How much output is gathered before it is handed to the file.
+const OUTPUT_BYTES: usize = 256 << 10;
+
+/// A table being written. Dropped or abandoned, it leaves a file that is not a table.
+pub struct TableWriter {
+    file: Box<dyn WritableFile>,
+    path: PathBuf,
+    table_id: u64,
+    options: TableOptions,
+    builder: BlockBuilder,
+    index: IndexBuilder,
+    filter: FilterBuilder,
+    tombstones: Vec<RangeDelete>,
+    summary: Summary,
+    packer: Packer,
+    /// A block before compression.
+    raw: Vec<u8>,
+    /// What was not yet handed to the file.
+    out: Vec<u8>,
+    /// What was.
+    written_bytes: u64,
+    first_key: Vec<u8>,
+    last_key: Vec<u8>,
+    last_seqno: SeqNo,
+}
+
+impl TableWriter {
+    /// Creates the file `path`, which must not exist. `table_id` is the random identity that goes
+    /// into every checksum.
+    pub fn create(
+        fs: &dyn Fs,
+        path: &Path,
+        table_id: u64,
+        options: &TableOptions,
+    ) -> Result<TableWriter> {
+        let mut options = options.clone();
+        options.block_size_bytes = options.block_size_bytes.clamp(1, BLOCK_BYTES_MAX);
+        let packer = Packer::new(options.compression, options.compression_level)
+            .map_err(|e| Error::io(path, "start the compressor", e))?;
+        let file = fs.create_new(path).map_err(|e| Error::io(path, "create", e))?;
+        Ok(TableWriter {
+            file,
+            path: path.to_path_buf(),
+            table_id,
+            builder: BlockBuilder::new(options.layout, &options.order, options.restart_interval),
+            index: IndexBuilder::default(),
+            filter: FilterBuilder::new(&options.filter),
+            tombstones: Vec::new(),
+            summary: Summary::new(table_id),
+            packer,
+            raw: Vec::new(),
+            out: Vec::new(),
+            written_bytes: 0,
+            first_key: Vec::new(),
+            last_key: Vec::new(),
+            last_seqno: 0,
+            options,
+        })
+    }
+
+    /// Adds an entry after all others in internal order. An entry out of order, a range tombstone
+    /// or a size beyond the limits is `InvalidArgument` and adds nothing.
+    pub fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
+        if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX || seqno > SEQNO_MAX {
+            return Err(Error::invalid("an entry's key, value or sequence number is too large")
+                .at(&self.path));
+        }
+        if kind == Kind::RangeDelete {
+            return Err(Error::invalid("a range tombstone is not an entry").at(&self.path));
+        }
+        let first = self.summary.entries() == 0;
+        let new_key = match self.options.order.compare(&self.last_key, key) {
+            _ if first => true,
+            Ordering::Less => true,
+            Ordering::Equal if seqno < self.last_seqno => false,
+            _ => return Err(self.disorder()),
+        };
+        if !self.builder.is_empty() {
+            let with_entry = self.builder.estimated_bytes() + key.len() + value.len();
+            if with_entry > self.options.block_size_bytes {
+                self.cut(Some(key))?;
+            }
+        }
+        if first {
+            self.first_key.extend_from_slice(key);
+        }
+        if new_key {
+            self.filter.add(key);
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+        }
+        self.last_seqno = seqno;
+        self.summary.add(key, seqno, kind, value);
+        self.builder.add(key, pack(seqno, kind), value);
+        Ok(())
+    }
+
+    fn disorder(&self) -> Error {
+        let order = self.options.order.name();
+        Error::invalid(format!(
+            "entries are not ascending in the order {order}; if it is your own, it must be a total \
+             order that never changes"
+        ))
+        .at(&self.path)
+    }
+
+    /// Adds a range tombstone, in any order. One that covers nothing is left out.
+    pub fn add_range_delete(&mut self, tombstone: &RangeDelete) -> Result<()> {
+        let longest = tombstone.start.len().max(tombstone.end.len());
+        if longest > KEY_BYTES_MAX || tombstone.seqno > SEQNO_MAX {
+            return Err(Error::invalid("a range tombstone's bound is too long").at(&self.path));
+        }
+        if self.options.order.compare(&tombstone.start, &tombstone.end).is_lt() {
+            self.tombstones.push(tombstone.clone());
+        }
+        Ok(())
+    }
+
+    /// About how long the file would be if it were finished now.
+    pub fn estimated_bytes(&self) -> u64 {
+        self.offset()
+            + self.builder.estimated_bytes() as u64
+            + self.index.estimated_bytes()
+            + self.filter.estimated_bytes()
+            + FOOTER_BYTES as u64
+    }
+
+    /// Entries added so far.
+    pub fn entries(&self) -> u64 {
+        self.summary.entries()
+    }
+
+    /// Where the next block starts.
+    fn offset(&self) -> u64 {
+        self.written_bytes + self.out.len() as u64
+    }
+
+    /// Ends the current block; `next` is the key that the following one starts with.
+    fn cut(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let (start, offset) = (self.out.len(), self.offset());
+        let (raw_bytes, compression) = if self.options.compression == Compression::None {
+            self.builder.finish(&mut self.out);
+            (self.out.len() - start, Compression::None)
+        } else {
+            self.raw.clear();
+            self.builder.finish(&mut self.raw);
+            (self.raw.len(), self.packer.pack(&self.raw, &mut self.out))
+        };
+        self.raw.shrink_to(4 * self.options.block_size_bytes + (64 << 10));
+        let payload_bytes = (self.out.len() - start) as u64;
+        seal(&mut self.out, start, compression, self.table_id, offset);
+        if self.index.count() == u32::MAX || self.index.estimated_bytes() > u32::MAX as u64 / 2 {
+            return Err(Error::invalid("the table has too many blocks").at(&self.path));
+        }
+        let order = &self.options.order;
+        self.index.add(order, &self.last_key, next, payload_bytes, raw_bytes as u64);
+        if self.out.len() >= OUTPUT_BYTES { self.hand_over() } else { Ok(()) }
+    }
+
+    /// Hands the gathered output to the file.
+    fn hand_over(&mut self) -> Result<()> {
+        self.file.append(&self.out).map_err(|e| Error::io(&self.path, "write", e))?;
+        self.written_bytes += self.out.len() as u64;
+        self.out.clear();
+        self.out.shrink_to(4 * OUTPUT_BYTES);
+        Ok(())
+    }
+
+    /// Seals what `fill` appends as a block that is not compressed.
+    fn part(&mut self, fill: impl FnOnce(&Self, &mut Vec<u8>)) -> Handle {
+        let (start, offset_bytes) = (self.out.len(), self.offset());
+        let mut out = std::mem::take(&mut self.out);
+        fill(self, &mut out);
+        let payload_bytes = (out.len() - start) as u64;
+        seal(&mut out, start, Compression::None, self.table_id, offset_bytes);
+        self.out = out;
+        Handle { offset_bytes, payload_bytes }
+    }
+
+    /// Writes what is left, syncs the file and says what it holds.
+    pub fn finish(mut self) -> Result<TableInfo> {
+        if !self.builder.is_empty() {
+            self.cut(None)?;
+        }
+        let filter = self.part(|writer, out| writer.filter.finish(out));
+        let range_deletes = self.part(|writer, out| encode_range_deletes(out, &writer.tombstones));
+        let mut payload = Vec::new();
+        self.index.finish(&mut payload);
+        let properties_at = self.offset();
+        let properties = self.properties(payload.len());
+        let properties_handle = self.part(|_, out| properties.encode(out));
+        debug_assert_eq!(properties_handle.offset_bytes, properties_at);
+        let index = self.part(|_, out| out.extend_from_slice(&payload));
+        let footer = Footer {
+            filter,
+            range_deletes,
+            properties: properties_handle,
+            index,
+            table_id: self.table_id,
+        };
+        let footer_at = self.offset();
+        footer.encode(&mut self.out, footer_at);
+        debug_assert_eq!(self.offset(), properties.info.size_bytes);
+        self.hand_over()?;
+        self.file.sync().map_err(|e| Error::io(&self.path, "sync", e))?;
+        Ok(properties.info)
+    }
+
+    /// The properties of the table; they state the length of the file they are part of, so the
+    /// length is tried until it fits itself.
+    fn properties(&mut self, index_bytes: usize) -> Properties {
+        let options = &self.options;
+        let keys = (self.summary.entries() > 0)
+            .then_some((self.first_key.as_slice(), self.last_key.as_slice()));
+        let summary = std::mem::replace(&mut self.summary, Summary::new(self.table_id));
+        let mut properties = Properties {
+            info: summary.finish(&options.order, keys, &self.tombstones, 0),
+            order_name: options.order.name().to_string(),
+            layout_name: self.builder.layout().name().to_string(),
+            compression_name: options.compression.name().to_string(),
+            block_size_bytes: options.block_size_bytes as u64,
+        };
+        let others = self.offset() + (index_bytes + 2 * TRAILER_BYTES + FOOTER_BYTES) as u64;
+        let mut payload = Vec::new();
+        loop {
+            payload.clear();
+            properties.encode(&mut payload);
+            let size_bytes = others + payload.len() as u64;
+            if size_bytes == properties.info.size_bytes {
+                return properties;
+            }
+            properties.info.size_bytes = size_bytes;
+        }
+    }
+
+    /// Stops writing. The unfinished file stays; removing it is the caller's part.
+    pub fn abandon(self) {}
+}

@@ -1,0 +1,386 @@
+//! Cursors over the tree: a slice of a file, a run of slices, a guard's runs merged, a level's
+//! guards one after another.
+//!
+//! What stays true: a slice never shows a key outside its bounds; fragments of a run and guards of
+//! a level are disjoint and in key order, so walking them one after another is sorted.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::fragment::Fragment;
+use super::guard::{Guard, Run};
+use super::tables::Tables;
+use crate::base::cursor::Cursor;
+use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
+use crate::base::order::KeyOrder;
+use crate::error::Result;
+use crate::iter::merge::MergeCursor;
+use crate::table::TableCursor;
+
+/// A boxed cursor that can move to another thread.
+pub type BoxedCursor = Box<dyn Cursor + Send>;
+
+/// A table's cursor kept within a slice.
+pub struct SliceCursor {
+    inner: TableCursor,
+    fragment: Arc<Fragment>,
+    order: KeyOrder,
+    cut_lo: bool,
+    cut_hi: bool,
+    inside: bool,
+}
+
+impl SliceCursor {
+    /// A cursor over `fragment`, not yet positioned.
+    pub fn new(tables: &Tables, fragment: &Arc<Fragment>, fill_cache: bool) -> Result<SliceCursor> {
+        let order = tables.config().order.clone();
+        let info = &fragment.file.info;
+        let cuts_lo = |lo: &Vec<u8>| order.compare(&info.smallest, lo) == Ordering::Less;
+        let cuts_hi = |hi: &Vec<u8>| order.compare(&info.largest, hi) != Ordering::Less;
+        Ok(SliceCursor {
+            cut_lo: fragment.lo.as_ref().is_some_and(cuts_lo),
+            cut_hi: fragment.hi.as_ref().is_some_and(cuts_hi),
+            inner: tables.get(&fragment.file)?.cursor(fill_cache),
+            fragment: fragment.clone(),
+            order,
+            inside: false,
+        })
+    }
+
+    fn settle(&mut self) {
+        self.inside = self.inner.valid() && !self.is_past_hi() && !self.is_before_lo();
+    }
+
+    fn is_past_hi(&self) -> bool {
+        self.cut_hi
+            && self
+                .fragment
+                .hi
+                .as_ref()
+                .is_some_and(|hi| self.order.compare(self.inner.key(), hi) != Ordering::Less)
+    }
+
+    fn is_before_lo(&self) -> bool {
+        self.cut_lo
+            && self
+                .fragment
+                .lo
+                .as_ref()
+                .is_some_and(|lo| self.order.compare(self.inner.key(), lo) == Ordering::Less)
+    }
+}
+
+impl Cursor for SliceCursor {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.inside
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.inside = false;
+        match &self.fragment.lo {
+            Some(lo) if self.cut_lo => self.inner.seek(lo, SEQNO_MAX)?,
+            _ => self.inner.seek_to_first()?,
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.inside = false;
+        match &self.fragment.hi {
+            Some(hi) if self.cut_hi => self.inner.seek_before(hi, SEQNO_MAX)?,
+            _ => self.inner.seek_to_last()?,
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.inside = false;
+        match &self.fragment.lo {
+            Some(lo) if self.cut_lo && self.order.compare(key, lo) == Ordering::Less => {
+                self.inner.seek(lo, SEQNO_MAX)?;
+            }
+            _ => self.inner.seek(key, seqno)?,
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.inside = false;
+        match &self.fragment.hi {
+            Some(hi) if self.cut_hi && self.order.compare(key, hi) == Ordering::Greater => {
+                self.inner.seek_before(hi, SEQNO_MAX)?;
+            }
+            _ => self.inner.seek_before(key, seqno)?,
+        }
+        self.settle();
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        self.inside = false;
+        self.inner.next()?;
+        self.inside = self.inner.valid() && !self.is_past_hi();
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.inside = false;
+        self.inner.prev()?;
+        self.inside = self.inner.valid() && !self.is_before_lo();
+        Ok(())
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.inner.key()
+    }
+
+    #[inline]
+    fn seqno(&self) -> SeqNo {
+        self.inner.seqno()
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.inner.kind()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.inner.value()
+    }
+}
+
+/// Something a chain can be made of: it knows where it ends and can make its cursor.
+pub trait Link {
+    /// Whether every key of it sorts before `key`.
+    fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool;
+    /// Whether every key of it sorts at or after `key`.
+    fn is_from(&self, order: &KeyOrder, key: &[u8]) -> bool;
+    /// Its cursor.
+    fn cursor(&self, tables: &Arc<Tables>, fill_cache: bool) -> Result<BoxedCursor>;
+}
+
+impl Link for Arc<Fragment> {
+    fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        order.compare(&self.file.info.largest, key) == Ordering::Less
+            || self.hi.as_ref().is_some_and(|hi| order.compare(hi, key) != Ordering::Greater)
+    }
+
+    fn is_from(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        order.compare(&self.file.info.smallest, key) != Ordering::Less
+            || self.lo.as_ref().is_some_and(|lo| order.compare(lo, key) != Ordering::Less)
+    }
+
+    fn cursor(&self, tables: &Arc<Tables>, fill_cache: bool) -> Result<BoxedCursor> {
+        Ok(Box::new(SliceCursor::new(tables, self, fill_cache)?))
+    }
+}
+
+impl Link for Arc<Guard> {
+    fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        self.hi.as_ref().is_some_and(|hi| order.compare(hi, key) != Ordering::Greater)
+    }
+
+    fn is_from(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        self.lo.as_ref().is_some_and(|lo| order.compare(lo, key) != Ordering::Less)
+    }
+
+    fn cursor(&self, tables: &Arc<Tables>, fill_cache: bool) -> Result<BoxedCursor> {
+        guard_cursor(tables, self, fill_cache)
+    }
+}
+
+/// A cursor over links that are disjoint and in key order; each is opened when reached.
+pub struct ChainCursor<L: Link> {
+    tables: Arc<Tables>,
+    links: Vec<L>,
+    at: usize,
+    current: Option<BoxedCursor>,
+    fill_cache: bool,
+}
+
+impl<L: Link> ChainCursor<L> {
+    /// A cursor over `links`, not yet positioned.
+    pub fn new(tables: Arc<Tables>, links: Vec<L>, fill_cache: bool) -> ChainCursor<L> {
+        ChainCursor { tables, links, at: usize::MAX, current: None, fill_cache }
+    }
+
+    fn enter(&mut self, index: usize) -> Result<bool> {
+        if index >= self.links.len() {
+            self.current = None;
+            self.at = usize::MAX;
+            return Ok(false);
+        }
+        if self.at != index || self.current.is_none() {
+            self.current = None;
+            self.current = Some(self.links[index].cursor(&self.tables, self.fill_cache)?);
+            self.at = index;
+        }
+        Ok(true)
+    }
+
+    fn here(&self) -> Option<&BoxedCursor> {
+        self.current.as_ref().filter(|c| c.valid())
+    }
+
+    fn skip_forward(&mut self) -> Result<()> {
+        while self.current.is_some() && self.here().is_none() {
+            let next = self.at + 1;
+            if self.enter(next)?
+                && let Some(cursor) = self.current.as_mut()
+            {
+                cursor.seek_to_first()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn skip_backward(&mut self) -> Result<()> {
+        while self.current.is_some() && self.here().is_none() {
+            let next = self.at.wrapping_sub(1);
+            if self.enter(next)?
+                && let Some(cursor) = self.current.as_mut()
+            {
+                cursor.seek_to_last()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a move; after an error the cursor stands nowhere.
+    fn guarded(&mut self, run: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let result = run(self);
+        if result.is_err() {
+            self.current = None;
+            self.at = usize::MAX;
+        }
+        result
+    }
+
+    fn current_mut(&mut self) -> &mut BoxedCursor {
+        self.current.as_mut().expect("the caller checked valid()")
+    }
+
+    fn current_ref(&self) -> &BoxedCursor {
+        self.current.as_ref().expect("the caller checked valid()")
+    }
+}
+
+impl<L: Link> Cursor for ChainCursor<L> {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.here().is_some()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.guarded(|c| {
+            if c.enter(0)? {
+                c.current_mut().seek_to_first()?;
+            }
+            c.skip_forward()
+        })
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.guarded(|c| {
+            if c.enter(c.links.len().wrapping_sub(1))? {
+                c.current_mut().seek_to_last()?;
+            }
+            c.skip_backward()
+        })
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.guarded(|c| {
+            let order = &c.tables.config().order;
+            let index = c.links.partition_point(|l| l.is_before(order, key));
+            if c.enter(index)? {
+                c.current_mut().seek(key, seqno)?;
+            }
+            c.skip_forward()
+        })
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.guarded(|c| {
+            let order = &c.tables.config().order;
+            let from = c.links.partition_point(|l| !l.is_from(order, key));
+            // The link that starts at `key` may hold newer versions of it; the one before it may
+            // reach beyond `key`.
+            for index in [Some(from), from.checked_sub(1)].into_iter().flatten() {
+                if c.enter(index)? {
+                    c.current_mut().seek_before(key, seqno)?;
+                    if c.here().is_some() {
+                        return Ok(());
+                    }
+                }
+            }
+            c.skip_backward()
+        })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        let cursor = self.current_mut();
+        match cursor.next() {
+            Ok(()) if cursor.valid() => Ok(()),
+            Ok(()) => self.guarded(Self::skip_forward),
+            Err(error) => self.guarded(|_| Err(error)),
+        }
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.guarded(|c| {
+            c.current_mut().prev()?;
+            c.skip_backward()
+        })
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.current_ref().key()
+    }
+
+    #[inline]
+    fn seqno(&self) -> SeqNo {
+        self.current_ref().seqno()
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.current_ref().kind()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.current_ref().value()
+    }
+}
+
+/// A cursor over one run.
+pub fn run_cursor(tables: &Arc<Tables>, run: &Run, fill_cache: bool) -> Result<BoxedCursor> {
+    match run.fragments.as_slice() {
+        [one] => Ok(Box::new(SliceCursor::new(tables, one, fill_cache)?)),
+        many => Ok(Box::new(ChainCursor::new(tables.clone(), many.to_vec(), fill_cache))),
+    }
+}
+
+/// A cursor over a guard: its runs merged, newest first.
+pub fn guard_cursor(tables: &Arc<Tables>, guard: &Guard, fill_cache: bool) -> Result<BoxedCursor> {
+    let mut runs = Vec::with_capacity(guard.runs.len());
+    for run in &guard.runs {
+        runs.push(run_cursor(tables, run, fill_cache)?);
+    }
+    if runs.len() == 1
+        && let Some(only) = runs.pop()
+    {
+        return Ok(only);
+    }
+    Ok(Box::new(MergeCursor::new(tables.config().order.clone(), runs)))
+}

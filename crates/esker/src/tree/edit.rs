@@ -1,0 +1,251 @@
+//! The step from one version to the next, and its bytes in the manifest.
+//!
+//! Fields are tag `u8` and content; an unknown tag is an error, since skipping it would lose data.
+
+use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::key::{KEY_BYTES_MAX, SeqNo};
+use crate::table::TableInfo;
+
+/// The file of an added slice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddedFile {
+    /// One the store does not know yet.
+    New {
+        /// Its number.
+        number: u64,
+        /// What is in it.
+        info: TableInfo,
+    },
+    /// One it has.
+    Existing(u64),
+}
+
+/// A slice that appears.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedSlice {
+    /// Where.
+    pub level: usize,
+    /// The age of its run.
+    pub order: u64,
+    /// The file.
+    pub file: AddedFile,
+    /// The first key shown.
+    pub lo: Option<Vec<u8>>,
+    /// The first key not shown.
+    pub hi: Option<Vec<u8>>,
+}
+
+/// A part of a file that disappears from a level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemovedSlice {
+    /// Where.
+    pub level: usize,
+    /// The file's number.
+    pub file: u64,
+    /// The first key taken away.
+    pub lo: Option<Vec<u8>>,
+    /// The first key kept again.
+    pub hi: Option<Vec<u8>>,
+}
+
+/// A step from one version to the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VersionEdit {
+    /// The name of the key order; in the first record.
+    pub comparator: Option<String>,
+    /// The next file number to give.
+    pub next_file: Option<u64>,
+    /// A sequence number at least as large as any in the tables.
+    pub last_seqno: Option<SeqNo>,
+    /// Logs below this number are not needed.
+    pub min_wal: Option<u64>,
+    /// A log that must exist when the store is opened.
+    pub newest_wal: Option<u64>,
+    /// The next run age to give.
+    pub next_order: Option<u64>,
+    /// Slices taken away, before slices are added.
+    pub removed: Vec<RemovedSlice>,
+    /// Slices added.
+    pub added: Vec<AddedSlice>,
+    /// Guard bounds added, by level.
+    pub bounds_added: Vec<(usize, Vec<u8>)>,
+    /// Guard bounds taken away, by level.
+    pub bounds_removed: Vec<(usize, Vec<u8>)>,
+}
+
+const COMPARATOR: u8 = 1;
+const NEXT_FILE: u8 = 2;
+const LAST_SEQNO: u8 = 3;
+const MIN_WAL: u8 = 4;
+const NEXT_ORDER: u8 = 5;
+const NEWEST_WAL: u8 = 6;
+const REMOVED: u8 = 7;
+const ADDED_NEW: u8 = 8;
+const ADDED_EXISTING: u8 = 9;
+const BOUND_ADDED: u8 = 10;
+const BOUND_REMOVED: u8 = 11;
+
+fn put_bound(out: &mut Vec<u8>, bound: &Option<Vec<u8>>) {
+    match bound {
+        None => out.push(0),
+        Some(key) => {
+            out.push(1);
+            put_bytes(out, key);
+        }
+    }
+}
+
+fn get_bound(reader: &mut Reader<'_>) -> Option<Option<Vec<u8>>> {
+    match reader.u8()? {
+        0 => Some(None),
+        1 => Some(Some(get_key(reader)?)),
+        _ => None,
+    }
+}
+
+fn get_key(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
+    reader.bytes().filter(|k| k.len() <= KEY_BYTES_MAX).map(<[u8]>::to_vec)
+}
+
+fn put_info(out: &mut Vec<u8>, info: &TableInfo) {
+    for number in numbers(info) {
+        put_varint(out, number);
+    }
+    put_bytes(out, &info.smallest);
+    put_bytes(out, &info.largest);
+}
+
+fn numbers(info: &TableInfo) -> [u64; 9] {
+    [
+        info.table_id,
+        info.size_bytes,
+        info.entries,
+        info.deletes,
+        info.range_deletes,
+        info.seqno_min,
+        info.seqno_max,
+        info.raw_bytes,
+        info.content_hash,
+    ]
+}
+
+fn get_info(reader: &mut Reader<'_>) -> Option<TableInfo> {
+    Some(TableInfo {
+        table_id: reader.varint()?,
+        size_bytes: reader.varint()?,
+        entries: reader.varint()?,
+        deletes: reader.varint()?,
+        range_deletes: reader.varint()?,
+        seqno_min: reader.varint()?,
+        seqno_max: reader.varint()?,
+        raw_bytes: reader.varint()?,
+        content_hash: reader.varint()?,
+        smallest: get_key(reader)?,
+        largest: get_key(reader)?,
+    })
+}
+
+impl VersionEdit {
+    /// The edit's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if let Some(name) = &self.comparator {
+            out.push(COMPARATOR);
+            put_bytes(&mut out, name.as_bytes());
+        }
+        let numbers = [
+            (NEXT_FILE, self.next_file),
+            (LAST_SEQNO, self.last_seqno),
+            (MIN_WAL, self.min_wal),
+            (NEXT_ORDER, self.next_order),
+            (NEWEST_WAL, self.newest_wal),
+        ];
+        for (tag, number) in numbers {
+            if let Some(number) = number {
+                out.push(tag);
+                put_varint(&mut out, number);
+            }
+        }
+        for slice in &self.removed {
+            out.push(REMOVED);
+            put_varint(&mut out, slice.level as u64);
+            put_varint(&mut out, slice.file);
+            put_bound(&mut out, &slice.lo);
+            put_bound(&mut out, &slice.hi);
+        }
+        for slice in &self.added {
+            let (tag, number) = match &slice.file {
+                AddedFile::New { number, .. } => (ADDED_NEW, *number),
+                AddedFile::Existing(number) => (ADDED_EXISTING, *number),
+            };
+            out.push(tag);
+            put_varint(&mut out, slice.level as u64);
+            put_varint(&mut out, slice.order);
+            put_varint(&mut out, number);
+            put_bound(&mut out, &slice.lo);
+            put_bound(&mut out, &slice.hi);
+            if let AddedFile::New { info, .. } = &slice.file {
+                put_info(&mut out, info);
+            }
+        }
+        for (tag, bounds) in
+            [(BOUND_ADDED, &self.bounds_added), (BOUND_REMOVED, &self.bounds_removed)]
+        {
+            for (level, key) in bounds {
+                out.push(tag);
+                put_varint(&mut out, *level as u64);
+                put_bytes(&mut out, key);
+            }
+        }
+        out
+    }
+
+    /// Reads an edit; `None` when the bytes are not one.
+    pub fn decode(bytes: &[u8]) -> Option<VersionEdit> {
+        let mut reader = Reader::new(bytes);
+        let mut edit = VersionEdit::default();
+        while !reader.is_empty() {
+            match reader.u8()? {
+                COMPARATOR => {
+                    edit.comparator = Some(String::from_utf8(reader.bytes()?.to_vec()).ok()?);
+                }
+                NEXT_FILE => edit.next_file = Some(reader.varint()?),
+                LAST_SEQNO => edit.last_seqno = Some(reader.varint()?),
+                MIN_WAL => edit.min_wal = Some(reader.varint()?),
+                NEXT_ORDER => edit.next_order = Some(reader.varint()?),
+                NEWEST_WAL => edit.newest_wal = Some(reader.varint()?),
+                REMOVED => edit.removed.push(RemovedSlice {
+                    level: usize::try_from(reader.varint()?).ok()?,
+                    file: reader.varint()?,
+                    lo: get_bound(&mut reader)?,
+                    hi: get_bound(&mut reader)?,
+                }),
+                tag @ (ADDED_NEW | ADDED_EXISTING) => {
+                    edit.added.push(get_added(&mut reader, tag == ADDED_NEW)?);
+                }
+                tag @ (BOUND_ADDED | BOUND_REMOVED) => {
+                    let level = usize::try_from(reader.varint()?).ok()?;
+                    let bounds = match tag {
+                        BOUND_ADDED => &mut edit.bounds_added,
+                        _ => &mut edit.bounds_removed,
+                    };
+                    bounds.push((level, get_key(&mut reader)?));
+                }
+                _ => return None,
+            }
+        }
+        Some(edit)
+    }
+}
+
+fn get_added(reader: &mut Reader<'_>, new: bool) -> Option<AddedSlice> {
+    let level = usize::try_from(reader.varint()?).ok()?;
+    let (order, number) = (reader.varint()?, reader.varint()?);
+    let (lo, hi) = (get_bound(reader)?, get_bound(reader)?);
+    let file = if new {
+        AddedFile::New { number, info: get_info(reader)? }
+    } else {
+        AddedFile::Existing(number)
+    };
+    Some(AddedSlice { level, order, file, lo, hi })
+}

@@ -1,0 +1,54 @@
+//! Recognising directories that other programs made, so that they are refused by name.
+
+use super::names;
+
+/// What a directory with these entries is, if it is another program's; a phrase that fits after
+/// "this is".
+pub fn identify(entries: &[&str]) -> Option<&'static str> {
+    let has = |name: &str| entries.contains(&name);
+    let starts = |prefix: &str| entries.iter().any(|e| e.starts_with(prefix));
+    let ends = |suffix: &str| entries.iter().any(|e| e.ends_with(suffix));
+    if starts("OPTIONS-") || (has("IDENTITY") && starts("MANIFEST-")) {
+        return Some("a RocksDB directory");
+    }
+    if starts("MANIFEST-") || (ends(".ldb") && has(names::CURRENT)) {
+        return Some("a LevelDB directory");
+    }
+    if has("data.mdb") {
+        return Some("an LMDB directory");
+    }
+    if has("WiredTiger") {
+        return Some("a WiredTiger directory");
+    }
+    if has("PG_VERSION") {
+        return Some("a PostgreSQL directory");
+    }
+    let stranger = entries.iter().any(|e| {
+        !names::is_ours(e)
+            && *e != "rebuilt"
+            && !e.starts_with("before-repair-")
+            && *e != "lost+found"
+    });
+    let ours = entries.iter().any(|e| names::is_ours(e) && *e != names::LOCK);
+    if stranger && !ours {
+        return Some("a directory with other files");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_named_and_ours_pass() {
+        let level = ["000005.ldb", "CURRENT", "LOCK", "LOG", "MANIFEST-000004"];
+        assert_eq!(identify(&level), Some("a LevelDB directory"));
+        let rocks = ["CURRENT", "IDENTITY", "MANIFEST-000005", "OPTIONS-000007"];
+        assert_eq!(identify(&rocks), Some("a RocksDB directory"));
+        assert_eq!(identify(&["data.mdb", "lock.mdb"]), Some("an LMDB directory"));
+        assert_eq!(identify(&["notes.txt"]), Some("a directory with other files"));
+        assert_eq!(identify(&[]), None);
+        assert_eq!(identify(&["CURRENT", "LOCK", "manifest-000001", "000002.wal", "note"]), None);
+    }
+}

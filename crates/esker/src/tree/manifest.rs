@@ -1,0 +1,205 @@
+//! The manifest: a log of version edits.
+//!
+//! ```text
+//! header 32: magic 8 | version u32 | reserved u32 | store id u64 | checksum u64
+//! record: checksum u64 | length u32 | ordinal u32 | edit
+//! ```
+//! Each checksum is seeded with the store's id, the manifest's number and the record's offset, and
+//! ordinals count from 0. What stays true: everything up to the length in `CURRENT` was durable, so
+//! damage there is corruption; behind it a bad record is a torn tail.
+
+use std::path::{Path, PathBuf};
+
+use super::edit::VersionEdit;
+use super::names;
+use crate::base::checksum::{checksum, place_seed};
+use crate::base::coding::Reader;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Fs, WritableFile};
+
+const MAGIC: &[u8; 8] = b"eskerMAN";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 32;
+const RECORD_HEADER_BYTES: usize = 16;
+/// A manifest longer than this is refused; one is rewritten long before.
+const MANIFEST_BYTES_MAX: u64 = 4 << 30;
+
+fn seed(store_id: u64, number: u64, offset: u64) -> u64 {
+    place_seed(store_id ^ number.rotate_left(32), offset)
+}
+
+fn header(store_id: u64) -> [u8; HEADER_BYTES] {
+    let mut out = [0; HEADER_BYTES];
+    out[..8].copy_from_slice(MAGIC);
+    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[16..24].copy_from_slice(&store_id.to_le_bytes());
+    let sum = checksum(&out[..24], 0);
+    out[24..].copy_from_slice(&sum.to_le_bytes());
+    out
+}
+
+/// The writing end.
+pub struct ManifestWriter {
+    file: Box<dyn WritableFile>,
+    path: PathBuf,
+    number: u64,
+    store_id: u64,
+    len_bytes: u64,
+    next_ordinal: u32,
+}
+
+impl ManifestWriter {
+    /// Creates a manifest with a first edit, synced, its name too.
+    pub fn create(
+        fs: &dyn Fs,
+        dir: &Path,
+        number: u64,
+        store_id: u64,
+        first: &VersionEdit,
+    ) -> Result<ManifestWriter> {
+        let path = names::manifest_path(dir, number);
+        let file = fs.create_new(&path).map_err(|e| Error::io(&path, "create the manifest", e))?;
+        let mut writer =
+            ManifestWriter { file, path, number, store_id, len_bytes: 0, next_ordinal: 0 };
+        let written = writer.file.append(&header(store_id));
+        written.map_err(|e| Error::io(&writer.path, "write the manifest", e))?;
+        writer.len_bytes = HEADER_BYTES as u64;
+        writer.append(first)?;
+        fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync the directory", e))?;
+        Ok(writer)
+    }
+
+    /// Goes on writing a manifest behind what `found` is whole of it.
+    pub fn resume(fs: &dyn Fs, dir: &Path, found: &Manifest) -> Result<ManifestWriter> {
+        let path = names::manifest_path(dir, found.number);
+        let io = |e| Error::io(&path, "open the manifest", e);
+        let mut file = fs.open_write(&path).map_err(io)?;
+        if found.torn {
+            file.set_len(found.len_bytes).map_err(io)?;
+            file.sync().map_err(io)?;
+        }
+        Ok(ManifestWriter {
+            file,
+            path: path.clone(),
+            number: found.number,
+            store_id: found.store_id,
+            len_bytes: found.len_bytes,
+            next_ordinal: found.edits.len() as u32,
+        })
+    }
+
+    /// Appends an edit and syncs.
+    pub fn append(&mut self, edit: &VersionEdit) -> Result<()> {
+        let payload = edit.encode();
+        let mut record = vec![0; 8];
+        record.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        record.extend_from_slice(&self.next_ordinal.to_le_bytes());
+        record.extend_from_slice(&payload);
+        let sum = checksum(&record[8..], seed(self.store_id, self.number, self.len_bytes));
+        record[..8].copy_from_slice(&sum.to_le_bytes());
+        self.file
+            .append(&record)
+            .and_then(|()| self.file.sync())
+            .map_err(|e| Error::io(&self.path, "write the manifest", e))?;
+        self.len_bytes += record.len() as u64;
+        self.next_ordinal += 1;
+        Ok(())
+    }
+
+    /// Cuts back what a failed append may have left.
+    pub fn cut_back(&mut self) -> Result<()> {
+        self.file
+            .set_len(self.len_bytes)
+            .and_then(|()| self.file.sync())
+            .map_err(|e| Error::io(&self.path, "cut the manifest back", e))
+    }
+
+    /// The manifest's number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its length in bytes.
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+}
+
+/// What was read of a manifest.
+pub struct Manifest {
+    /// Its number.
+    pub number: u64,
+    /// The store's identity.
+    pub store_id: u64,
+    /// The edits in order.
+    pub edits: Vec<VersionEdit>,
+    /// Bytes up to the end of the last whole record.
+    pub len_bytes: u64,
+    /// Whether something unreadable follows.
+    pub torn: bool,
+}
+
+/// Reads a manifest of which the first `durable_bytes` must be whole.
+pub fn read(
+    fs: &dyn Fs,
+    dir: &Path,
+    number: u64,
+    store_id: u64,
+    durable_bytes: u64,
+) -> Result<Manifest> {
+    let path = names::manifest_path(dir, number);
+    let bytes =
+        fs.read(&path, MANIFEST_BYTES_MAX).map_err(|e| Error::io(&path, "read the manifest", e))?;
+    let head = bytes.get(..HEADER_BYTES);
+    if let Some(head) = head
+        && head.starts_with(MAGIC)
+        && head[8..12] > VERSION.to_le_bytes()[..]
+        && head[24..] == checksum(&head[..24], 0).to_le_bytes()
+    {
+        let message = format!("expected manifest version {VERSION}, found a newer one");
+        return Err(Error::new(ErrorKind::Incompatible, message).at(&path));
+    }
+    if head != Some(&header(store_id)) {
+        return Err(Error::corruption(&path, 0, "expected this store's manifest, found another"));
+    }
+    let mut found = Manifest {
+        number,
+        store_id,
+        edits: Vec::new(),
+        len_bytes: HEADER_BYTES as u64,
+        torn: false,
+    };
+    while let Some(rest) = bytes.get(found.len_bytes as usize..).filter(|r| !r.is_empty()) {
+        let ordinal = found.edits.len() as u32;
+        match record(rest, ordinal, seed(store_id, number, found.len_bytes)) {
+            Some((edit, len)) => {
+                found.edits.push(edit);
+                found.len_bytes += len as u64;
+            }
+            None => {
+                found.torn = true;
+                break;
+            }
+        }
+    }
+    if found.len_bytes < durable_bytes {
+        let message = format!(
+            "expected {durable_bytes} bytes of whole records, found {}; the manifest is damaged, \
+             `repair` can rebuild it",
+            found.len_bytes
+        );
+        return Err(Error::corruption(&path, found.len_bytes, message));
+    }
+    Ok(found)
+}
+
+fn record(bytes: &[u8], ordinal: u32, seed: u64) -> Option<(VersionEdit, usize)> {
+    let mut reader = Reader::new(bytes);
+    let (sum, len, found) = (reader.u64()?, reader.u32()? as usize, reader.u32()?);
+    let payload = reader.take(len)?;
+    let whole = RECORD_HEADER_BYTES + len;
+    if found != ordinal || checksum(&bytes[8..whole], seed) != sum {
+        return None;
+    }
+    Some((VersionEdit::decode(payload)?, whole))
+}

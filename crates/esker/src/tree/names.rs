@@ -1,0 +1,71 @@
+//! The names of a store's files. A number read from a manifest only ever becomes one of these.
+
+use std::path::{Path, PathBuf};
+
+/// Says which manifest counts.
+pub const CURRENT: &str = "CURRENT";
+/// `CURRENT` before its rename.
+pub const CURRENT_NEW: &str = "CURRENT.new";
+/// Held while the store is open.
+pub const LOCK: &str = "LOCK";
+
+/// The table with this number.
+pub fn table_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:06}.sst"))
+}
+
+/// The log with this number.
+pub fn log_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:06}.wal"))
+}
+
+/// The manifest with this number.
+pub fn manifest_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("manifest-{number:06}"))
+}
+
+fn number(digits: &str) -> Option<u64> {
+    let plain = digits.len() >= 6 && digits.bytes().all(|b| b.is_ascii_digit());
+    if plain { digits.parse().ok() } else { None }
+}
+
+/// The number in a table's name.
+pub fn parse_table(name: &str) -> Option<u64> {
+    number(name.strip_suffix(".sst")?)
+}
+
+/// The number in a log's name.
+pub fn parse_log(name: &str) -> Option<u64> {
+    number(name.strip_suffix(".wal")?)
+}
+
+/// The number in a manifest's name.
+pub fn parse_manifest(name: &str) -> Option<u64> {
+    number(name.strip_prefix("manifest-")?)
+}
+
+/// Whether a store makes files of this name.
+pub fn is_ours(name: &str) -> bool {
+    [CURRENT, CURRENT_NEW, LOCK].contains(&name)
+        || parse_table(name).is_some()
+        || parse_log(name).is_some()
+        || parse_manifest(name).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_strangers_are_strangers() {
+        let dir = Path::new("/d");
+        assert_eq!(table_path(dir, 7), Path::new("/d/000007.sst"));
+        assert_eq!(parse_table("1234567.sst"), Some(1_234_567));
+        assert_eq!(parse_log("000012.wal"), Some(12));
+        assert_eq!(parse_manifest("manifest-000001"), Some(1));
+        for name in ["12.sst", "000001.ldb", "00000a.wal", "MANIFEST-000001", "../000001.sst", "x"]
+        {
+            assert!(!is_ours(name), "{name}");
+        }
+    }
+}

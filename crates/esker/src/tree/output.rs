@@ -1,0 +1,241 @@
+//! Writing sorted entries as new tables: where files are cut, which range tombstones each gets, and
+//! the check of each file before anything may refer to it.
+//!
+//! What stays true: all versions of a key are in one file; the files of one output are disjoint, in
+//! key order and durable when [`Output::finish`] returns; files of an abandoned output are removed.
+
+use std::cmp::Ordering;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::names;
+use crate::base::key::{Kind, SeqNo};
+use crate::base::range_delete::{RangeDelete, clamp};
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::table::{ReadConfig, Table, TableInfo, TableOptions, TableSource, TableWriter};
+
+/// How and where an output is written.
+pub struct OutputConfig {
+    /// The file system.
+    pub fs: Arc<dyn Fs>,
+    /// The store's directory.
+    pub dir: PathBuf,
+    /// How tables are laid out.
+    pub table: TableOptions,
+    /// How the finished table is read back.
+    pub read: ReadConfig,
+    /// A file is closed once it is this long.
+    pub file_size_max_bytes: u64,
+    /// Whether each file is read back and compared.
+    pub verify: bool,
+    /// Gives each file its number.
+    pub next_number: Box<dyn FnMut() -> u64 + Send>,
+    /// Gives each file its identity.
+    pub next_table_id: Box<dyn FnMut() -> u64 + Send>,
+}
+
+/// A finished file.
+#[derive(Debug, Clone)]
+pub struct NewFile {
+    /// Its number.
+    pub number: u64,
+    /// What is in it.
+    pub info: TableInfo,
+    /// Where its share of the output ends, if its range tombstones reach that far; the slice that
+    /// shows the file must end there too, since the next file may start with that very key.
+    pub hi: Option<Vec<u8>>,
+}
+
+/// Files being written from entries in internal order.
+pub struct Output {
+    config: OutputConfig,
+    /// Keys at which a file must end, in order.
+    cuts: Vec<Vec<u8>>,
+    next_cut: usize,
+    /// Tombstones to spread over the files.
+    deletes: Vec<RangeDelete>,
+    /// Where the current file's share of the key space starts.
+    share_start: Option<Vec<u8>>,
+    current: Option<(u64, TableWriter)>,
+    last_key: Vec<u8>,
+    done: Vec<NewFile>,
+}
+
+impl Output {
+    /// An output that cuts files at `cuts` and at the size limit, and keeps `deletes`.
+    pub fn new(config: OutputConfig, cuts: Vec<Vec<u8>>, deletes: Vec<RangeDelete>) -> Output {
+        Output {
+            config,
+            cuts,
+            next_cut: 0,
+            deletes,
+            share_start: None,
+            current: None,
+            last_key: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// Adds the next entry in internal order.
+    pub fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
+        let result = self.try_add(key, seqno, kind, value);
+        if result.is_err() {
+            self.discard();
+        }
+        result
+    }
+
+    fn try_add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
+        if self.current.is_some() && self.must_cut(key) {
+            self.close(Some(key))?;
+            self.share_start = Some(key.to_vec());
+        }
+        if self.current.is_none() {
+            self.skip_cuts(key);
+            self.open()?;
+        }
+        if let Some((_, writer)) = self.current.as_mut() {
+            writer.add(key, seqno, kind, value)?;
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// Bytes written so far, roughly.
+    pub fn written_bytes(&self) -> u64 {
+        let done: u64 = self.done.iter().map(|f| f.info.size_bytes).sum();
+        done + self.current.as_ref().map_or(0, |(_, w)| w.estimated_bytes())
+    }
+
+    /// Closes the last file and returns all of them.
+    pub fn finish(mut self) -> Result<Vec<NewFile>> {
+        let result = self.try_finish();
+        if result.is_err() {
+            self.discard();
+        }
+        result.map(|()| std::mem::take(&mut self.done))
+    }
+
+    fn try_finish(&mut self) -> Result<()> {
+        if self.current.is_none() && !self.share(None).is_empty() {
+            self.open()?;
+        }
+        if self.current.is_some() {
+            self.close(None)?;
+        }
+        if !self.done.is_empty() {
+            let dir = &self.config.dir;
+            self.config.fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync the directory", e))?;
+        }
+        Ok(())
+    }
+
+    /// Removes every file written.
+    pub fn abandon(mut self) {
+        self.discard();
+    }
+
+    fn must_cut(&mut self, key: &[u8]) -> bool {
+        let order = &self.config.table.order;
+        let at_cut = self
+            .cuts
+            .get(self.next_cut)
+            .is_some_and(|cut| order.compare(cut, key) != Ordering::Greater);
+        if at_cut {
+            return true;
+        }
+        let full = self
+            .current
+            .as_ref()
+            .is_some_and(|(_, w)| w.estimated_bytes() >= self.config.file_size_max_bytes);
+        full && order.compare(&self.last_key, key) != Ordering::Equal
+    }
+
+    fn skip_cuts(&mut self, key: &[u8]) {
+        let order = &self.config.table.order;
+        while let Some(cut) = self.cuts.get(self.next_cut)
+            && order.compare(cut, key) != Ordering::Greater
+        {
+            self.next_cut += 1;
+        }
+    }
+
+    fn open(&mut self) -> Result<()> {
+        let number = (self.config.next_number)();
+        let id = (self.config.next_table_id)();
+        let path = names::table_path(&self.config.dir, number);
+        let writer = TableWriter::create(&*self.config.fs, &path, id, &self.config.table)?;
+        self.current = Some((number, writer));
+        Ok(())
+    }
+
+    /// The tombstones of the current file's share, which ends before `end`.
+    fn share(&self, end: Option<&[u8]>) -> Vec<RangeDelete> {
+        let order = &self.config.table.order;
+        let start = self.share_start.as_deref();
+        self.deletes.iter().filter_map(|d| clamp(order, d, start, end)).collect()
+    }
+
+    fn close(&mut self, end: Option<&[u8]>) -> Result<()> {
+        let share = self.share(end);
+        let Some((number, mut writer)) = self.current.take() else { return Ok(()) };
+        let path = names::table_path(&self.config.dir, number);
+        let added = share.iter().try_for_each(|delete| writer.add_range_delete(delete));
+        let finished = match added {
+            Ok(()) => writer.finish(),
+            Err(error) => {
+                writer.abandon();
+                Err(error)
+            }
+        };
+        let checked = finished.and_then(|info| {
+            if self.config.verify {
+                self.read_back(number, &path, &info)?;
+            }
+            Ok(info)
+        });
+        match checked {
+            Ok(info) => {
+                let hi = end.filter(|_| info.range_deletes > 0).map(<[u8]>::to_vec);
+                self.done.push(NewFile { number, info, hi });
+                Ok(())
+            }
+            Err(error) => {
+                let _ = self.config.fs.remove(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads a finished file whole and compares it with what was written.
+    fn read_back(&self, number: u64, path: &std::path::Path, info: &TableInfo) -> Result<()> {
+        let source = TableSource {
+            fs: self.config.fs.clone(),
+            path: path.to_path_buf(),
+            file_number: number,
+            table_id: info.table_id,
+            size_bytes: info.size_bytes,
+        };
+        let found = Table::open(source, &self.config.read)?.check()?;
+        if found == *info {
+            return Ok(());
+        }
+        Err(Error::corruption(
+            path,
+            0,
+            "the table read back is not the one written; the device or memory is faulty",
+        ))
+    }
+
+    fn discard(&mut self) {
+        if let Some((number, writer)) = self.current.take() {
+            writer.abandon();
+            let _ = self.config.fs.remove(&names::table_path(&self.config.dir, number));
+        }
+        for file in self.done.drain(..) {
+            let _ = self.config.fs.remove(&names::table_path(&self.config.dir, file.number));
+        }
+    }
+}

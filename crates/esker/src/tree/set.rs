@@ -1,0 +1,254 @@
+//! The versions of an open store: the current one, its manifest, and the numbers still to give.
+//!
+//! What stays true: an edit is durable before its version is seen; after the manifest failed no
+//! further edit is accepted until the store is opened again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::current::{Current, Slot};
+use super::edit::VersionEdit;
+use super::fragment::{FileMeta, Purger};
+use super::manifest::{self, ManifestWriter};
+use super::names;
+use super::version::Version;
+use crate::base::key::SeqNo;
+use crate::base::order::KeyOrder;
+use crate::cache::BlockCache;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::Fs;
+use crate::table::Block;
+
+/// A manifest is rewritten beyond this length, if it is twice its content.
+const REWRITE_BYTES_MIN: u64 = 1 << 20;
+
+/// The writing side, absent in a store opened read-only.
+struct Writer {
+    manifest: ManifestWriter,
+    current: Current,
+    content_bytes: u64,
+    failed: Option<Error>,
+}
+
+/// The versions of an open store.
+pub struct VersionSet {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    store_id: u64,
+    purger: Option<Arc<Purger>>,
+    version: Arc<Version>,
+    writer: Option<Writer>,
+    manifest_number: u64,
+    numbers: Numbers,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Numbers {
+    next_file: u64,
+    next_order: u64,
+    last_seqno: SeqNo,
+    min_wal: u64,
+    newest_wal: u64,
+}
+
+impl Numbers {
+    fn take(&mut self, edit: &VersionEdit) {
+        let raise = |slot: &mut u64, value: Option<u64>| *slot = (*slot).max(value.unwrap_or(0));
+        raise(&mut self.next_file, edit.next_file);
+        raise(&mut self.next_order, edit.next_order);
+        raise(&mut self.last_seqno, edit.last_seqno);
+        raise(&mut self.min_wal, edit.min_wal);
+        raise(&mut self.newest_wal, edit.newest_wal);
+        for added in &edit.added {
+            self.next_order = self.next_order.max(added.order.saturating_add(1));
+        }
+    }
+
+    fn put(&self, edit: &mut VersionEdit) {
+        edit.next_file = Some(self.next_file);
+        edit.next_order = Some(self.next_order);
+        edit.last_seqno = Some(self.last_seqno);
+        edit.min_wal = Some(self.min_wal);
+        edit.newest_wal = Some(self.newest_wal);
+    }
+}
+
+impl VersionSet {
+    /// Makes a store's manifest and, as the last step, its `CURRENT`.
+    pub fn create(
+        fs: Arc<dyn Fs>,
+        dir: &Path,
+        order: KeyOrder,
+        store_id: u64,
+        mut content: VersionEdit,
+    ) -> Result<()> {
+        let number = content.next_file.unwrap_or(1);
+        content.next_file = Some(number + 1);
+        content.comparator = Some(order.name().to_string());
+        let manifest = ManifestWriter::create(&*fs, dir, number, store_id, &content)?;
+        let manifest_bytes = manifest.len_bytes();
+        Current::create(
+            &*fs,
+            dir,
+            Slot { sequence: 0, store_id, manifest: number, manifest_bytes },
+        )?;
+        Ok(())
+    }
+
+    /// Reads what is there.
+    ///
+    /// # Errors
+    /// `Incompatible` for another key order or a newer version, `Corruption`, `Io`.
+    pub fn recover(
+        fs: Arc<dyn Fs>,
+        dir: &Path,
+        order: KeyOrder,
+        cache: Arc<BlockCache<Block>>,
+        read_only: bool,
+    ) -> Result<VersionSet> {
+        let slot = Current::read(&*fs, dir)?;
+        let found = manifest::read(&*fs, dir, slot.manifest, slot.store_id, slot.manifest_bytes)?;
+        let path = names::manifest_path(dir, slot.manifest);
+        let purger = (!read_only).then(|| {
+            Arc::new(Purger { fs: fs.clone(), dir: dir.to_path_buf(), cache: cache.clone() })
+        });
+        let mut numbers = Numbers { next_file: slot.manifest + 1, ..Numbers::default() };
+        let mut version = Version::empty(order.clone());
+        for edit in &found.edits {
+            if let Some(name) = &edit.comparator
+                && name != order.name()
+            {
+                let message =
+                    format!("expected keys ordered by {name}, opened with {}", order.name());
+                return Err(Error::new(ErrorKind::Incompatible, message).at(dir));
+            }
+            let make = |number, info: &crate::table::TableInfo| {
+                FileMeta::new(number, info.clone(), purger.clone())
+            };
+            version = version.after(edit, make).map_err(|e| e.at(&path))?;
+            numbers.take(edit);
+        }
+        let writer = if read_only {
+            None
+        } else {
+            let manifest = ManifestWriter::resume(&*fs, dir, &found)?;
+            let current = Current::open(&*fs, dir, slot)?;
+            let content_bytes = found.edits.first().map_or(0, |e| e.encode().len() as u64);
+            Some(Writer { manifest, current, content_bytes, failed: None })
+        };
+        Ok(VersionSet {
+            fs,
+            dir: dir.to_path_buf(),
+            store_id: slot.store_id,
+            purger,
+            version: Arc::new(version),
+            writer,
+            manifest_number: slot.manifest,
+            numbers,
+        })
+    }
+
+    /// The current version.
+    pub fn current(&self) -> Arc<Version> {
+        self.version.clone()
+    }
+
+    /// Makes `edit` durable and its version current.
+    ///
+    /// # Errors
+    /// `Corruption` when the edit breaks an invariant (nothing was changed), `NoSpace` (nothing
+    /// was changed, it can be tried again), `Io`, and `ReadOnly` ever after one.
+    pub fn apply(&mut self, edit: VersionEdit) -> Result<Arc<Version>> {
+        let purger = self.purger.clone();
+        let make = |number, info: &crate::table::TableInfo| {
+            FileMeta::new(number, info.clone(), purger.clone())
+        };
+        let next = Arc::new(self.version.after(&edit, make)?);
+        let mut numbers = self.numbers;
+        numbers.take(&edit);
+        self.write(&edit, &next, &numbers)?;
+        self.numbers = numbers;
+        let live = next.files();
+        for file in self.version.files() {
+            if live.binary_search_by_key(&file.number, |f| f.number).is_err() {
+                file.mark_obsolete();
+            }
+        }
+        self.version = next.clone();
+        Ok(next)
+    }
+
+    fn write(&mut self, edit: &VersionEdit, next: &Version, numbers: &Numbers) -> Result<()> {
+        let (fs, dir, store_id) = (self.fs.clone(), self.dir.clone(), self.store_id);
+        let order_name = next.order().name().to_string();
+        let Some(writer) = self.writer.as_mut() else {
+            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only").at(&dir));
+        };
+        if let Some(error) = &writer.failed {
+            let message =
+                format!("the manifest failed ({error}); close the store and open it again");
+            return Err(Error::new(ErrorKind::ReadOnly, message));
+        }
+        let len = writer.manifest.len_bytes();
+        if len > REWRITE_BYTES_MIN && len > 2 * writer.content_bytes {
+            let mut content = next.to_edit();
+            content.comparator = Some(order_name);
+            numbers.put(&mut content);
+            let number = self.manifest_number.max(numbers.next_file) + 1;
+            let made = ManifestWriter::create(&*fs, &dir, number, store_id, &content)?;
+            if let Err(error) = writer.current.switch(number, made.len_bytes()) {
+                writer.failed = Some(error.clone());
+                return Err(error);
+            }
+            let old = std::mem::replace(&mut writer.manifest, made);
+            writer.content_bytes = writer.manifest.len_bytes();
+            self.manifest_number = number;
+            let _ = fs.remove(&names::manifest_path(&dir, old.number()));
+            return Ok(());
+        }
+        if let Err(error) = writer.manifest.append(edit) {
+            let again = error.kind() == ErrorKind::NoSpace && writer.manifest.cut_back().is_ok();
+            if !again {
+                writer.failed = Some(error.clone());
+            }
+            return Err(error);
+        }
+        let len = writer.manifest.len_bytes();
+        if let Err(error) = writer.current.switch(self.manifest_number, len) {
+            writer.failed = Some(error.clone());
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// The age of the next run.
+    pub fn allocate_order(&mut self) -> u64 {
+        self.numbers.next_order = self.numbers.next_order.max(1) + 1;
+        self.numbers.next_order - 1
+    }
+
+    /// A file number no file has.
+    pub fn next_file_number(&self) -> u64 {
+        self.numbers.next_file.max(self.manifest_number + 1)
+    }
+
+    /// A sequence number at least as large as any in the tables.
+    pub fn last_seqno(&self) -> SeqNo {
+        self.numbers.last_seqno
+    }
+
+    /// Logs below this number are not needed; the log with it must exist, unless it is 0.
+    pub fn min_wal(&self) -> u64 {
+        self.numbers.min_wal
+    }
+
+    /// A log that must exist, unless it is 0.
+    pub fn newest_wal(&self) -> u64 {
+        self.numbers.newest_wal
+    }
+
+    /// The number of the manifest in use.
+    pub fn manifest_number(&self) -> u64 {
+        self.manifest_number
+    }
+}

@@ -1,0 +1,62 @@
+//! Opening tables: at most once per file while it lives, with the store's read configuration.
+//!
+//! What stays true: a table is opened under its own number in the store's directory and checked
+//! against the identity and size the manifest recorded for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::fragment::FileMeta;
+use super::names;
+use crate::error::Result;
+use crate::fs::Fs;
+use crate::table::{ReadConfig, Table, TableSource};
+
+/// Where a store's tables are and how they are read.
+pub struct Tables {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    config: ReadConfig,
+    open_files_max: u64,
+    opened: AtomicU64,
+}
+
+impl Tables {
+    /// Tables of `dir`; beyond `open_files_max` of them a file is opened for each read.
+    pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, config: ReadConfig, open_files_max: u64) -> Tables {
+        Tables { fs, dir, config, open_files_max, opened: AtomicU64::new(0) }
+    }
+
+    /// How tables are read.
+    pub fn config(&self) -> &ReadConfig {
+        &self.config
+    }
+
+    /// The open table of `file`.
+    ///
+    /// # Errors
+    /// `Corruption` when the file is not the one the manifest names, `Io` when it cannot be read.
+    #[inline]
+    pub fn get<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<Table>> {
+        file.table(|| self.open(file))
+    }
+
+    fn open(&self, file: &FileMeta) -> Result<Table> {
+        let mut config = self.config.clone();
+        config.keep_open &= self.opened.fetch_add(1, Ordering::Relaxed) < self.open_files_max;
+        let source = TableSource {
+            fs: self.fs.clone(),
+            path: names::table_path(&self.dir, file.number),
+            file_number: file.number,
+            table_id: file.info.table_id,
+            size_bytes: file.info.size_bytes,
+        };
+        Table::open(source, &config)
+    }
+
+    /// Notes that an open table's file is gone.
+    pub fn forgotten(&self) {
+        self.opened.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).ok();
+    }
+}

@@ -1,0 +1,372 @@
+//! A version: every level at one moment.
+//!
+//! Each level is kept as bounds and pieces; guards and slices follow from them, so that adding a
+//! bound cuts what is there without rewriting it. What stays true, checked for each new version:
+//! guards partition the key space; fragments of a run are disjoint and in key order; runs of a guard
+//! are newest first with distinct ages; level 0 is one guard.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::edit::{AddedFile, AddedSlice, RemovedSlice, VersionEdit};
+use super::fragment::{FileMeta, Fragment};
+use super::guard::{Guard, Level, Piece, Run};
+use crate::base::order::KeyOrder;
+use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::LEVELS;
+
+/// Every level at one moment.
+#[derive(Debug, Clone)]
+pub struct Version {
+    /// Levels 0 to 7.
+    pub levels: Vec<Arc<Level>>,
+    order: KeyOrder,
+    with_range_deletes: Vec<Arc<Fragment>>,
+}
+
+/// A level's bounds and pieces while an edit changes them.
+type Content = (Vec<Vec<u8>>, Vec<Piece>);
+
+/// What [`Version::older_ranges`] looks for.
+pub struct OlderThan<'a> {
+    /// The first level whose older slices count.
+    pub level: usize,
+    /// Per level, the newest age among the inputs.
+    pub newest: &'a [(usize, u64)],
+    /// The inputs' files by level; their slices do not count.
+    pub inputs: &'a [(usize, u64)],
+    /// The key range of interest.
+    pub lo: Option<&'a [u8]>,
+    /// Its end, not included.
+    pub hi: Option<&'a [u8]>,
+}
+
+impl Version {
+    /// A version with nothing in it.
+    pub fn empty(order: KeyOrder) -> Version {
+        let level = Arc::new(build_level(&order, Vec::new(), Vec::new()));
+        Version { levels: vec![level; LEVELS], order, with_range_deletes: Vec::new() }
+    }
+
+    /// The order of keys.
+    pub fn order(&self) -> &KeyOrder {
+        &self.order
+    }
+
+    /// The guard of `level` that holds `key`.
+    #[inline]
+    pub fn guard_of(&self, level: usize, key: &[u8]) -> &Arc<Guard> {
+        let level = &self.levels[level];
+        let after = level
+            .bounds
+            .partition_point(|bound| self.order.compare(bound, key) != Ordering::Greater);
+        &level.guards[after]
+    }
+
+    /// The guards of `level` that may share a key with `[lo, hi]`; `None` is infinite.
+    pub fn guards_overlapping(
+        &self,
+        level: usize,
+        lo: Option<&[u8]>,
+        hi: Option<&[u8]>,
+    ) -> &[Arc<Guard>] {
+        let level = &self.levels[level];
+        let upto = |key: &[u8]| {
+            level.bounds.partition_point(|b| self.order.compare(b, key) != Ordering::Greater)
+        };
+        let first = lo.map_or(0, upto);
+        let last = hi.map_or(level.guards.len() - 1, upto);
+        &level.guards[first..=last.max(first)]
+    }
+
+    /// The deepest level with something in it.
+    pub fn deepest_nonempty(&self) -> Option<usize> {
+        (0..self.levels.len()).rev().find(|l| !self.levels[*l].is_empty())
+    }
+
+    /// Every file, once.
+    pub fn files(&self) -> Vec<Arc<FileMeta>> {
+        let pieces = self.levels.iter().flat_map(|l| &l.pieces);
+        let mut files: Vec<Arc<FileMeta>> = pieces.map(|p| p.file.clone()).collect();
+        files.sort_by_key(|f| f.number);
+        files.dedup_by_key(|f| f.number);
+        files
+    }
+
+    /// The slices whose files hold range tombstones.
+    pub fn fragments_with_range_deletes(&self) -> &[Arc<Fragment>] {
+        &self.with_range_deletes
+    }
+
+    /// Bytes of memory open tables take besides cached blocks.
+    pub fn tables_memory_bytes(&self) -> u64 {
+        let memory = |f: &Arc<FileMeta>| f.opened().map_or(0, |t| t.memory_bytes() as u64);
+        self.files().iter().map(memory).sum()
+    }
+
+    /// First and last keys of slices that are older than a job's inputs and may share keys with
+    /// them.
+    pub fn older_ranges(&self, than: &OlderThan<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut ranges = Vec::new();
+        for (number, level) in self.levels.iter().enumerate().skip(than.level) {
+            let newest = than.newest.iter().find(|(l, _)| *l == number).map(|(_, order)| *order);
+            for (order, fragment) in level.guards.iter().flat_map(|g| g.fragments()) {
+                let input = than.inputs.contains(&(number, fragment.file.number));
+                let newer = number == than.level && newest.is_some_and(|newest| order > newest);
+                let (first, (last, _)) = (fragment.first(&self.order), fragment.last(&self.order));
+                let before = than.lo.is_some_and(|lo| self.order.compare(last, lo).is_lt());
+                let after = than.hi.is_some_and(|hi| self.order.compare(first, hi).is_ge());
+                if !input && !newer && !before && !after {
+                    ranges.push((first.to_vec(), last.to_vec()));
+                }
+            }
+        }
+        ranges
+    }
+
+    /// An edit that makes this version from an empty one.
+    pub fn to_edit(&self) -> VersionEdit {
+        let mut edit = VersionEdit::default();
+        let mut known = Vec::new();
+        for (number, level) in self.levels.iter().enumerate() {
+            for bound in &level.bounds {
+                edit.bounds_added.push((number, bound.clone()));
+            }
+            for piece in &level.pieces {
+                let first_time = !known.contains(&piece.file.number);
+                known.push(piece.file.number);
+                let (number_of, info) = (piece.file.number, &piece.file.info);
+                let file = if first_time {
+                    AddedFile::New { number: number_of, info: info.clone() }
+                } else {
+                    AddedFile::Existing(number_of)
+                };
+                let (lo, hi) = (piece.lo.clone(), piece.hi.clone());
+                edit.added.push(AddedSlice { level: number, order: piece.order, file, lo, hi });
+            }
+        }
+        edit
+    }
+
+    /// The version after `edit`; `make` turns new files into handles.
+    ///
+    /// # Errors
+    /// `Corruption` when the edit does not fit this version or its result breaks an invariant.
+    pub fn after(
+        &self,
+        edit: &VersionEdit,
+        make: impl Fn(u64, &crate::table::TableInfo) -> FileMeta,
+    ) -> Result<Version> {
+        let mut files = self.files();
+        let mut touched: Vec<Option<Content>> = vec![None; self.levels.len()];
+        let levels_touched = edit
+            .removed
+            .iter()
+            .map(|r| r.level)
+            .chain(edit.added.iter().map(|a| a.level))
+            .chain(edit.bounds_added.iter().map(|b| b.0))
+            .chain(edit.bounds_removed.iter().map(|b| b.0));
+        for number in levels_touched {
+            let level =
+                self.levels.get(number).ok_or_else(|| bad("a level that does not exist"))?;
+            touched[number].get_or_insert_with(|| (level.bounds.clone(), level.pieces.clone()));
+        }
+        for removed in &edit.removed {
+            if let Some((_, pieces)) = &mut touched[removed.level] {
+                subtract(&self.order, pieces, removed)?;
+            }
+        }
+        for added in &edit.added {
+            let file = match &added.file {
+                AddedFile::New { number, info } => {
+                    if files.iter().any(|f| f.number == *number) {
+                        return Err(bad("a new file with the number of another"));
+                    }
+                    let file = Arc::new(make(*number, info));
+                    files.push(file.clone());
+                    file
+                }
+                AddedFile::Existing(number) => files
+                    .iter()
+                    .find(|f| f.number == *number)
+                    .cloned()
+                    .ok_or_else(|| bad("a slice of a file that is not there"))?,
+            };
+            if let Some((_, pieces)) = &mut touched[added.level] {
+                let (lo, hi) = (added.lo.clone(), added.hi.clone());
+                pieces.push(Piece { order: added.order, file, lo, hi });
+            }
+        }
+        self.change_bounds(edit, &mut touched)?;
+        let mut next = self.clone();
+        for (number, content) in touched.into_iter().enumerate() {
+            if let Some((bounds, pieces)) = content {
+                next.levels[number] = Arc::new(build_level(&self.order, bounds, pieces));
+            }
+        }
+        next.check()?;
+        let fragments =
+            next.levels.iter().flat_map(|l| l.guards.iter()).flat_map(|g| g.fragments());
+        next.with_range_deletes = fragments
+            .filter(|(_, f)| f.file.info.range_deletes > 0)
+            .map(|(_, f)| f.clone())
+            .collect();
+        Ok(next)
+    }
+
+    fn change_bounds(&self, edit: &VersionEdit, touched: &mut [Option<Content>]) -> Result<()> {
+        for (number, key) in &edit.bounds_removed {
+            if let Some((bounds, _)) = &mut touched[*number] {
+                bounds.retain(|b| b != key);
+            }
+        }
+        for (number, key) in &edit.bounds_added {
+            if *number == 0 {
+                return Err(bad("a guard bound in level 0"));
+            }
+            if let Some((bounds, _)) = &mut touched[*number] {
+                let at = bounds.partition_point(|b| self.order.compare(b, key).is_lt());
+                if bounds.get(at).is_none_or(|b| self.order.compare(b, key).is_ne()) {
+                    bounds.insert(at, key.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the version with its invariants.
+    fn check(&self) -> Result<()> {
+        for (number, level) in self.levels.iter().enumerate() {
+            if number == 0 && level.guards.len() != 1 {
+                return Err(bad("level 0 in several guards"));
+            }
+            for guard in &level.guards {
+                let ages = guard.runs.windows(2).all(|w| w[0].order > w[1].order);
+                if !ages {
+                    return Err(bad("runs of a guard that are not newest first"));
+                }
+                for run in &guard.runs {
+                    let disjoint =
+                        run.fragments.windows(2).all(|w| w[0].is_before(&self.order, &w[1]));
+                    if !disjoint {
+                        return Err(bad("a run whose slices overlap"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bad(what: &str) -> Error {
+    Error::new(ErrorKind::Corruption, format!("a manifest edit makes {what}"))
+}
+
+/// Takes `[lo, hi)` away from the pieces of a file.
+fn subtract(order: &KeyOrder, pieces: &mut Vec<Piece>, removed: &RemovedSlice) -> Result<()> {
+    let mut found = false;
+    let mut left = Vec::with_capacity(pieces.len());
+    for piece in pieces.drain(..) {
+        let before = piece.hi.as_ref().zip(removed.lo.as_ref());
+        let after = piece.lo.as_ref().zip(removed.hi.as_ref());
+        let apart = before.is_some_and(|(hi, lo)| order.compare(hi, lo).is_le())
+            || after.is_some_and(|(lo, hi)| order.compare(lo, hi).is_ge());
+        if piece.file.number != removed.file || apart {
+            left.push(piece);
+            continue;
+        }
+        found = true;
+        if let Some(lo) = &removed.lo
+            && piece.lo.as_ref().is_none_or(|from| order.compare(from, lo).is_lt())
+        {
+            left.push(Piece { hi: Some(lo.clone()), ..piece.clone() });
+        }
+        if let Some(hi) = &removed.hi
+            && piece.hi.as_ref().is_none_or(|to| order.compare(hi, to).is_lt())
+        {
+            left.push(Piece { lo: Some(hi.clone()), ..piece });
+        }
+    }
+    // A remnant beyond the file's own keys shows nothing.
+    left.retain(|p| shows_something(order, p));
+    *pieces = left;
+    if found { Ok(()) } else { Err(bad("less of a file that is not there")) }
+}
+
+fn shows_something(order: &KeyOrder, piece: &Piece) -> bool {
+    let info = &piece.file.info;
+    piece.lo.as_ref().is_none_or(|lo| order.compare(&info.largest, lo).is_ge())
+        && piece.hi.as_ref().is_none_or(|hi| order.compare(&info.smallest, hi).is_lt())
+}
+
+/// Cuts pieces into guards at the bounds.
+fn build_level(order: &KeyOrder, bounds: Vec<Vec<u8>>, pieces: Vec<Piece>) -> Level {
+    let mut slices: Vec<Vec<(u64, Arc<Fragment>)>> = vec![Vec::new(); bounds.len() + 1];
+    for piece in &pieces {
+        let info = &piece.file.info;
+        let first = match piece.lo.as_deref() {
+            Some(lo) if order.compare(lo, &info.smallest).is_gt() => lo,
+            _ => info.smallest.as_slice(),
+        };
+        let (last, open) = match piece.hi.as_deref() {
+            Some(hi) if order.compare(hi, &info.largest).is_le() => (hi, true),
+            _ => (info.largest.as_slice(), false),
+        };
+        let from = bounds.partition_point(|b| order.compare(b, first).is_le());
+        let to = bounds.partition_point(|b| {
+            let ahead = order.compare(b, last);
+            ahead.is_lt() || (ahead.is_eq() && !open)
+        });
+        let spanned = slices.iter_mut().enumerate().take(to.max(from) + 1).skip(from);
+        for (guard, slices) in spanned {
+            let lower = guard.checked_sub(1).map(|i| &bounds[i]);
+            let upper = bounds.get(guard);
+            let lo = tighter(order, piece.lo.as_ref(), lower, Ordering::Greater);
+            let hi = tighter(order, piece.hi.as_ref(), upper, Ordering::Less);
+            let share = (to.max(from) - from + 1) as u64;
+            let bytes = estimate(&piece.file, lo.as_deref(), hi.as_deref(), share);
+            let fragment = Fragment { file: piece.file.clone(), lo, hi, estimated_bytes: bytes };
+            slices.push((piece.order, Arc::new(fragment)));
+        }
+    }
+    let mut guards = Vec::with_capacity(slices.len());
+    for (number, mut slices) in slices.into_iter().enumerate() {
+        slices.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.compare_start(order, &b.1)));
+        let mut runs: Vec<Run> = Vec::new();
+        for (age, fragment) in slices {
+            match runs.last_mut() {
+                Some(run) if run.order == age => run.fragments.push(fragment),
+                _ => runs.push(Run { order: age, fragments: vec![fragment] }),
+            }
+        }
+        let lo = number.checked_sub(1).map(|i| bounds[i].clone());
+        guards.push(Arc::new(Guard { lo, hi: bounds.get(number).cloned(), runs }));
+    }
+    Level { guards, bounds, pieces }
+}
+
+/// Of two bounds the one that `wins` against the other; a missing one loses.
+fn tighter(
+    order: &KeyOrder,
+    a: Option<&Vec<u8>>,
+    b: Option<&Vec<u8>>,
+    wins: Ordering,
+) -> Option<Vec<u8>> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(if order.compare(a, b) == wins { a } else { b }.clone()),
+        (a, b) => a.or(b).cloned(),
+    }
+}
+
+/// Roughly the bytes of a slice: by the index when the table is open, by equal shares else.
+pub(crate) fn estimate(file: &FileMeta, lo: Option<&[u8]>, hi: Option<&[u8]>, share: u64) -> u64 {
+    match file.opened() {
+        _ if lo.is_none() && hi.is_none() => file.info.size_bytes,
+        Some(table) => {
+            let from = lo.map_or(0, |lo| table.approximate_offset(lo));
+            let to = hi.map_or(file.info.size_bytes, |hi| table.approximate_offset(hi));
+            to.saturating_sub(from)
+        }
+        None => file.info.size_bytes / share.max(1),
+    }
+}

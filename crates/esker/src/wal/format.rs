@@ -1,0 +1,138 @@
+//! The log's bytes (all integers little-endian; see `docs/format.md`).
+//!
+//! ```text
+//! header  64 bytes: magic 8 | version u32 | reserved u32 | log number u64 | generation u64
+//!                   | first ordinal u64 | reserved 16 | checksum u64 over the 56 bytes before it
+//! record  48 bytes + payload, padded with zeros to 8:
+//!         checksum u64 over the rest of the header and the payload | payload length u32 | count u32
+//!         | ordinal u64 | durable bytes u64 | first sequence number u64 | kind u32 | reserved u32
+//! ```
+//! A record's checksum is seeded with the log's generation and the record's offset, so neither a
+//! stale nor a misplaced record passes. Zeros or the end of the file at a record's place are a
+//! clean end.
+
+use crate::base::checksum::{checksum_parts, place_seed};
+use crate::base::coding::Reader;
+use crate::base::key::SeqNo;
+
+/// The first bytes of every log.
+pub const MAGIC: &[u8; 8] = b"eskerWAL";
+/// The version this code writes and reads.
+pub const VERSION: u32 = 1;
+/// Length of the file header in bytes.
+pub const HEADER_BYTES: usize = 64;
+/// Length of a record's header in bytes.
+pub const RECORD_HEADER_BYTES: usize = 48;
+/// Records start at multiples of this.
+pub const ALIGN_BYTES: usize = 8;
+
+/// A record with operations.
+pub const KIND_OPERATIONS: u32 = 1;
+/// The mark of a clean close: no operations, nothing follows.
+pub const KIND_CLOSED: u32 = 2;
+
+/// What a log says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileHeader {
+    /// Its number, also its name.
+    pub number: u64,
+    /// Seeds every checksum in it.
+    pub generation: u64,
+    /// The ordinal its first record has.
+    pub first_ordinal: u64,
+}
+
+impl FileHeader {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[..8].copy_from_slice(MAGIC);
+        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[16..24].copy_from_slice(&self.number.to_le_bytes());
+        out[24..32].copy_from_slice(&self.generation.to_le_bytes());
+        out[32..40].copy_from_slice(&self.first_ordinal.to_le_bytes());
+        let sum = checksum_parts(&[&out[..56]], 0);
+        out[56..].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// Reads a header: its version, and its content if the version is ours and the checksum holds.
+    pub fn decode(bytes: &[u8]) -> Option<(u32, Option<FileHeader>)> {
+        let mut reader = Reader::new(bytes.get(..HEADER_BYTES)?);
+        if reader.take(8)? != MAGIC {
+            return None;
+        }
+        let version = reader.u32()?;
+        reader.u32()?;
+        let header = FileHeader {
+            number: reader.u64()?,
+            generation: reader.u64()?,
+            first_ordinal: reader.u64()?,
+        };
+        reader.take(16)?;
+        let whole = reader.u64()? == checksum_parts(&[&bytes[..56]], 0);
+        Some((version, (whole && version == VERSION).then_some(header)))
+    }
+}
+
+/// A record's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// Checksum over everything after it.
+    pub checksum: u64,
+    /// Bytes of operations.
+    pub payload_bytes: u32,
+    /// Operations.
+    pub count: u32,
+    /// Counts records across logs without a gap.
+    pub ordinal: u64,
+    /// How far this log was known to be synced when the record was written.
+    pub durable_bytes: u64,
+    /// The sequence number of the first operation.
+    pub first_seqno: SeqNo,
+    /// [`KIND_OPERATIONS`] or [`KIND_CLOSED`].
+    pub kind: u32,
+}
+
+impl RecordHeader {
+    /// Appends the header and `payload` with padding, computing the checksum.
+    pub fn append_to(&self, out: &mut Vec<u8>, payload: &[u8], generation: u64, offset_bytes: u64) {
+        let start = out.len();
+        out.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
+        let head = &mut out[start..];
+        head[8..12].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        head[12..16].copy_from_slice(&self.count.to_le_bytes());
+        head[16..24].copy_from_slice(&self.ordinal.to_le_bytes());
+        head[24..32].copy_from_slice(&self.durable_bytes.to_le_bytes());
+        head[32..40].copy_from_slice(&self.first_seqno.to_le_bytes());
+        head[40..44].copy_from_slice(&self.kind.to_le_bytes());
+        out.extend_from_slice(payload);
+        let sum = record_checksum(&out[start + 8..], generation, offset_bytes);
+        out[start..start + 8].copy_from_slice(&sum.to_le_bytes());
+        out.resize(start + padded(RECORD_HEADER_BYTES + payload.len()), 0);
+    }
+
+    /// Reads the fields; whether they mean anything is for the checksum to say.
+    pub fn decode(bytes: &[u8]) -> Option<RecordHeader> {
+        let mut reader = Reader::new(bytes);
+        Some(RecordHeader {
+            checksum: reader.u64()?,
+            payload_bytes: reader.u32()?,
+            count: reader.u32()?,
+            ordinal: reader.u64()?,
+            durable_bytes: reader.u64()?,
+            first_seqno: reader.u64()?,
+            kind: reader.u32()?,
+        })
+    }
+}
+
+/// The checksum of a record whose bytes after the checksum field are `rest`.
+pub fn record_checksum(rest: &[u8], generation: u64, offset_bytes: u64) -> u64 {
+    crate::base::checksum::checksum(rest, place_seed(generation, offset_bytes))
+}
+
+/// `len` rounded up to a record's alignment.
+pub fn padded(len: usize) -> usize {
+    len.next_multiple_of(ALIGN_BYTES)
+}

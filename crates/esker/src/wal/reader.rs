@@ -1,0 +1,233 @@
+//! Reading a log: record after record until its end, and what kind of end that is.
+//!
+//! What stays true: a record is returned only if its checksum holds at its place, its ordinal
+//! continues the one before, and it lies within the file. A bad record is a torn tail unless some
+//! later record proves that it had been durable: then it is corruption.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::format::{
+    ALIGN_BYTES, FileHeader, HEADER_BYTES, KIND_CLOSED, KIND_OPERATIONS, RECORD_HEADER_BYTES,
+    RecordHeader, VERSION, padded, record_checksum,
+};
+use crate::base::key::SeqNo;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Fs, ReadableFile};
+
+/// How a log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogEnd {
+    /// With the mark of a clean close.
+    Closed,
+    /// At the end of the file or at zeros, after a whole record.
+    Clean,
+    /// In the middle of a record: a crash came while it was written.
+    Torn {
+        /// Where the bad record starts.
+        offset_bytes: u64,
+        /// Bytes from there to the end of the file.
+        dropped_bytes: u64,
+    },
+}
+
+/// A record's content, valid until the next one is read.
+#[derive(Debug)]
+pub struct LogRecord<'a> {
+    /// Its place among all records of all logs.
+    pub ordinal: u64,
+    /// The sequence number of its first operation.
+    pub first_seqno: SeqNo,
+    /// Operations in it.
+    pub count: u32,
+    /// The operations ([`crate::base::ops`]).
+    pub payload: &'a [u8],
+    /// Where it starts in the log.
+    pub offset_bytes: u64,
+}
+
+/// The reading end of a log.
+pub struct LogReader {
+    file: Arc<dyn ReadableFile>,
+    path: PathBuf,
+    len_bytes: u64,
+    header: Option<FileHeader>,
+    at: u64,
+    next_ordinal: u64,
+    record: Vec<u8>,
+    end: Option<LogEnd>,
+}
+
+/// What is at a record's place.
+enum Found {
+    Record(RecordHeader),
+    Nothing,
+    Bad,
+}
+
+impl LogReader {
+    /// Opens a log. A log whose header a crash left unfinished has no records and a torn end.
+    ///
+    /// # Errors
+    /// `Incompatible` for a newer version, `Corruption` for a log under another's name, `Io`.
+    pub fn open(fs: &dyn Fs, path: &Path, expected_number: u64) -> Result<LogReader> {
+        let file = fs.open_read(path).map_err(|e| Error::io(path, "open the log", e))?;
+        let len_bytes = file.len_bytes().map_err(|e| Error::io(path, "measure the log", e))?;
+        let mut bytes = vec![0; HEADER_BYTES.min(len_bytes as usize)];
+        file.read_exact_at(&mut bytes, 0).map_err(|e| Error::io(path, "read the log", e))?;
+        let mut reader = LogReader {
+            file,
+            path: path.to_path_buf(),
+            len_bytes,
+            header: None,
+            at: HEADER_BYTES as u64,
+            next_ordinal: 0,
+            record: Vec::new(),
+            end: None,
+        };
+        match FileHeader::decode(&bytes) {
+            Some((version, _)) if version > VERSION => {
+                let message = format!("expected log version {VERSION}, found {version}");
+                return Err(Error::new(ErrorKind::Incompatible, message).at(path));
+            }
+            Some((_, Some(header))) if header.number != expected_number => {
+                let message = format!(
+                    "expected log {expected_number}, found log {} in its place",
+                    header.number
+                );
+                return Err(Error::corruption(path, 16, message));
+            }
+            Some((_, Some(header))) => {
+                reader.next_ordinal = header.first_ordinal;
+                reader.header = Some(header);
+            }
+            _ if len_bytes > HEADER_BYTES as u64 => {
+                // The header is written before the first record: with records behind it, a bad
+                // header is rot and not a crash.
+                let message = "expected a log's header, found something else";
+                return Err(Error::corruption(path, 0, message));
+            }
+            _ => reader.end = Some(LogEnd::Torn { offset_bytes: 0, dropped_bytes: len_bytes }),
+        }
+        Ok(reader)
+    }
+
+    /// The ordinal of the first record; `None` when the header is unfinished.
+    pub fn first_ordinal(&self) -> Option<u64> {
+        self.header.map(|h| h.first_ordinal)
+    }
+
+    /// How the log ends, once [`LogReader::next`] returned `None`.
+    pub fn end(&self) -> Option<LogEnd> {
+        self.end
+    }
+
+    /// The next record.
+    ///
+    /// # Errors
+    /// `Corruption` when a record that was durable is bad; `Io`.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<LogRecord<'_>>> {
+        if self.end.is_some() {
+            return Ok(None);
+        }
+        let offset = self.at;
+        match self.look(offset)? {
+            Found::Record(header)
+                if header.ordinal == self.next_ordinal && header.kind == KIND_OPERATIONS =>
+            {
+                self.at += padded(RECORD_HEADER_BYTES + header.payload_bytes as usize) as u64;
+                self.next_ordinal += 1;
+                Ok(Some(LogRecord {
+                    ordinal: header.ordinal,
+                    first_seqno: header.first_seqno,
+                    count: header.count,
+                    payload: &self.record[RECORD_HEADER_BYTES..],
+                    offset_bytes: offset,
+                }))
+            }
+            Found::Record(header)
+                if header.ordinal == self.next_ordinal && header.kind == KIND_CLOSED =>
+            {
+                self.end = Some(LogEnd::Closed);
+                Ok(None)
+            }
+            found => {
+                let nothing = matches!(found, Found::Nothing);
+                self.check_not_durable(offset)?;
+                let dropped_bytes = self.len_bytes.saturating_sub(offset);
+                self.end = Some(if nothing {
+                    LogEnd::Clean
+                } else {
+                    LogEnd::Torn { offset_bytes: offset, dropped_bytes }
+                });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Reads what is at `offset` into `self.record`.
+    fn look(&mut self, offset: u64) -> Result<Found> {
+        let left = self.len_bytes.saturating_sub(offset);
+        if left == 0 {
+            return Ok(Found::Nothing);
+        }
+        let head = left.min(RECORD_HEADER_BYTES as u64) as usize;
+        self.record.resize(head, 0);
+        self.read(offset, 0)?;
+        if self.record.iter().all(|b| *b == 0) {
+            return Ok(Found::Nothing);
+        }
+        if head < RECORD_HEADER_BYTES {
+            return Ok(Found::Bad);
+        }
+        let Some(header) = RecordHeader::decode(&self.record) else { return Ok(Found::Bad) };
+        let whole = RECORD_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
+        if whole > left {
+            return Ok(Found::Bad);
+        }
+        self.record.resize(whole as usize, 0);
+        self.read(offset + RECORD_HEADER_BYTES as u64, RECORD_HEADER_BYTES)?;
+        let generation = self.header.map_or(0, |h| h.generation);
+        if record_checksum(&self.record[8..], generation, offset) != header.checksum {
+            return Ok(Found::Bad);
+        }
+        Ok(Found::Record(header))
+    }
+
+    fn read(&mut self, offset: u64, from: usize) -> Result<()> {
+        self.file
+            .read_exact_at(&mut self.record[from..], offset)
+            .map_err(|e| Error::io(&self.path, "read the log", e))
+    }
+
+    /// Looks behind a bad record for one that says the bad one was durable.
+    fn check_not_durable(&mut self, bad: u64) -> Result<()> {
+        let mut offset = bad + ALIGN_BYTES as u64;
+        while offset + RECORD_HEADER_BYTES as u64 <= self.len_bytes {
+            // The cheap test first: a plausible header.
+            let mut head = [0; RECORD_HEADER_BYTES];
+            self.file
+                .read_exact_at(&mut head, offset)
+                .map_err(|e| Error::io(&self.path, "read the log", e))?;
+            let plausible = RecordHeader::decode(&head).filter(|h| {
+                (h.kind == KIND_OPERATIONS || h.kind == KIND_CLOSED)
+                    && h.ordinal > self.next_ordinal
+                    && h.durable_bytes > bad
+                    && h.durable_bytes <= offset
+            });
+            if plausible.is_some()
+                && let Found::Record(header) = self.look(offset)?
+            {
+                let message = format!(
+                    "expected record {} whole: record {} says that everything before byte {} was \
+                     durable; the log is damaged, `repair` keeps what is readable",
+                    self.next_ordinal, header.ordinal, header.durable_bytes
+                );
+                return Err(Error::corruption(&self.path, bad, message));
+            }
+            offset += ALIGN_BYTES as u64;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! A batch: operations that become visible together and survive a crash together or not at all.
+
+use crate::base::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::base::ops;
+use crate::error::{Error, Result};
+
+/// Operations applied atomically by [`crate::Db::write`], in the order they were added.
+///
+/// ```
+/// # fn main() -> esker::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = esker::Db::open(dir.path().join("db"), esker::Options::default())?;
+/// let mut batch = esker::Batch::new();
+/// batch.put("from", "90").put("to", "110").delete("pending");
+/// db.write(batch)?;
+/// assert_eq!(&*db.get("to")?.unwrap(), b"110");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    payload: Vec<u8>,
+    count: u32,
+    user_bytes: u64,
+    error: Option<Error>,
+}
+
+/// The longest batch, in bytes of keys, values and their framing: just under 4 GiB.
+pub const BATCH_BYTES_MAX: usize = u32::MAX as usize - (64 << 10);
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Sets `key` to `value`. A key over 64 KiB or a value over 1 GiB makes the write of the
+    /// whole batch fail.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        if self.admit(check_key(key).and(check_value(value)), key.len() + value.len()) {
+            ops::encode_put(&mut self.payload, key, value);
+        }
+        self
+    }
+
+    /// Deletes `key`, whether it is there or not.
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Batch {
+        let key = key.as_ref();
+        if self.admit(check_key(key), key.len()) {
+            ops::encode_delete(&mut self.payload, key);
+        }
+        self
+    }
+
+    /// Deletes every key in `[start, end)`. An empty or inverted range deletes nothing.
+    pub fn delete_range(&mut self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> &mut Batch {
+        let (start, end) = (start.as_ref(), end.as_ref());
+        if self.admit(check_key(start).and(check_key(end)), start.len() + end.len()) {
+            ops::encode_range_delete(&mut self.payload, start, end);
+        }
+        self
+    }
+
+    /// Adds every operation of `other` behind this batch's own.
+    pub fn append(&mut self, other: &Batch) -> &mut Batch {
+        let count = self.count.checked_add(other.count);
+        match count {
+            Some(count) if self.payload.len() + other.payload.len() <= BATCH_BYTES_MAX => {
+                self.payload.extend_from_slice(&other.payload);
+                self.count = count;
+                self.user_bytes += other.user_bytes;
+                self.error = self.error.take().or_else(|| other.error.clone());
+            }
+            _ => self.error = Some(too_long()),
+        }
+        self
+    }
+
+    /// Forgets every operation; the memory is kept.
+    pub fn clear(&mut self) {
+        self.payload.clear();
+        self.count = 0;
+        self.user_bytes = 0;
+        self.error = None;
+    }
+
+    /// How many operations it holds.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes of memory its operations take.
+    pub fn size_bytes(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// The operations, in order.
+    pub fn operations(&self) -> impl Iterator<Item = ops::Op<'_>> {
+        ops::Ops::new(&self.payload).map_while(|op| op)
+    }
+
+    fn admit(&mut self, checked: Result<()>, bytes: usize) -> bool {
+        let checked = checked.and_then(|()| {
+            let fits = self.payload.len() + bytes + 16 <= BATCH_BYTES_MAX && self.count < u32::MAX;
+            if fits { Ok(()) } else { Err(too_long()) }
+        });
+        match checked {
+            Ok(()) => {
+                self.count += 1;
+                self.user_bytes += bytes as u64;
+                true
+            }
+            Err(error) => {
+                self.error.get_or_insert(error);
+                false
+            }
+        }
+    }
+
+    pub(crate) fn parts(&self) -> Result<(&[u8], u32, u64)> {
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None => Ok((&self.payload, self.count, self.user_bytes)),
+        }
+    }
+}
+
+/// Refuses a key longer than 64 KiB.
+pub fn check_key(key: &[u8]) -> Result<()> {
+    if key.len() <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the key has {} bytes; the most is {KEY_BYTES_MAX}", key.len())))
+}
+
+/// Refuses a value longer than 1 GiB.
+pub fn check_value(value: &[u8]) -> Result<()> {
+    if value.len() <= VALUE_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the value has {} bytes; the most is {VALUE_BYTES_MAX}",
+        value.len()
+    )))
+}
+
+fn too_long() -> Error {
+    Error::invalid(format!("the batch is longer than {BATCH_BYTES_MAX} bytes; write it in parts"))
+}

@@ -1,0 +1,294 @@
+//! Group commit: log, then memtable, then visibility, in sequence order.
+//!
+//! Whoever holds the core commits for everyone who waits: one `write` and at most one sync for
+//! the group. What stays true:
+//! 1. An operation is in the log before it is in the memtable, and in the memtable before its
+//!    sequence number is visible (`Durability::None` skips the log, nothing else).
+//! 2. Records reach the log in sequence order; a synced record implies that every earlier record
+//!    is synced, also those in older logs.
+//! 3. After a failed log write or sync no further write is accepted: what the kernel kept is
+//!    unknown. A full device is the exception while the log could be cut back to its last record.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::base::key::{Kind, SeqNo};
+use crate::base::ops;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memtable::Memtable;
+use crate::metrics::Counters;
+use crate::options::kinds::Durability;
+use crate::wal::LogWriter;
+
+/// What the committer needs of the store around it.
+pub trait Surroundings {
+    /// Called with the core held before a group is committed: freeze a full memtable, wait for
+    /// memory, refuse when closed.
+    fn make_room(&self, core: &mut Core) -> Result<()>;
+    /// Makes everything up to `seqno` visible to readers.
+    fn publish(&self, seqno: SeqNo);
+    /// Where bytes and syncs are counted.
+    fn counters(&self) -> &Counters;
+}
+
+/// The state of the write path; held by one writer at a time.
+pub struct Core {
+    /// The log that takes records; `None` in a store opened read-only.
+    pub log: Option<LogWriter>,
+    /// Older logs not yet synced, oldest first; a `Sync` write syncs them before its own.
+    pub unsynced_logs: Vec<LogWriter>,
+    /// The memtable that takes operations.
+    pub memtable: Arc<Memtable>,
+    /// The sequence number of the next operation.
+    pub next_seqno: SeqNo,
+    /// Whether the memtable holds operations that are in no log.
+    pub unlogged: bool,
+    /// Why no write is accepted, once the log failed.
+    pub poisoned: Option<Error>,
+}
+
+struct Request {
+    payload: Vec<u8>,
+    count: u32,
+    durability: Durability,
+    outcome: Mutex<Option<Result<SeqNo>>>,
+}
+
+/// The queue in front of the core.
+pub struct Committer {
+    core: Mutex<Core>,
+    waiting: Mutex<Vec<Arc<Request>>>,
+    waiting_count: AtomicUsize,
+}
+
+/// One member of a group, borrowed or queued.
+struct Member<'a> {
+    payload: &'a [u8],
+    count: u32,
+    durability: Durability,
+}
+
+impl Committer {
+    /// A committer around `core`.
+    pub fn new(core: Core) -> Committer {
+        Committer {
+            core: Mutex::new(core),
+            waiting: Mutex::new(Vec::new()),
+            waiting_count: AtomicUsize::new(0),
+        }
+    }
+
+    /// The core itself, for freezing and closing.
+    pub fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock()
+    }
+
+    /// The core, if no writer has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
+        self.core.try_lock()
+    }
+
+    /// Commits one batch and returns the last sequence number it got.
+    pub fn commit(
+        &self,
+        payload: &[u8],
+        count: u32,
+        durability: Durability,
+        around: &dyn Surroundings,
+    ) -> Result<SeqNo> {
+        if self.waiting_count.load(Ordering::Relaxed) == 0
+            && let Some(mut core) = self.core.try_lock()
+        {
+            let alone = [Member { payload, count, durability }];
+            return core.commit_group(&alone, around).map(|last| last[0]);
+        }
+        self.commit_in_group(payload, count, durability, around)
+    }
+
+    #[cold]
+    fn commit_in_group(
+        &self,
+        payload: &[u8],
+        count: u32,
+        durability: Durability,
+        around: &dyn Surroundings,
+    ) -> Result<SeqNo> {
+        let outcome = Mutex::new(None);
+        let mine = Arc::new(Request { payload: payload.to_vec(), count, durability, outcome });
+        {
+            let mut waiting = self.waiting.lock();
+            waiting.push(mine.clone());
+            self.waiting_count.store(waiting.len(), Ordering::Relaxed);
+        }
+        let mut core = self.core.lock();
+        if let Some(outcome) = mine.outcome.lock().take() {
+            return outcome;
+        }
+        let group = {
+            let mut waiting = self.waiting.lock();
+            self.waiting_count.store(0, Ordering::Relaxed);
+            std::mem::take(&mut *waiting)
+        };
+        let members: Vec<Member<'_>> = group
+            .iter()
+            .map(|r| Member { payload: &r.payload, count: r.count, durability: r.durability })
+            .collect();
+        let result = core.commit_group(&members, around);
+        for (index, request) in group.iter().enumerate() {
+            *request.outcome.lock() = Some(result.as_ref().map(|l| l[index]).map_err(Error::clone));
+        }
+        drop(core);
+        let outcome = mine.outcome.lock().take();
+        outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "the commit group lost a member")))
+    }
+}
+
+impl Core {
+    /// Commits the members in order; returns the last sequence number of each.
+    fn commit_group(
+        &mut self,
+        members: &[Member<'_>],
+        around: &dyn Surroundings,
+    ) -> Result<smallvec::Ends> {
+        if let Some(error) = &self.poisoned {
+            return Err(refused(error));
+        }
+        around.make_room(self)?;
+        let first = self.next_seqno;
+        self.log_group(members, first, around.counters())?;
+        let mut ends = smallvec::Ends::new(members.len());
+        let mut seqno = first;
+        for member in members {
+            apply(&self.memtable, member.payload, seqno);
+            seqno += member.count as u64;
+            self.unlogged |= member.durability == Durability::None;
+            ends.push(seqno.saturating_sub(1));
+        }
+        self.next_seqno = seqno;
+        around.publish(seqno - 1);
+        Ok(ends)
+    }
+
+    fn log_group(
+        &mut self,
+        members: &[Member<'_>],
+        first: SeqNo,
+        counters: &Counters,
+    ) -> Result<()> {
+        let Some(log) = self.log.as_mut() else {
+            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
+        };
+        let before = log.len_bytes();
+        let written = match members {
+            [one] if one.durability == Durability::None => Ok(()),
+            [one] => log.append(first, one.count, one.payload),
+            _ => {
+                let mut seqno = first;
+                let mut records = Vec::with_capacity(members.len());
+                for member in members {
+                    if member.durability != Durability::None {
+                        records.push((seqno, member.count, member.payload));
+                    }
+                    seqno += member.count as u64;
+                }
+                if records.is_empty() { Ok(()) } else { log.append_group(&records) }
+            }
+        };
+        counters.log_bytes.add(log.len_bytes().saturating_sub(before));
+        if let Err(error) = written {
+            if error.kind() != ErrorKind::NoSpace {
+                self.poisoned = Some(error.clone());
+            }
+            return Err(error);
+        }
+        if members.iter().any(|m| m.durability == Durability::Sync) {
+            self.sync_logs(counters)?;
+        }
+        Ok(())
+    }
+
+    /// Syncs every log, oldest first. A failure poisons the store.
+    pub fn sync_logs(&mut self, counters: &Counters) -> Result<()> {
+        if let Some(error) = &self.poisoned {
+            return Err(refused(error));
+        }
+        while let Some(oldest) = self.unsynced_logs.first_mut() {
+            if let Err(error) = oldest.sync() {
+                self.poisoned = Some(error.clone());
+                return Err(error);
+            }
+            counters.log_syncs.add(1);
+            self.unsynced_logs.remove(0);
+        }
+        if let Some(log) = self.log.as_mut()
+            && log.synced_bytes() < log.len_bytes()
+        {
+            if let Err(error) = log.sync() {
+                self.poisoned = Some(error.clone());
+                return Err(error);
+            }
+            counters.log_syncs.add(1);
+        }
+        Ok(())
+    }
+}
+
+/// Puts the operations of a valid payload into the memtable, numbered from `seqno`.
+pub fn apply(memtable: &Memtable, payload: &[u8], mut seqno: SeqNo) {
+    for op in ops::Ops::new(payload).flatten() {
+        match op.kind {
+            Kind::RangeDelete => memtable.add_range_delete(op.key, op.value, seqno),
+            kind => memtable.add(seqno, kind, op.key, op.value),
+        }
+        seqno += 1;
+    }
+}
+
+fn refused(cause: &Error) -> Error {
+    Error::new(
+        ErrorKind::ReadOnly,
+        format!(
+            "the store takes no writes since its log failed ({cause}); close and open it again"
+        ),
+    )
+}
+
+/// A list of sequence numbers that does not allocate for one member.
+mod smallvec {
+    use crate::base::key::SeqNo;
+
+    /// The last sequence number of each member of a group.
+    pub enum Ends {
+        /// One member, inline.
+        One([SeqNo; 1]),
+        /// A group.
+        Many(Vec<SeqNo>),
+    }
+
+    impl Ends {
+        /// Room for `len` members.
+        pub fn new(len: usize) -> Ends {
+            if len == 1 { Ends::One([0]) } else { Ends::Many(Vec::with_capacity(len)) }
+        }
+
+        /// Adds the next member's number.
+        pub fn push(&mut self, seqno: SeqNo) {
+            match self {
+                Ends::One(slot) => slot[0] = seqno,
+                Ends::Many(list) => list.push(seqno),
+            }
+        }
+    }
+
+    impl std::ops::Index<usize> for Ends {
+        type Output = SeqNo;
+        fn index(&self, index: usize) -> &SeqNo {
+            match self {
+                Ends::One(slot) => &slot[index],
+                Ends::Many(list) => &list[index],
+            }
+        }
+    }
+}

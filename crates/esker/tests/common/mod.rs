@@ -1,0 +1,312 @@
+//! A store beside its oracle: random operations on both, every answer compared.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use esker::fs::Fs;
+use esker::fs::mem::MemFs;
+use esker::{Batch, Db, Durability, KeyOrder, Options, ReadOptions, Snapshot, WriteOptions};
+use esker_testkit::rng::SplitMix64;
+
+/// Keys and values in key order, as a plain map under the bytewise order.
+pub type Oracle = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Options small enough that a few thousand operations reach every level.
+pub fn tiny_options() -> Options {
+    Options {
+        memory_budget_bytes: Some(64 << 20),
+        memtable_size_bytes: Some(4 << 10),
+        block_size_bytes: 256,
+        file_size_max_bytes: 4 << 10,
+        guard_size_max_bytes: 8 << 10,
+        guard_piece_min_bytes: 1 << 10,
+        cache_size_bytes: Some(8 << 10),
+        fan_out: 3,
+        l0_runs_max: 2,
+        runs_max: 3,
+        last_runs_max: 3,
+        background_threads: Some(1),
+        ..Options::default()
+    }
+}
+
+/// A store, its oracle, and snapshots with the oracle as it was then.
+pub struct Pair {
+    pub fs: Arc<dyn Fs>,
+    pub path: PathBuf,
+    pub options: Options,
+    pub db: Option<Db>,
+    pub oracle: Oracle,
+    pub snapshots: Vec<(Snapshot, Oracle)>,
+    pub rng: SplitMix64,
+    pub key_space: u64,
+}
+
+impl Pair {
+    /// An empty store in memory.
+    pub fn new(options: Options, seed: u64, key_space: u64) -> Pair {
+        let fs: Arc<dyn Fs> = MemFs::new();
+        let path = PathBuf::from("/db");
+        let db = Db::open_on(fs.clone(), &path, options.clone()).unwrap();
+        Pair {
+            fs,
+            path,
+            options,
+            db: Some(db),
+            oracle: Oracle::new(),
+            snapshots: Vec::new(),
+            rng: SplitMix64::new(seed),
+            key_space,
+        }
+    }
+
+    pub fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    /// A key: often short, sometimes empty, with shared prefixes and zero bytes.
+    pub fn key(&mut self) -> Vec<u8> {
+        let n = self.rng.next_u64() % self.key_space;
+        match n % 7 {
+            0 => format!("{n:016}").into_bytes(),
+            1 => format!("user{n}").into_bytes(),
+            2 => vec![0; (n % 5) as usize],
+            3 => [b"p/".as_slice(), &(n as u16).to_be_bytes()].concat(),
+            4 => vec![0xff; (n % 4) as usize + 1],
+            _ => (n as u32).to_be_bytes().to_vec(),
+        }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let len = match self.rng.next_u64() % 20 {
+            0 => 0,
+            1 => 1500,
+            n => n as usize * 5,
+        };
+        (0..len).map(|i| (self.rng.next_u64() >> (i % 3)) as u8 & 0x3f).collect()
+    }
+
+    /// One random operation on both.
+    pub fn step(&mut self) {
+        match self.rng.next_u64() % 100 {
+            0..=49 => {
+                let (key, value) = (self.key(), self.value());
+                self.db().put(&key, &value).unwrap();
+                self.oracle.insert(key, value);
+            }
+            50..=64 => {
+                let key = self.key();
+                if self.rng.next_u64().is_multiple_of(2) {
+                    self.db().delete(&key).unwrap();
+                    self.oracle.remove(&key);
+                } else {
+                    let was = self.oracle.remove(&key).is_some();
+                    assert_eq!(self.db().remove(&key).unwrap(), was, "remove {key:?}");
+                }
+            }
+            65..=72 => self.write_batch(),
+            73..=75 => {
+                let (a, b) = (self.key(), self.key());
+                self.db().delete_range(&a, &b).unwrap();
+                self.oracle_delete_range(&a, &b);
+            }
+            76..=88 => {
+                let key = self.key();
+                self.check_get(&key);
+            }
+            89..=91 => self.check_seeks(),
+            92..=93 => self.take_snapshot(),
+            94 => {
+                self.snapshots.pop();
+            }
+            95 => self.db().flush().unwrap(),
+            96 => self.check_some_snapshot(),
+            97 if self.rng.next_u64().is_multiple_of(4) => self.compact(),
+            98 if self.rng.next_u64().is_multiple_of(6) => self.reopen(),
+            _ => self.check_multi_get(),
+        }
+    }
+
+    fn oracle_delete_range(&mut self, a: &[u8], b: &[u8]) {
+        let order = self.options.key_order.clone();
+        let less = |x: &[u8], y: &[u8]| order.compare(x, y).is_lt();
+        self.oracle.retain(|k, _| less(k, a) || !less(k, b));
+    }
+
+    fn write_batch(&mut self) {
+        let mut batch = Batch::new();
+        for _ in 0..self.rng.next_u64() % 12 {
+            let key = self.key();
+            match self.rng.next_u64() % 10 {
+                0 => {
+                    let end = self.key();
+                    batch.delete_range(&key, &end);
+                    self.oracle_delete_range(&key, &end);
+                }
+                1..=3 => {
+                    batch.delete(&key);
+                    self.oracle.remove(&key);
+                }
+                _ => {
+                    let value = self.value();
+                    batch.put(&key, &value);
+                    self.oracle.insert(key, value);
+                }
+            }
+        }
+        let durability =
+            [Durability::Buffered, Durability::Sync][(self.rng.next_u64() % 2) as usize];
+        self.db().write_with(&batch, &WriteOptions { durability: Some(durability) }).unwrap();
+    }
+
+    fn check_get(&self, key: &[u8]) {
+        let found = self.db().get(key).unwrap();
+        assert_eq!(found.as_deref(), self.oracle.get(key).map(Vec::as_slice), "get {key:?}");
+        let mut buffer = vec![9];
+        assert_eq!(self.db().get_into(key, &mut buffer).unwrap(), found.is_some());
+        assert_eq!(buffer, found.as_deref().unwrap_or_default());
+    }
+
+    fn check_multi_get(&mut self) {
+        let keys: Vec<Vec<u8>> = (0..5).map(|_| self.key()).collect();
+        let found = self.db().multi_get(&keys).unwrap();
+        for (key, value) in keys.iter().zip(found) {
+            assert_eq!(value.as_deref(), self.oracle.get(key).map(Vec::as_slice));
+        }
+    }
+
+    fn take_snapshot(&mut self) {
+        if self.snapshots.len() < 4 {
+            self.snapshots.push((self.db().snapshot(), self.oracle.clone()));
+        }
+    }
+
+    fn check_some_snapshot(&mut self) {
+        let key = self.key();
+        if let Some((snapshot, oracle)) = self.snapshots.first() {
+            let want = oracle.get(&key).map(Vec::as_slice);
+            assert_eq!(snapshot.get(&key).unwrap().as_deref(), want);
+            let options = ReadOptions { snapshot: Some(snapshot), fill_cache: false };
+            assert_eq!(self.db().get_with(&key, &options).unwrap().as_deref(), want);
+            assert_eq!(pairs(snapshot.iter().unwrap()), in_order(oracle, &self.options.key_order));
+        }
+    }
+
+    /// Seeks from random keys and walks a few steps in random directions.
+    fn check_seeks(&mut self) {
+        let sorted = in_order(&self.oracle, &self.options.key_order);
+        let order = self.options.key_order.clone();
+        let mut iter = self.db().iter().unwrap();
+        for _ in 0..4 {
+            let target = self.key();
+            let mut at: isize = if self.rng.next_u64().is_multiple_of(2) {
+                iter.seek(&target).unwrap();
+                sorted.partition_point(|(k, _)| order.compare(k, &target).is_lt()) as isize
+            } else {
+                iter.seek_for_prev(&target).unwrap();
+                sorted.partition_point(|(k, _)| order.compare(k, &target).is_le()) as isize - 1
+            };
+            for _ in 0..8 {
+                let want = usize::try_from(at).ok().and_then(|i| sorted.get(i));
+                assert_eq!(iter.valid(), want.is_some(), "at {at} of {}", sorted.len());
+                let Some((key, value)) = want else { break };
+                assert_eq!((iter.key(), iter.value()), (key.as_slice(), value.as_slice()));
+                if self.rng.next_u64().is_multiple_of(3) {
+                    iter.retreat().unwrap();
+                    at -= 1;
+                } else {
+                    iter.advance().unwrap();
+                    at += 1;
+                }
+            }
+        }
+        let (a, b) = (self.key(), self.key());
+        let want: Vec<_> = sorted
+            .iter()
+            .filter(|(k, _)| order.compare(k, &a).is_ge() && order.compare(k, &b).is_lt())
+            .cloned()
+            .collect();
+        let bounds = (Bound::Included(a), Bound::Excluded(b));
+        let range = |reverse: bool| {
+            let iter = self.db().iter_with(&ReadOptions::default(), bounds.clone()).unwrap();
+            if reverse {
+                iter.into_reverse().map(|p| p.unwrap()).collect::<Vec<_>>()
+            } else {
+                pairs(iter)
+            }
+        };
+        assert_eq!(range(false), want);
+        assert_eq!(range(true), want.into_iter().rev().collect::<Vec<_>>());
+    }
+
+    fn compact(&mut self) {
+        let (a, b) = (self.key(), self.key());
+        match self.rng.next_u64() % 3 {
+            0 => self.db().compact_range(None, None).unwrap(),
+            1 => self.db().compact_range(Some(&a), None).unwrap(),
+            _ => self
+                .db()
+                .compact_range(Some(a.as_slice().min(&b)), Some(a.as_slice().max(&b)))
+                .unwrap(),
+        }
+    }
+
+    /// Closes and opens again; every pair must be there.
+    pub fn reopen(&mut self) {
+        self.snapshots.clear();
+        if self.rng.next_u64().is_multiple_of(2) {
+            self.db.take().unwrap().close().unwrap();
+        } else {
+            drop(self.db.take());
+        }
+        let db = Db::open_on(self.fs.clone(), &self.path, self.options.clone()).unwrap();
+        self.db = Some(db);
+        self.check_all();
+    }
+
+    /// Compares every pair both ways, and every snapshot.
+    pub fn check_all(&self) {
+        let want = in_order(&self.oracle, &self.options.key_order);
+        assert_eq!(pairs(self.db().iter().unwrap()), want);
+        let back: Vec<_> = self.db().iter().unwrap().into_reverse().map(|p| p.unwrap()).collect();
+        assert_eq!(back, want.into_iter().rev().collect::<Vec<_>>());
+        for (snapshot, oracle) in &self.snapshots {
+            assert_eq!(pairs(snapshot.iter().unwrap()), in_order(oracle, &self.options.key_order));
+        }
+    }
+}
+
+/// The oracle's pairs in the store's order.
+pub fn in_order(oracle: &Oracle, order: &KeyOrder) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut all: Vec<_> = oracle.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    all.sort_by(|a, b| order.compare(&a.0, &b.0));
+    all
+}
+
+/// Everything an iterator yields.
+pub fn pairs(iter: esker::DbIterator) -> Vec<(Vec<u8>, Vec<u8>)> {
+    iter.map(|pair| pair.unwrap()).collect()
+}
+
+/// Every file below `dir` of `fs`, with its bytes.
+pub fn files(fs: &dyn Fs, dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let read = |name: &str| fs.read(&dir.join(name), u64::MAX).unwrap();
+    let entries = fs.list(dir).unwrap();
+    entries.iter().filter(|e| e.is_file).map(|e| (e.name.clone(), read(&e.name))).collect()
+}
+
+/// A file system in memory that holds these files in `dir`.
+pub fn image(dir: &Path, files: &[(String, Vec<u8>)]) -> Arc<MemFs> {
+    let fs = MemFs::new();
+    fs.create_dir(dir).unwrap();
+    for (name, bytes) in files {
+        let mut file = fs.create_new(&dir.join(name)).unwrap();
+        file.append(bytes).unwrap();
+        file.sync().unwrap();
+    }
+    fs.sync_dir(dir).unwrap();
+    fs
+}

@@ -1,0 +1,185 @@
+//! Many threads on one store, and many stores at once.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::tiny_options;
+use esker::fs::mem::MemFs;
+use esker::{Batch, Db, Durability, MemtableKind, Options, Policy, WriteOptions};
+use esker_testkit::rng::SplitMix64;
+
+const ACCOUNTS: u64 = 50;
+const TOTAL: u64 = ACCOUNTS * 100;
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes(bytes.try_into().unwrap())
+}
+
+/// Writers move money between accounts in batches; readers must always see the same sum.
+fn transfers(options: Options) {
+    let db = Arc::new(Db::open_on(MemFs::new(), "/db", options).unwrap());
+    for account in 0..ACCOUNTS {
+        db.put(account.to_be_bytes(), 100u64.to_be_bytes()).unwrap();
+    }
+    let stop = AtomicBool::new(false);
+    let turn = parking_lot::Mutex::new(());
+    let scans = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for seed in 0..2 {
+            let (db, turn, stop) = (&db, &turn, &stop);
+            scope.spawn(move || {
+                let mut rng = SplitMix64::new(seed);
+                for step in 0..3_000 {
+                    // Reading and writing back is one step; the lock is the test's, not the store's.
+                    let _turn = turn.lock();
+                    let (from, to) = (rng.next_u64() % ACCOUNTS, rng.next_u64() % ACCOUNTS);
+                    let balance = |a: u64| number(&db.get(a.to_be_bytes()).unwrap().unwrap());
+                    let amount = rng.next_u64() % (balance(from) + 1);
+                    if from == to {
+                        continue;
+                    }
+                    let mut batch = Batch::new();
+                    batch.put(from.to_be_bytes(), (balance(from) - amount).to_be_bytes());
+                    batch.put(to.to_be_bytes(), (balance(to) + amount).to_be_bytes());
+                    let durability =
+                        if step % 50 == 0 { Durability::Sync } else { Durability::Buffered };
+                    db.write_with(&batch, &WriteOptions { durability: Some(durability) }).unwrap();
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+        }
+        for seed in 10..12 {
+            let (db, stop, scans) = (&db, &stop, &scans);
+            scope.spawn(move || {
+                let mut rng = SplitMix64::new(seed);
+                while !stop.load(Ordering::Relaxed) {
+                    let sum: u64 = if rng.next_u64().is_multiple_of(2) {
+                        db.iter().unwrap().map(|pair| number(&pair.unwrap().1)).sum()
+                    } else {
+                        let snapshot = db.snapshot();
+                        (0..ACCOUNTS)
+                            .map(|a| number(&snapshot.get(a.to_be_bytes()).unwrap().unwrap()))
+                            .sum()
+                    };
+                    assert_eq!(sum, TOTAL, "a reader saw half a batch");
+                    scans.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert!(scans.load(Ordering::Relaxed) > 0);
+    db.wait_idle().unwrap();
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+}
+
+#[test]
+fn readers_never_see_half_a_batch() {
+    for &memtable_kind in MemtableKind::ALL {
+        for policy in [Policy::Fluid, Policy::Leveled] {
+            transfers(Options { memtable_kind, policy, ..tiny_options() });
+        }
+    }
+}
+
+#[test]
+fn a_thread_reads_its_own_writes_while_everything_moves() {
+    let options = Options { background_threads: Some(2), ..tiny_options() };
+    let db = Db::open_on(MemFs::new(), "/db", options).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let db = &db;
+            scope.spawn(move || {
+                let mut rng = SplitMix64::new(thread);
+                let mut mine = std::collections::BTreeMap::new();
+                for step in 0..4_000u64 {
+                    let key = [thread.to_be_bytes(), (rng.next_u64() % 200).to_be_bytes()].concat();
+                    if rng.next_u64().is_multiple_of(5) {
+                        db.delete(&key).unwrap();
+                        mine.remove(&key);
+                    } else {
+                        db.put(&key, step.to_be_bytes()).unwrap();
+                        mine.insert(key, step);
+                    }
+                    let probe =
+                        [thread.to_be_bytes(), (rng.next_u64() % 200).to_be_bytes()].concat();
+                    let found = db.get(&probe).unwrap().map(|v| number(&v));
+                    assert_eq!(found, mine.get(&probe).copied());
+                }
+                let all: Vec<_> = db
+                    .prefix(thread.to_be_bytes())
+                    .unwrap()
+                    .map(|p| p.unwrap())
+                    .map(|(k, v)| (k, number(&v)))
+                    .collect();
+                assert_eq!(all, mine.into_iter().collect::<Vec<_>>());
+            });
+        }
+        for _ in 0..30 {
+            db.flush().unwrap();
+            db.compact_range(None, None).unwrap();
+        }
+    });
+}
+
+#[test]
+fn sync_writers_share_syncs() {
+    let db = Db::open_on(MemFs::new(), "/db", tiny_options()).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let db = &db;
+            scope.spawn(move || {
+                for step in 0..200u64 {
+                    let key = [thread.to_be_bytes(), step.to_be_bytes()].concat();
+                    db.put_with(key, "v", &WriteOptions::SYNC).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(db.iter().unwrap().count(), 1600);
+    assert!(db.metrics().log_syncs <= 1600 + db.metrics().flushes);
+}
+
+#[test]
+fn stores_do_not_meet() {
+    let fs = MemFs::new();
+    let open = |name: &str| Db::open_on(fs.clone(), name, tiny_options()).unwrap();
+    let (a, b) = (open("/a"), open("/b"));
+    for i in 0..2_000u32 {
+        a.put(i.to_be_bytes(), "a").unwrap();
+        b.put(i.to_be_bytes(), "b").unwrap();
+    }
+    a.compact_range(None, None).unwrap();
+    assert!(a.iter().unwrap().all(|p| p.unwrap().1 == b"a"));
+    assert!(b.iter().unwrap().all(|p| p.unwrap().1 == b"b"));
+    a.close().unwrap();
+    assert_eq!(b.iter().unwrap().count(), 2_000);
+}
+
+#[test]
+fn a_cache_can_change_size_and_policy_while_it_is_read() {
+    let db = Db::open_on(MemFs::new(), "/db", tiny_options()).unwrap();
+    for i in 0..5_000u32 {
+        db.put(i.to_be_bytes(), [i as u8; 30]).unwrap();
+    }
+    db.flush().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut rng = SplitMix64::new(3);
+            while !stop.load(Ordering::Relaxed) {
+                let i = (rng.next_u64() % 5_000) as u32;
+                assert_eq!(db.get(i.to_be_bytes()).unwrap().unwrap(), [i as u8; 30]);
+            }
+        });
+        for round in 0..60 {
+            let policy = ["lru", "clock", "sieve", "s3fifo", "none"][round % 5];
+            let size = ["1KiB", "1MiB", "0", "64KiB"][round % 4];
+            db.set_options(&[("cache_policy", policy), ("cache_size_bytes", size)]).unwrap();
+            let memory = db.metrics().memory;
+            assert!(memory.cache_bytes <= memory.cache_capacity_bytes, "{memory:?}");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}

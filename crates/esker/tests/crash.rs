@@ -1,0 +1,265 @@
+//! What a crash leaves: the log cut at every byte, every byte of every file flipped, kill -9.
+//!
+//! Failure history these guard against: a torn tail taken for data, a hole in the middle of the
+//! log, a store that does not open after a crash while it is made, rot served as a value.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{files, image, in_order, pairs, tiny_options};
+use esker::fs::mem::MemFs;
+use esker::{Batch, Db, Durability, ErrorKind, KeyOrder, Options, WriteOptions};
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Options under which nothing is flushed unless asked for.
+fn lazy_options() -> Options {
+    Options { memtable_size_bytes: Some(1 << 20), ..tiny_options() }
+}
+
+/// A store's files after each of its writes, and what it held then. The handle is forgotten, not
+/// closed, as a killed process would leave it.
+fn history() -> (Vec<(String, Vec<u8>)>, Vec<Pairs>) {
+    let fs: Arc<MemFs> = MemFs::new();
+    let dir = Path::new("/db");
+    let db = Db::open_on(fs.clone(), dir, lazy_options()).unwrap();
+    let mut states = vec![Vec::new()];
+    for i in 0..12u32 {
+        let mut batch = Batch::new();
+        batch.put(format!("key{}", i % 5), vec![i as u8; 1 + i as usize * 3]);
+        batch.put(format!("other{i}"), "x");
+        if i % 4 == 3 {
+            batch.delete_range("key1", "key3");
+        }
+        db.write(batch).unwrap();
+        states.push(pairs(db.iter().unwrap()));
+    }
+    let found = files(&*fs, dir);
+    db.close().unwrap();
+    (found, states)
+}
+
+#[test]
+fn a_log_cut_at_any_byte_leaves_a_prefix_of_the_writes() {
+    let (all, states) = history();
+    let dir = Path::new("/db");
+    let log = all.iter().position(|(name, _)| name.ends_with(".wal")).unwrap();
+    let mut reached = vec![false; states.len()];
+    for len in 0..=all[log].1.len() {
+        let mut cut = all.clone();
+        cut[log].1.truncate(len);
+        let fs = image(dir, &cut);
+        let db = Db::open_on(fs.clone(), dir, lazy_options())
+            .unwrap_or_else(|e| panic!("cut at {len}: {e}"));
+        let found = pairs(db.iter().unwrap());
+        let index = states.iter().rposition(|s| *s == found);
+        let index = index.unwrap_or_else(|| panic!("cut at {len}: not a state the store was in"));
+        reached[index] = true;
+        // It goes on from there, and opens again.
+        db.put("after", "crash").unwrap();
+        drop(db);
+        let db = Db::open_on(fs, dir, lazy_options()).unwrap();
+        assert_eq!(db.get("after").unwrap().as_deref(), Some(b"crash".as_slice()));
+        assert_eq!(pairs(db.iter().unwrap()).len(), found.len() + 1);
+    }
+    assert!(reached.iter().all(|r| *r), "every write is reached by some cut: {reached:?}");
+}
+
+#[test]
+fn a_log_cut_below_what_was_synced_is_reported() {
+    let fs: Arc<MemFs> = MemFs::new();
+    let dir = Path::new("/db");
+    let db = Db::open_on(fs.clone(), dir, lazy_options()).unwrap();
+    for i in 0..6 {
+        db.put_with(format!("k{i}"), "v", &WriteOptions::SYNC).unwrap();
+    }
+    let mut all = files(&*fs, dir);
+    drop(db);
+    let log = all.iter_mut().find(|(name, _)| name.ends_with(".wal")).unwrap();
+    // A record in the middle rots; later records say it was durable.
+    let middle = log.1.len() / 2;
+    log.1[middle] ^= 0x10;
+    let error = Db::open_on(image(dir, &all), dir, lazy_options()).expect_err("rot is an error");
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert!(error.path().is_some() && error.offset_bytes().is_some(), "{error}");
+}
+
+/// A small store with every kind of file, closed.
+fn whole_store() -> (Vec<(String, Vec<u8>)>, Pairs) {
+    let fs: Arc<MemFs> = MemFs::new();
+    let dir = Path::new("/db");
+    let options = Options { memtable_size_bytes: Some(4 << 10), ..tiny_options() };
+    let db = Db::open_on(fs.clone(), dir, options).unwrap();
+    for i in 0..60u32 {
+        db.put(format!("key{:03}", i * 7 % 60), vec![b'a' + (i % 26) as u8; 40]).unwrap();
+    }
+    db.delete_range("key010", "key020").unwrap();
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    db.put("tail", "in the log").unwrap();
+    db.delete("key005").unwrap();
+    let want = pairs(db.iter().unwrap());
+    db.close().unwrap();
+    (files(&*fs, dir), want)
+}
+
+#[test]
+fn a_flipped_byte_in_any_file_never_gives_wrong_data() {
+    let (all, want) = whole_store();
+    let dir = Path::new("/db");
+    let mut detected = std::collections::BTreeMap::<String, (u32, u32)>::new();
+    for (index, (name, bytes)) in all.iter().enumerate() {
+        let kind = name.rsplit('.').next().unwrap_or(name).split('-').next().unwrap().to_string();
+        for at in 0..bytes.len() {
+            let mut bad = all.clone();
+            bad[index].1[at] ^= 1 << (at % 8);
+            let count = detected.entry(kind.clone()).or_default();
+            count.0 += 1;
+            let Ok(db) = Db::open_on(image(dir, &bad), dir, tiny_options()) else {
+                count.1 += 1;
+                continue;
+            };
+            if check_never_wrong(&db, &want, name, at) {
+                count.1 += 1;
+            }
+        }
+    }
+    for kind in ["sst", "manifest", "wal", "CURRENT"] {
+        let (tried, found) = detected[kind];
+        println!("{kind}: {tried} flips, {found} detected");
+        assert!(tried > 0);
+    }
+    assert!(detected["sst"].1 == detected["sst"].0, "every byte of a table is covered");
+}
+
+/// Whether the damage was noticed; fails when it was served.
+fn check_never_wrong(db: &Db, want: &Pairs, name: &str, at: usize) -> bool {
+    let mut noticed = false;
+    match db.iter().and_then(|iter| iter.collect::<esker::Result<Pairs>>()) {
+        Ok(found) => assert_same_or_tail(&found, want, name, at),
+        Err(_) => noticed = true,
+    }
+    for (key, value) in want {
+        match db.get(key) {
+            Ok(Some(found)) => assert_eq!(&*found, value.as_slice(), "{name} at {at}"),
+            Ok(None) => assert!(name.ends_with(".wal"), "{name} at {at}: {key:?} vanished"),
+            Err(_) => noticed = true,
+        }
+    }
+    noticed |= db.verify(&mut |_, _| {}).map_or(true, |report| !report.is_whole());
+    noticed
+}
+
+/// The log's unsynced tail may be cut; nothing else may differ.
+fn assert_same_or_tail(found: &Pairs, want: &Pairs, name: &str, at: usize) {
+    if found == want {
+        return;
+    }
+    assert!(name.ends_with(".wal"), "{name} at {at}: wrong data was served");
+    let without = |k: &[u8]| k == b"tail" || k == b"key005";
+    let strip = |p: &Pairs| p.iter().filter(|(k, _)| !without(k)).cloned().collect::<Pairs>();
+    assert_eq!(strip(found), strip(want), "{name} at {at}: more than the tail changed");
+}
+
+#[test]
+fn a_truncated_or_missing_file_is_noticed() {
+    let (all, want) = whole_store();
+    let dir = Path::new("/db");
+    for index in 0..all.len() {
+        let name = all[index].0.clone();
+        if name == "LOCK" {
+            continue;
+        }
+        let mut missing = all.clone();
+        missing.remove(index);
+        let opened = Db::open_on(image(dir, &missing), dir, tiny_options());
+        if let Ok(db) = opened {
+            assert!(name.ends_with(".sst"), "{name} is missing and nobody noticed");
+            assert!(!db.verify(&mut |_, _| {}).unwrap().is_whole(), "{name}");
+            assert!(db.iter().and_then(|i| i.collect::<esker::Result<Pairs>>()).is_err(), "{name}");
+        }
+        for len in [0, all[index].1.len() / 2, all[index].1.len().saturating_sub(1)] {
+            let mut short = all.clone();
+            short[index].1.truncate(len);
+            if let Ok(db) = Db::open_on(image(dir, &short), dir, tiny_options()) {
+                check_never_wrong(&db, &want, &name, len);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_creation_is_begun_again() {
+    let fs: Arc<MemFs> = MemFs::new();
+    let dir = Path::new("/db");
+    Db::open_on(fs.clone(), dir, tiny_options()).unwrap().close().unwrap();
+    let all = files(&*fs, dir);
+    // Without CURRENT and without a log there was never a store.
+    let young: Vec<_> =
+        all.into_iter().filter(|(n, _)| n != "CURRENT" && !n.ends_with(".wal")).collect();
+    let db = Db::open_on(image(dir, &young), dir, tiny_options()).unwrap();
+    db.put("k", "v").unwrap();
+}
+
+#[test]
+fn a_store_without_its_current_file_is_an_error_not_a_new_store() {
+    let (all, _) = whole_store();
+    let dir = Path::new("/db");
+    let headless: Vec<_> = all.into_iter().filter(|(n, _)| n != "CURRENT").collect();
+    let fs = image(dir, &headless);
+    let error = Db::open_on(fs.clone(), dir, tiny_options()).expect_err("data without CURRENT");
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    // Repair brings back what the tables and logs hold.
+    Db::repair_on(fs.clone(), dir, tiny_options()).unwrap();
+    let db = Db::open_on(fs, dir, tiny_options()).unwrap();
+    assert_eq!(db.get("tail").unwrap().as_deref(), Some(b"in the log".as_slice()));
+}
+
+#[test]
+fn unlogged_writes_survive_a_close_and_logged_ones_a_kill() {
+    let fs: Arc<MemFs> = MemFs::new();
+    let dir = Path::new("/db");
+    let db = Db::open_on(fs.clone(), dir, lazy_options()).unwrap();
+    db.put_with("unlogged", "1", &WriteOptions::NONE).unwrap();
+    db.put_with("logged", "2", &WriteOptions::BUFFERED).unwrap();
+    let killed = files(&*fs, dir);
+    db.close().unwrap();
+    let closed = Db::open_on(fs, dir, lazy_options()).unwrap();
+    assert!(closed.contains_key("unlogged").unwrap() && closed.contains_key("logged").unwrap());
+    let after_kill = Db::open_on(image(dir, &killed), dir, lazy_options()).unwrap();
+    assert!(after_kill.contains_key("logged").unwrap());
+    assert!(!after_kill.contains_key("unlogged").unwrap());
+}
+
+#[test]
+fn durability_of_the_store_is_the_default_of_its_writes() {
+    let fs: Arc<MemFs> = MemFs::new();
+    let dir = Path::new("/db");
+    let options = Options { durability: Durability::None, ..lazy_options() };
+    let db = Db::open_on(fs.clone(), dir, options).unwrap();
+    db.put("k", "v").unwrap();
+    assert_eq!(db.metrics().log_bytes, 0);
+    db.set_option("durability", "sync").unwrap();
+    db.put("k", "w").unwrap();
+    assert!(db.metrics().log_bytes > 0 && db.metrics().log_syncs > 0);
+}
+
+#[test]
+fn opening_twice_is_refused_and_says_by_whom() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = Db::open(&path, Options::default()).unwrap();
+    let error = Db::open(&path, Options::default()).expect_err("locked");
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+    db.put("k", "v").unwrap();
+    let view = Db::open_read_only(&path, Options::default()).unwrap();
+    db.put("k", "w").unwrap();
+    assert_eq!(view.get("k").unwrap().as_deref(), Some(b"v".as_slice()));
+    assert_eq!(view.put("k", "x").unwrap_err().kind(), ErrorKind::ReadOnly);
+    drop(db);
+    Db::open(&path, Options::default()).unwrap();
+    assert_eq!(in_order(&Default::default(), &KeyOrder::Bytewise).len(), 0);
+}

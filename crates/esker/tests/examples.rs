@@ -1,0 +1,24 @@
+//! Every example runs to its end.
+
+/// Includes an example as a module and runs its `main` as a test.
+macro_rules! examples {
+    ($($name:ident at $path:literal),+ $(,)?) => { $(
+        #[path = $path]
+        #[allow(dead_code)]
+        mod $name;
+
+        #[test]
+        fn $name() {
+            $name::main().unwrap();
+        }
+    )+ };
+}
+
+examples! {
+    quickstart at "../examples/quickstart.rs",
+    batch at "../examples/batch.rs",
+    snapshot_scan at "../examples/snapshot_scan.rs",
+    choosing_options at "../examples/choosing_options.rs",
+    backup at "../examples/backup.rs",
+    inspecting at "../examples/inspecting.rs",
+}

@@ -1,0 +1,146 @@
+//! Random operations against a `BTreeMap`, under every policy, memtable, cache, compression and
+//! search, with reopening, flushes, compactions and snapshots in between.
+//!
+//! A failure prints the option set and seed; put them into `replay` to see it again.
+
+mod common;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use common::{Pair, tiny_options};
+use esker::{
+    BlockLayout, CachePolicy, Comparator, Compression, IndexSearch, KeyOrder, MemtableKind,
+    Options, Policy,
+};
+use proptest::prelude::*;
+
+fn run(options: Options, seed: u64, key_space: u64, steps: u64) {
+    let mut pair = Pair::new(options, seed, key_space);
+    for _ in 0..steps {
+        pair.step();
+    }
+    pair.check_all();
+    pair.db().wait_idle().unwrap();
+    pair.check_all();
+    let report = pair.db().verify(&mut |_, _| {}).unwrap();
+    assert!(report.is_whole(), "{:?}", report.problems);
+    pair.reopen();
+}
+
+#[test]
+fn every_combination_of_structures_answers_as_a_map_does() {
+    let mut seed = 0;
+    for &policy in Policy::ALL {
+        for &memtable_kind in MemtableKind::ALL {
+            for &cache_policy in CachePolicy::ALL {
+                for &compression in Compression::ALL {
+                    for &index_search in IndexSearch::ALL {
+                        seed += 1;
+                        let layout = BlockLayout::ALL[seed as usize % 2];
+                        let options = Options {
+                            policy,
+                            memtable_kind,
+                            cache_policy,
+                            compression,
+                            compression_upper: compression,
+                            index_search,
+                            block_layout: layout,
+                            restart_interval: 1 + seed % 5,
+                            filter_bits_per_key: [10.0, 0.0, 3.5][seed as usize % 3],
+                            keep_files_open: !seed.is_multiple_of(4),
+                            ..tiny_options()
+                        };
+                        run(options, seed, 300, 250);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn long_runs_reach_the_deep_levels() {
+    for (index, &policy) in Policy::ALL.iter().enumerate() {
+        run(Options { policy, ..tiny_options() }, 77 + index as u64, 4_000, 12_000);
+    }
+}
+
+/// An order no byte trick fits: by length, then bytewise.
+struct ByLength;
+
+impl Comparator for ByLength {
+    fn name(&self) -> &str {
+        "test.ByLength"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+    }
+}
+
+#[test]
+fn other_orders_answer_as_a_sorted_list_does() {
+    for order in [KeyOrder::Reverse, KeyOrder::Custom(Arc::new(ByLength))] {
+        for (index, &policy) in Policy::ALL.iter().enumerate() {
+            for &memtable_kind in MemtableKind::ALL {
+                let key_order = order.clone();
+                let options = Options { policy, memtable_kind, key_order, ..tiny_options() };
+                run(options, 500 + index as u64, 500, 1_500);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_policy_can_change_while_the_store_is_used() {
+    let mut pair = Pair::new(tiny_options(), 4242, 2_000);
+    for round in 0..20 {
+        let policy = Policy::ALL[round % Policy::ALL.len()];
+        pair.db().set_option("policy", policy.name()).unwrap();
+        pair.options.policy = policy;
+        for _ in 0..600 {
+            pair.step();
+        }
+        pair.check_all();
+    }
+    pair.reopen();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn any_option_set_answers_as_a_map_does(
+        seed in any::<u64>(),
+        words in any::<[u8; 7]>(),
+        memtable in 12u32..18,
+        block in 6u32..13,
+        file in 12u32..18,
+        fan_out in 2u64..9,
+        runs in 1u64..9,
+        alpha in 0.1f64..3.0,
+        threads in 1u64..4,
+    ) {
+        let options = Options {
+            policy: Policy::ALL[words[0] as usize % Policy::ALL.len()],
+            memtable_kind: MemtableKind::ALL[words[1] as usize % 3],
+            cache_policy: CachePolicy::ALL[words[2] as usize % 5],
+            compression: Compression::ALL[words[3] as usize % 4],
+            index_search: IndexSearch::ALL[words[4] as usize % 3],
+            block_layout: BlockLayout::ALL[words[5] as usize % 2],
+            memtable_size_bytes: Some(1 << memtable),
+            block_size_bytes: 1 << block,
+            file_size_max_bytes: 1 << file,
+            guard_size_max_bytes: 2 << file,
+            guard_piece_min_bytes: 1 << (file - 2),
+            fan_out,
+            runs_max: runs,
+            last_runs_max: runs,
+            l0_runs_max: 1 + runs / 2,
+            alpha,
+            background_threads: Some(threads),
+            frozen_memtables_max: 1 + (words[6] as u64 % 3),
+            ..tiny_options()
+        };
+        run(options, seed, 1_000, 1_500);
+    }
+}

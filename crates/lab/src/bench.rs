@@ -1,0 +1,278 @@
+//! One benchmark from settings to reports: data, turns, record, rows, table, JSON, page.
+//!
+//! `out` gets data (rows, tables, JSON lines), `talk` what is said meanwhile. The record is saved
+//! after every turn, so an interrupted run keeps what it measured.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::error::{LabError, LabErrorKind, Result};
+use crate::record::env;
+use crate::record::schema::{EngineRecord, RunRecord, SCHEMA_VERSION, TaskSample, Workload};
+use crate::record::store::RecordFile;
+use crate::report::{html, json, table};
+use crate::run::config::BenchConfig;
+use crate::run::interleave::{self, Candidate, Observer, Run};
+use crate::run::session::Listener;
+use crate::stats::summary::BASE_ENGINE;
+use crate::workload::csv::CsvPairs;
+use crate::workload::dataset::Dataset;
+use crate::workload::tasks::parse_tasks;
+
+/// What a run left behind.
+#[derive(Debug)]
+pub struct BenchOutcome {
+    /// 0; 1 when an engine failed, gave wrong data, or no engine could run.
+    pub exit_code: i32,
+    /// The record, if one was asked for and could be written.
+    pub record_path: Option<PathBuf>,
+    /// The page, if one was asked for.
+    pub html_path: Option<PathBuf>,
+    /// Everything that was measured.
+    pub record: RunRecord,
+}
+
+/// Bad rows named one by one; the rest are counted.
+const BAD_ROWS_NAMED: usize = 10;
+
+/// Runs a benchmark over `candidates`. `settle_memory` gives freed memory back to the system.
+/// Fails before anything runs on unknown tasks or unusable data; an engine's failure is in the
+/// outcome instead.
+pub fn run(
+    config: &BenchConfig,
+    candidates: &[Candidate],
+    settle_memory: &dyn Fn(),
+    out: &mut dyn Write,
+    talk: &mut dyn Write,
+) -> Result<BenchOutcome> {
+    config.validate()?;
+    let tasks = parse_tasks(&config.benchmarks)?;
+    let started = Instant::now();
+    let (data, csv) = config.dataset()?;
+    let mut config = config.clone();
+    config.store.data_bytes_expected = data.raw_bytes() * config.threads as u64 + (256 << 20);
+    report_bad_rows(&config, &csv, talk);
+    let base = Base::make(&config)?;
+    let mut record = blank(&config, &data, &csv, candidates, &base.dir);
+    for engine in &record.engines {
+        if let Some(error) = &engine.error {
+            say(talk, &format!("{}: {error}", engine.name));
+        }
+    }
+    for warning in &record.warnings {
+        say(talk, &format!("warning: {warning}"));
+    }
+    let file = create_record(&config, &record, talk);
+    let run =
+        Run { config: &config, tasks: &tasks, data: &data, base_dir: &base.dir, settle_memory };
+    let mut told =
+        Told { out: &mut *out, talk: &mut *talk, file: file.as_ref(), json: config.json };
+    interleave::run(&run, candidates, &mut record, &mut told);
+    for (engine, candidate) in record.engines.iter().zip(candidates) {
+        if let (Some(error), Ok(_)) = (&engine.error, &candidate.engine) {
+            say(talk, &format!("{} stopped: {error}", engine.name));
+        }
+    }
+    record.elapsed_seconds = started.elapsed().as_secs_f64();
+    drop(base);
+    let record_path = file.and_then(|file| save(&file, &record, talk));
+    write_reports(&config, &record, out)
+        .map_err(|e| LabError::new(LabErrorKind::Io, format!("cannot write the results: {e}")))?;
+    let html_path = write_page(&config, &record, talk);
+    if let Some(path) = &record_path {
+        say(talk, &format!("record: {}", path.display()));
+    }
+    Ok(BenchOutcome { exit_code: exit_code(&record), record_path, html_path, record })
+}
+
+fn exit_code(record: &RunRecord) -> i32 {
+    let failed = record.samples.iter().any(TaskSample::failed);
+    let stopped = record.engines.iter().any(|engine| {
+        engine.error.is_some() && record.samples.iter().any(|s| s.engine == engine.name)
+    });
+    i32::from(failed || stopped || record.samples.is_empty())
+}
+
+fn say(talk: &mut dyn Write, text: &str) {
+    // Talk that cannot be written has nobody listening.
+    let _ = writeln!(talk, "{text}");
+}
+
+/// Where the stores lie; a temporary folder goes when the run ends.
+struct Base {
+    dir: PathBuf,
+    temporary: bool,
+}
+
+impl Base {
+    fn make(config: &BenchConfig) -> Result<Base> {
+        let (dir, temporary) = match &config.db {
+            Some(dir) => (dir.clone(), false),
+            None => {
+                let name = format!("esker-bench-{}-{}", std::process::id(), env::unix_seconds());
+                (std::env::temp_dir().join(name), true)
+            }
+        };
+        std::fs::create_dir_all(&dir).map_err(|e| LabError::io("make the folder", &dir, &e))?;
+        Ok(Base { dir, temporary })
+    }
+}
+
+impl Drop for Base {
+    fn drop(&mut self) {
+        if self.temporary {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+struct Told<'a> {
+    out: &'a mut dyn Write,
+    talk: &'a mut dyn Write,
+    file: Option<&'a RecordFile>,
+    json: bool,
+}
+
+impl Listener for Told<'_> {
+    fn sample(&mut self, sample: &TaskSample) {
+        if sample.task != "stats" {
+            let row = table::sample_row(sample);
+            say(self.talk, &format!("[{}] {:<10} {row}", sample.repetition + 1, sample.engine));
+        }
+    }
+
+    fn stats(&mut self, engine: &str, text: &str) {
+        let place: &mut dyn Write = if self.json { self.talk } else { self.out };
+        let _ = writeln!(place, "stats of {engine}:\n{}", text.trim_end());
+    }
+}
+
+impl Observer for Told<'_> {
+    fn turn_done(&mut self, record: &RunRecord) {
+        if let Some(file) = self.file {
+            save(file, record, self.talk);
+        }
+    }
+}
+
+fn save(file: &RecordFile, record: &RunRecord, talk: &mut dyn Write) -> Option<PathBuf> {
+    match file.save(record) {
+        Ok(()) => Some(file.path().to_path_buf()),
+        Err(error) => {
+            say(talk, &error.to_string());
+            None
+        }
+    }
+}
+
+fn create_record(
+    config: &BenchConfig,
+    record: &RunRecord,
+    talk: &mut dyn Write,
+) -> Option<RecordFile> {
+    let dir = config.record_dir.as_ref()?;
+    match RecordFile::create(dir, record) {
+        Ok(file) => Some(file),
+        Err(error) => {
+            say(talk, &format!("{error}; the run goes on without a record"));
+            None
+        }
+    }
+}
+
+fn report_bad_rows(config: &BenchConfig, csv: &CsvPairs, talk: &mut dyn Write) {
+    let Some(path) = config.csv.as_ref().filter(|_| !csv.bad_rows.is_empty()) else { return };
+    say(talk, &format!("{}: {} bad row(s) left out", path.display(), csv.bad_rows.len()));
+    for bad in csv.bad_rows.iter().take(BAD_ROWS_NAMED) {
+        say(talk, &format!("  line {}: {}", bad.line, bad.why));
+    }
+    if csv.bad_rows.len() > BAD_ROWS_NAMED {
+        say(talk, &format!("  and {} more", csv.bad_rows.len() - BAD_ROWS_NAMED));
+    }
+}
+
+fn blank(
+    config: &BenchConfig,
+    data: &Dataset,
+    csv: &CsvPairs,
+    candidates: &[Candidate],
+    base: &Path,
+) -> RunRecord {
+    let machine = env::machine(base);
+    let (commit, commit_dirty) = env::commit();
+    let source = config.csv.as_ref().map(|path| path.display().to_string());
+    let engines: Vec<EngineRecord> =
+        candidates.iter().map(|candidate| engine_record(candidate, config)).collect();
+    let mut running = engines.iter().filter(|engine| engine.error.is_none());
+    let first = running.clone().next();
+    let base_engine = running.find(|engine| engine.name == BASE_ENGINE).or(first);
+    RunRecord {
+        schema_version: SCHEMA_VERSION,
+        started_unix_seconds: env::unix_seconds(),
+        elapsed_seconds: 0.0,
+        warnings: env::warnings(&machine),
+        machine,
+        commit,
+        commit_dirty,
+        options: config.options(),
+        seed: config.seed,
+        workload: Workload {
+            source: source.unwrap_or_else(|| "generated".into()),
+            rows: data.rows(),
+            keys: data.key_count() as u64,
+            key_bytes_mean: data.key_bytes_mean(),
+            value_bytes_mean: data.value_bytes_mean(),
+            raw_bytes: data.raw_bytes(),
+            bad_rows: csv.bad_rows.len() as u64,
+            fingerprint: format!("{:016x}", data.fingerprint()),
+            repetitions: config.repetitions,
+            threads: config.threads,
+        },
+        base_engine: base_engine.map(|engine| engine.name.clone()),
+        engines,
+        samples: Vec::new(),
+        sessions: Vec::new(),
+    }
+}
+
+fn engine_record(candidate: &Candidate, config: &BenchConfig) -> EngineRecord {
+    let engine = candidate.engine.as_ref();
+    EngineRecord {
+        name: candidate.name.clone(),
+        description: engine.ok().map(|engine| engine.description()),
+        capabilities: engine.ok().map(|engine| engine.capabilities()),
+        given: engine.map_or_else(|_| Vec::new(), |engine| engine.given(&config.store)),
+        error: engine.err().map(ToString::to_string),
+    }
+}
+
+fn write_reports(
+    config: &BenchConfig,
+    record: &RunRecord,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    if config.json {
+        json::write_lines(record, out)?;
+    } else {
+        table::write_header(record, out)?;
+        table::write_rows(record, out)?;
+        table::write_comparison(record, out)?;
+    }
+    out.flush()
+}
+
+fn write_page(config: &BenchConfig, record: &RunRecord, talk: &mut dyn Write) -> Option<PathBuf> {
+    let path = config.html.as_ref()?;
+    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    match made.and_then(|()| std::fs::write(path, html::page(record))) {
+        Ok(()) => {
+            say(talk, &format!("page: {}", path.display()));
+            Some(path.clone())
+        }
+        Err(e) => {
+            say(talk, &LabError::io("write the page", path, &e).to_string());
+            None
+        }
+    }
+}

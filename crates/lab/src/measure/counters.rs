@@ -1,0 +1,100 @@
+//! Differences of the process's counters over one task, and write amplification from them.
+//!
+//! Only one engine is open at a time, so what the process wrote, that engine wrote. Background
+//! work left over from a task is counted in the task during which it happens.
+
+use serde::{Deserialize, Serialize};
+
+use super::host::{self, Io};
+
+/// Which counter write amplification was taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteSource {
+    /// `wchar`: bytes given to write calls. A page written twice counts twice, whenever the
+    /// system carries it to the disk, so that short runs and long ones agree.
+    WriteCalls,
+    /// `write_bytes`: pages made dirty; used where it is the larger, as by writing to a map.
+    DirtyPages,
+}
+
+/// A moment, to measure from.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    cpu_seconds: f64,
+    io: Option<Io>,
+}
+
+/// What was used between two moments.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Used {
+    /// CPU seconds of all threads.
+    pub cpu_seconds: f64,
+    /// Bytes given to write calls.
+    pub write_call_bytes: Option<u64>,
+    /// Bytes of pages made dirty.
+    pub write_disk_bytes: Option<u64>,
+    /// Bytes fetched from a disk.
+    pub read_disk_bytes: Option<u64>,
+}
+
+impl Moment {
+    /// Now.
+    pub fn now() -> Moment {
+        Moment { cpu_seconds: host::cpu_seconds(), io: host::io() }
+    }
+
+    /// What was used since.
+    pub fn used(&self) -> Used {
+        let now = Moment::now();
+        let difference = |of: fn(&Io) -> u64| match (&self.io, &now.io) {
+            (Some(before), Some(after)) => Some(of(after).saturating_sub(of(before))),
+            _ => None,
+        };
+        Used {
+            cpu_seconds: now.cpu_seconds - self.cpu_seconds,
+            write_call_bytes: difference(|io| io.write_call_bytes),
+            write_disk_bytes: difference(|io| io.write_disk_bytes),
+            read_disk_bytes: difference(|io| io.read_disk_bytes),
+        }
+    }
+}
+
+impl Used {
+    /// Bytes written for each byte the user wrote, and by which counter; none when the user
+    /// wrote nothing or the system counts nothing.
+    pub fn write_amplification(&self, user_bytes: u64) -> Option<(f64, WriteSource)> {
+        if user_bytes == 0 {
+            return None;
+        }
+        let ratio = |bytes: u64| bytes as f64 / user_bytes as f64;
+        let (calls, disk) = (self.write_call_bytes?, self.write_disk_bytes?);
+        // Pages are counted whole, so small synced writes dirty more than they write; only maps
+        // dirty pages without any call.
+        if disk > calls.saturating_mul(2) && calls < user_bytes {
+            return Some((ratio(disk), WriteSource::DirtyPages));
+        }
+        Some((ratio(calls), WriteSource::WriteCalls))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_calls_come_first_and_nothing_is_not_zero() {
+        let used = |disk, calls| Used {
+            cpu_seconds: 0.0,
+            write_call_bytes: calls,
+            write_disk_bytes: disk,
+            read_disk_bytes: None,
+        };
+        let calls = used(Some(4096), Some(200)).write_amplification(100);
+        assert_eq!(calls, Some((2.0, WriteSource::WriteCalls)));
+        let mapped = used(Some(300), Some(0)).write_amplification(100);
+        assert_eq!(mapped, Some((3.0, WriteSource::DirtyPages)));
+        assert_eq!(used(None, None).write_amplification(100), None);
+        assert_eq!(used(Some(1), Some(1)).write_amplification(0), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Latencies of single operations, kept only when a histogram is asked for.
+//!
+//! HdrHistogram with three significant digits, in nanoseconds. Without it the clock is read twice
+//! a task, so that asking for no histogram costs nothing per operation.
+
+use serde::{Deserialize, Serialize};
+
+/// A growing histogram of nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Latencies(hdrhistogram::Histogram<u64>);
+
+/// Longest latency told apart: one hour.
+const NANOS_MAX: u64 = 3_600_000_000_000;
+
+/// Percentiles of one task, in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencySummary {
+    /// Operations counted.
+    pub count: u64,
+    /// Mean.
+    pub mean_micros: f64,
+    /// Standard deviation.
+    pub deviation_micros: f64,
+    /// Fastest.
+    pub min_micros: f64,
+    /// Median.
+    pub p50_micros: f64,
+    /// 90 % are no slower.
+    pub p90_micros: f64,
+    /// 99 % are no slower.
+    pub p99_micros: f64,
+    /// 99.9 % are no slower.
+    pub p999_micros: f64,
+    /// 99.99 % are no slower.
+    pub p9999_micros: f64,
+    /// Slowest.
+    pub max_micros: f64,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies::new()
+    }
+}
+
+impl Latencies {
+    /// An empty histogram.
+    pub fn new() -> Latencies {
+        let made = hdrhistogram::Histogram::new_with_bounds(1, NANOS_MAX, 3);
+        Latencies(made.expect("the bounds are constants that fit"))
+    }
+
+    /// Counts one operation of `nanos`.
+    #[inline]
+    pub fn record(&mut self, nanos: u64) {
+        self.0.saturating_record(nanos.max(1));
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Latencies) {
+        // Equal bounds: adding cannot fail.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// The percentiles; none when nothing was counted.
+    pub fn summary(&self) -> Option<LatencySummary> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let micros = |nanos: u64| nanos as f64 / 1000.0;
+        let at = |quantile: f64| micros(self.0.value_at_quantile(quantile));
+        Some(LatencySummary {
+            count: self.0.len(),
+            mean_micros: self.0.mean() / 1000.0,
+            deviation_micros: self.0.stdev() / 1000.0,
+            min_micros: micros(self.0.min()),
+            p50_micros: at(0.5),
+            p90_micros: at(0.9),
+            p99_micros: at(0.99),
+            p999_micros: at(0.999),
+            p9999_micros: at(0.9999),
+            max_micros: micros(self.0.max()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_of_a_known_set() {
+        let mut low = Latencies::new();
+        let mut high = Latencies::new();
+        assert!(low.summary().is_none());
+        (1..=500u64).for_each(|i| low.record(i * 1000));
+        (501..=1000u64).for_each(|i| high.record(i * 1000));
+        low.merge(&high);
+        let summary = low.summary().expect("counted");
+        assert_eq!(summary.count, 1000);
+        assert!((summary.p50_micros - 500.0).abs() < 1.0, "{summary:?}");
+        assert!((summary.p99_micros - 990.0).abs() < 1.5, "{summary:?}");
+        assert!((summary.max_micros - 1000.0).abs() < 1.5, "{summary:?}");
+    }
+}

@@ -1,0 +1,5 @@
+//! Measures: latency histograms, and what the operating system counts for this process.
+
+pub mod counters;
+pub mod histogram;
+pub mod host;

@@ -1,0 +1,5 @@
+//! Records: what a run was, on which machine, and every raw sample, one versioned file a run.
+
+pub mod env;
+pub mod schema;
+pub mod store;

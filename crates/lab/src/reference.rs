@@ -1,0 +1,118 @@
+//! The `reference` engine: a `BTreeMap` behind a lock, kept in memory only.
+//!
+//! It is the plainest correct target: tests run every task against it, and as an engine of a run
+//! it shows what the harness and a plain map cost without any storage.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::RwLock;
+
+use crate::error::Result;
+use crate::target::{Capabilities, Direction, Engine, SeePair, StoreOptions, Target};
+
+/// Opens empty in-memory maps.
+#[derive(Debug, Default)]
+pub struct Reference;
+
+/// One in-memory map.
+#[derive(Debug, Default)]
+pub struct ReferenceStore {
+    map: RwLock<BTreeMap<Vec<u8>, Vec<u8>>>,
+}
+
+impl Engine for Reference {
+    fn name(&self) -> &str {
+        "reference"
+    }
+
+    fn description(&self) -> String {
+        "in-memory BTreeMap behind a lock (no storage)".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            sync: false,
+            compact: false,
+            checksums: false,
+            concurrent_writers: false,
+            persistent: false,
+        }
+    }
+
+    fn given(&self, _options: &StoreOptions) -> Vec<(String, String)> {
+        vec![("storage".into(), "none".into())]
+    }
+
+    fn open(&self, _dir: &Path, _options: &StoreOptions) -> Result<Box<dyn Target>> {
+        Ok(Box::new(ReferenceStore::default()))
+    }
+}
+
+impl ReferenceStore {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<Vec<u8>, Vec<u8>>> {
+        self.map.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<Vec<u8>, Vec<u8>>> {
+        self.map.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Target for ReferenceStore {
+    fn put(&self, key: &[u8], value: &[u8], _sync: bool) -> Result<()> {
+        self.write().insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.write().remove(key);
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let map = self.read();
+        let value = map.get(key);
+        if let Some(value) = value {
+            see(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        let map = self.read();
+        let bounds = (Bound::Included(key), Bound::Unbounded);
+        let pair = map.range::<[u8], _>(bounds).next();
+        if let Some((key, value)) = pair {
+            see(key, value);
+        }
+        Ok(pair.is_some())
+    }
+
+    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+        let map = self.read();
+        let mut all = map.iter();
+        loop {
+            let pair = match direction {
+                Direction::Forward => all.next(),
+                Direction::Reverse => all.next_back(),
+            };
+            match pair {
+                Some((key, value)) if see(key, value) => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn compact(&self) -> Result<()> {
+        Err(crate::target::not_offered("reference", "compaction"))
+    }
+
+    fn stats(&self) -> Option<String> {
+        Some(format!("{} entries\n", self.read().len()))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,314 @@
+//! The page: one HTML file with its style and pictures inside, readable without a network.
+
+use std::fmt::Write;
+
+use super::page_text::{METHOD, STYLE};
+use super::plot::{Bar, bars};
+use super::table::{bytes_text, count_text, interval_text, micros_text, ratio_text, system_line};
+use crate::record::env::utc_text;
+use crate::record::schema::RunRecord;
+use crate::stats::summary::{Cell, EngineTotal, cells, totals};
+
+/// The whole page.
+pub fn page(record: &RunRecord) -> String {
+    let cells: Vec<Cell> = cells(record).into_iter().filter(|cell| cell.task != "stats").collect();
+    let mut page = String::new();
+    let title = title(record);
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{title}</title><style>{STYLE}</style></head><body><main>\n"
+    );
+    head(&mut page, record, &title);
+    speed(&mut page, record, &cells);
+    amplification(&mut page, record, &cells);
+    whole_turns(&mut page, record, &totals(record));
+    comparison(&mut page, record, &cells);
+    engines(&mut page, record);
+    let _ = writeln!(page, "<h2>How it was measured</h2>{METHOD}");
+    samples(&mut page, &cells);
+    page.push_str("</main></body></html>\n");
+    page
+}
+
+/// Text made safe inside HTML and its attributes.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            _ => safe.push(c),
+        }
+    }
+    safe
+}
+
+fn title(record: &RunRecord) -> String {
+    let ran = |name: &str| record.samples.iter().any(|sample| sample.engine == name);
+    let names: Vec<String> =
+        record.engines.iter().filter(|e| ran(&e.name)).map(|e| escape(&e.name)).collect();
+    match names.split_first() {
+        None => "No engine ran".into(),
+        Some((one, [])) => format!("{one}, measured"),
+        Some((first, rest)) => format!("{first} beside {}", rest.join(", ")),
+    }
+}
+
+fn head(page: &mut String, record: &RunRecord, title: &str) {
+    let work = &record.workload;
+    let _ = write!(
+        page,
+        "<h1>{title}</h1><p class=\"soft\">{} UTC · {:.0} s · {} repetition(s) · {} thread(s)</p>",
+        utc_text(record.started_unix_seconds),
+        record.elapsed_seconds,
+        work.repetitions,
+        work.threads
+    );
+    let _ = write!(
+        page,
+        "<p>{} pairs ({}), keys of {:.0} bytes, values of {:.0} bytes, {} in all.</p>",
+        count_text(work.rows as f64),
+        escape(&work.source),
+        work.key_bytes_mean,
+        work.value_bytes_mean,
+        bytes_text(work.raw_bytes as f64)
+    );
+    if work.bad_rows > 0 {
+        let _ = write!(page, "<p>{} bad rows of the file were left out.</p>", work.bad_rows);
+    }
+    for warning in &record.warnings {
+        let _ = write!(page, "<p class=\"warn\">{}</p>", escape(warning));
+    }
+    for engine in &record.engines {
+        if let Some(error) = &engine.error {
+            let name = escape(&engine.name);
+            let _ = write!(page, "<p class=\"warn\">{name}: {}</p>", escape(error));
+        }
+    }
+}
+
+fn colour(record: &RunRecord, engine: &str) -> usize {
+    record.engines.iter().position(|e| e.name == engine).unwrap_or(0)
+}
+
+fn spread(samples: &[f64]) -> Option<(f64, f64)> {
+    let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = samples.iter().copied().fold(0.0, f64::max);
+    (samples.len() > 1).then_some((low, high))
+}
+
+fn by_task(cells: &[Cell]) -> Vec<&[Cell]> {
+    cells.chunk_by(|left, right| left.label == right.label).collect()
+}
+
+fn figure(page: &mut String, name: &str, about: &str, picture: &[Bar], unit: &str) {
+    let values: Vec<String> =
+        picture.iter().map(|bar| format!("{} {}", bar.name, bar.text)).collect();
+    let label = format!("{name}, {unit}: {}", values.join("; "));
+    let _ = writeln!(
+        page,
+        "<figure><figcaption>{}<small>{}</small></figcaption>{}</figure>",
+        escape(name),
+        escape(about),
+        bars(picture, &label)
+    );
+}
+
+fn about(task: &str) -> &'static str {
+    let row = crate::workload::tasks::TASKS.iter().find(|row| row.name == task);
+    row.map_or("", |row| row.about)
+}
+
+fn speed(page: &mut String, record: &RunRecord, cells: &[Cell]) {
+    page.push_str(
+        "<h2>Time of one operation</h2><p class=\"soft\">Microseconds, shorter is better; each \
+         picture has its own scale.</p><div class=\"grid\">\n",
+    );
+    for task in by_task(cells) {
+        let bar = |cell: &Cell| Bar {
+            name: cell.engine.clone(),
+            colour: colour(record, &cell.engine),
+            value: cell.micros_per_op,
+            spread: spread(&cell.samples),
+            text: cell.micros_per_op.map_or("n/a".into(), |m| format!("{} µs", micros_text(m))),
+        };
+        let picture: Vec<Bar> = task.iter().map(bar).collect();
+        figure(
+            page,
+            &task[0].label,
+            about(&task[0].task),
+            &picture,
+            "microseconds of an operation",
+        );
+    }
+    page.push_str("</div>\n");
+}
+
+fn amplification(page: &mut String, record: &RunRecord, cells: &[Cell]) {
+    let written = |task: &&[Cell]| task.iter().any(|cell| cell.write_amplification.is_some());
+    let tasks: Vec<&[Cell]> = by_task(cells).into_iter().filter(written).collect();
+    if tasks.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<h2>Write amplification</h2><p class=\"soft\">Bytes written for each byte the user wrote, \
+         up to the end of the task; shorter is better.</p><div class=\"grid\">\n",
+    );
+    for task in tasks {
+        let bar = |cell: &Cell| Bar {
+            name: cell.engine.clone(),
+            colour: colour(record, &cell.engine),
+            value: cell.write_amplification,
+            spread: None,
+            text: cell.write_amplification.map_or("n/a".into(), |ratio| format!("{ratio:.2}")),
+        };
+        let picture: Vec<Bar> = task.iter().map(bar).collect();
+        figure(page, &task[0].label, about(&task[0].task), &picture, "write amplification");
+    }
+    page.push_str("</div>\n");
+}
+
+type Measure = (&'static str, &'static str, fn(&EngineTotal) -> Option<f64>, fn(f64) -> String);
+
+fn whole_turns(page: &mut String, record: &RunRecord, totals: &[EngineTotal]) {
+    let measures: [Measure; 4] = [
+        (
+            "Write amplification",
+            "all tasks and the close",
+            |total| total.write_amplification,
+            |ratio| format!("{ratio:.2}"),
+        ),
+        ("CPU", "seconds of all threads", |total| total.cpu_seconds, |s| format!("{s:.1} s")),
+        ("Peak memory", "the most in any task", |total| total.peak_memory_bytes, bytes_text),
+        ("Disk", "the most after any task", |total| total.disk_bytes_max, bytes_text),
+    ];
+    page.push_str(
+        "<h2>Whole turns</h2><p class=\"soft\">All tasks of an engine together; shorter is \
+         better.</p><div class=\"grid\">\n",
+    );
+    for (name, about, of, text) in measures {
+        let bar = |total: &EngineTotal| Bar {
+            name: total.engine.clone(),
+            colour: colour(record, &total.engine),
+            value: of(total),
+            spread: None,
+            text: of(total).map_or("n/a".into(), text),
+        };
+        let picture: Vec<Bar> = totals.iter().map(bar).collect();
+        figure(page, name, about, &picture, about);
+    }
+    page.push_str("</div>\n");
+}
+
+fn comparison(page: &mut String, record: &RunRecord, cells: &[Cell]) {
+    let base = escape(record.base_engine.as_deref().unwrap_or("none"));
+    let _ = writeln!(
+        page,
+        "<h2>All figures</h2><p class=\"soft\">Ratio: operations a second over those of {base}; \
+         above 1 is faster than {base}.</p>\
+         <div class=\"scroll\"><table><tr><th>task</th><th>engine</th><th class=\"n\">µs/op</th>\
+         <th class=\"n\">ops/s</th><th class=\"n\">ratio</th><th class=\"n\">95 % interval</th>\
+         <th class=\"n\">write amp</th><th class=\"n\">disk</th><th class=\"n\">CPU s</th>\
+         <th class=\"n\">peak memory</th><th class=\"n\">found</th><th>note</th></tr>"
+    );
+    for task in by_task(cells) {
+        for (index, cell) in task.iter().enumerate() {
+            let (first, name) =
+                if index == 0 { (" class=\"first\"", cell.label.as_str()) } else { ("", "") };
+            let _ = writeln!(page, "<tr{first}><td>{}</td>{}</tr>", escape(name), figures(cell));
+        }
+    }
+    page.push_str("</table></div>\n");
+}
+
+fn figures(cell: &Cell) -> String {
+    let na = || "n/a".to_string();
+    let mut row = format!("<td>{}</td>", escape(&cell.engine));
+    let mark = match cell.ratio {
+        Some(ratio) if ratio.shows_difference() && ratio.ratio > 1.0 => " good",
+        Some(ratio) if ratio.shows_difference() => " bad",
+        _ => "",
+    };
+    let numbers = [
+        (cell.micros_per_op.map_or_else(na, micros_text), ""),
+        (cell.ops_per_sec.map_or_else(na, count_text), ""),
+        (cell.ratio.map_or_else(na, |ratio| ratio_text(&ratio)), mark),
+        (cell.ratio.map_or_else(na, |ratio| interval_text(&ratio)), ""),
+        (cell.write_amplification.map_or_else(na, |ratio| format!("{ratio:.2}")), ""),
+        (cell.disk_bytes.map_or_else(na, bytes_text), ""),
+        (cell.cpu_seconds.map_or_else(na, |seconds| format!("{seconds:.2}")), ""),
+        (cell.peak_memory_bytes.map_or_else(na, bytes_text), ""),
+        (cell.found.map_or_else(String::new, |found| count_text(found as f64)), ""),
+    ];
+    for (number, mark) in numbers {
+        let _ = write!(row, "<td class=\"n{mark}\">{number}</td>");
+    }
+    let _ = write!(row, "<td>{}</td>", escape(cell.error.as_deref().unwrap_or("")));
+    row
+}
+
+fn engines(page: &mut String, record: &RunRecord) {
+    page.push_str(
+        "<h2>What each was given</h2><div class=\"scroll\"><table><tr><th>engine</th>\
+         <th>version</th><th>checksums</th><th>settings</th></tr>\n",
+    );
+    for engine in &record.engines {
+        let given: Vec<String> =
+            engine.given.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let checksums = match engine.capabilities {
+            Some(can) if can.checksums => "yes",
+            Some(_) => "no",
+            None => "n/a",
+        };
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td class=\"wrap\">{}</td><td>{checksums}</td>\
+             <td class=\"wrap\">{}</td></tr>",
+            escape(&engine.name),
+            escape(engine.description.as_deref().unwrap_or("did not run")),
+            escape(&given.join(" · "))
+        );
+    }
+    let machine = &record.machine;
+    let dirty = if record.commit_dirty == Some(true) { " with changes" } else { "" };
+    let commit = record.commit.as_ref().map_or("unknown".into(), |id| format!("{id}{dirty}"));
+    let flags: Vec<String> =
+        record.options.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+    let _ = writeln!(
+        page,
+        "</table></div><h2>Where</h2><dl><dt>processor</dt><dd>{} × {}</dd><dt>system</dt>\
+         <dd>{}</dd><dt>commit</dt><dd>{}</dd><dt>seed</dt><dd>{}</dd><dt>data</dt>\
+         <dd>fingerprint {}</dd><dt>flags</dt><dd>{}</dd></dl>",
+        machine.cpu_count,
+        escape(machine.cpu_model.as_deref().unwrap_or("unknown")),
+        escape(&system_line(record)),
+        escape(&commit),
+        record.seed,
+        escape(&record.workload.fingerprint),
+        escape(&flags.join(" "))
+    );
+}
+
+fn samples(page: &mut String, cells: &[Cell]) {
+    page.push_str(
+        "<details><summary>Raw samples, microseconds of an operation</summary><div class=\"scroll\">\
+         <table><tr><th>task</th><th>engine</th><th>samples</th></tr>\n",
+    );
+    for cell in cells {
+        let samples: Vec<String> =
+            cell.samples.iter().map(|micros| format!("{micros:.3}")).collect();
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(&cell.label),
+            escape(&cell.engine),
+            samples.join("  ")
+        );
+    }
+    page.push_str("</table></div></details>\n");
+}

@@ -1,0 +1,52 @@
+//! One JSON object a line for each engine and task; null for what was not measured.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::record::schema::RunRecord;
+use crate::stats::summary::{BASE_ENGINE, Cell, cells};
+
+/// Writes the lines.
+pub fn write_lines(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
+    let to_esker = record.base_engine.as_deref() == Some(BASE_ENGINE);
+    for mut cell in cells(record) {
+        cell.ratio = cell.ratio.filter(|_| to_esker);
+        writeln!(out, "{}", line(&cell))?;
+    }
+    for engine in &record.engines {
+        let measured = record.samples.iter().any(|sample| sample.engine == engine.name);
+        if let (Some(error), false) = (&engine.error, measured) {
+            let blank = Cell { engine: engine.name.clone(), ..Cell::default() };
+            let mut object = line(&blank);
+            object["task"] = Value::Null;
+            object["operations"] = Value::Null;
+            object["error"] = json!(error);
+            writeln!(out, "{object}")?;
+        }
+    }
+    Ok(())
+}
+
+fn line(cell: &Cell) -> Value {
+    json!({
+        "engine": cell.engine,
+        "task": cell.task,
+        "micros_per_op": cell.micros_per_op,
+        "ops_per_sec": cell.ops_per_sec,
+        "ratio_to_esker": cell.ratio.map(|ratio| ratio.ratio),
+        "ratio_interval": cell.ratio.and_then(|ratio| ratio.interval),
+        "write_amplification": cell.write_amplification,
+        "found": cell.found,
+        "samples": cell.samples,
+        "operations": cell.operations,
+        "label": cell.label,
+        "mb_per_sec": cell.mb_per_sec,
+        "disk_bytes": cell.disk_bytes,
+        "cpu_seconds": cell.cpu_seconds,
+        "peak_memory_bytes": cell.peak_memory_bytes,
+        "latency_micros": cell.latency,
+        "not_available": cell.not_available,
+        "error": cell.error,
+    })
+}

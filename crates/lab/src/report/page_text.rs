@@ -1,0 +1,50 @@
+//! The page's fixed parts: its style and its words about the method.
+
+/// Colours, layout and print, light and dark; nothing is fetched.
+pub const STYLE: &str = r#"
+:root { color-scheme: light dark; --paper:#fbfaf7; --card:#fff; --ink:#1d2126; --soft:#66707a; --grid:#c9cdd2;
+ --line:#e4e2dc; --good:#1b7f4b; --bad:#b3402a;
+ --e0:#d9622b; --e1:#3b6fb6; --e2:#3f9a63; --e3:#8a5bb5; --e4:#1c9aa0; --e5:#b58a1b; --e6:#c2477f; --e7:#7a8290; }
+@media (prefers-color-scheme: dark) { :root { --paper:#15181c; --card:#1d2126; --ink:#e7e9ec; --soft:#98a2ad;
+ --grid:#4a525b; --line:#30363d; --good:#5cc98d; --bad:#f08a70;
+ --e0:#f0814a; --e1:#6fa1e6; --e2:#66c48b; --e3:#b58ce0; --e4:#4cc4ca; --e5:#dcb24a; --e6:#e87fb0; --e7:#a3abb8; } }
+* { box-sizing: border-box; }
+body { margin:0; background:var(--paper); color:var(--ink); font:16px/1.5 system-ui,sans-serif; }
+main { max-width:1180px; margin:0 auto; padding:1.5rem 1rem 4rem; }
+h1 { font-size:1.7rem; line-height:1.2; margin:0 0 .3rem; }
+h2 { font-size:1.2rem; margin:2.4rem 0 .3rem; }
+p { margin:.3rem 0; max-width:70ch; }
+.soft, figcaption small { color:var(--soft); }
+.warn { border-left:4px solid var(--bad); padding:.3rem .8rem; background:var(--card); }
+.grid { display:grid; grid-template-columns:repeat(auto-fill,minmax(min(100%,330px),1fr)); gap:.9rem; margin-top:.8rem; }
+figure { margin:0; padding:.7rem .8rem .4rem; background:var(--card); border:1px solid var(--line); border-radius:8px; }
+figcaption { font-weight:600; }
+figcaption small { font-weight:400; display:block; line-height:1.3; }
+svg { display:block; width:100%; height:auto; max-width:440px; font-variant-numeric:tabular-nums; }
+.scroll { overflow-x:auto; background:var(--card); border:1px solid var(--line); border-radius:8px; margin-top:.8rem; }
+table { border-collapse:collapse; font-size:.88rem; width:100%; font-variant-numeric:tabular-nums; }
+th, td { text-align:left; padding:.25rem .7rem; border-bottom:1px solid var(--line); white-space:nowrap; vertical-align:top; }
+td.n, th.n { text-align:right; }
+td.wrap { white-space:normal; min-width:16rem; overflow-wrap:anywhere; }
+td.good { color:var(--good); font-weight:600; } td.bad { color:var(--bad); font-weight:600; }
+tr.first td { border-top:2px solid var(--line); }
+dl { display:grid; grid-template-columns:max-content 1fr; gap:.1rem 1rem; margin:.6rem 0; }
+dt { color:var(--soft); } dd { margin:0; overflow-wrap:anywhere; }
+details { margin-top:.8rem; } summary { cursor:pointer; }
+"#;
+
+/// How it was measured and what that cannot show.
+pub const METHOD: &str = "\
+<p>Each engine takes its turn within each repetition, and the order changes from one repetition to the next. \
+Only one engine is open at a time, in a directory of its own. Keys, values and the order of operations are made \
+before the clock starts and are the same for every engine. Every read is compared with what was written.</p>\
+<p>Times are medians over the repetitions; the thin line on a bar runs from the smallest to the largest sample. \
+A ratio is operations a second over the base engine's; its interval is a bootstrap of both medians at 95 %, and \
+<em>~</em> marks an interval that holds 1: no difference is shown. With three repetitions an interval is little \
+more than the range of what was seen.</p>\
+<p>Write amplification is bytes the process gave to write calls (the system's <code>wchar</code>; pages made dirty, \
+<code>write_bytes</code>, for an engine that writes to a map) for each byte of keys and values written. Work put off \
+until after a task is counted where it happens: the figures of whole turns include it up to the close. Peak memory \
+is the most that was resident, less what the lab held; mapped file pages count. Disk is the blocks allocated.</p>\
+<p>What this cannot show: a disk without a cache in front, a store much larger than memory, a machine under other \
+load, or an application's own mix. The people who wrote the base engine also wrote this lab.</p>";

@@ -1,0 +1,281 @@
+//! Text reports: db_bench's header and rows, and the comparison of all engines.
+
+use std::io::{self, Write};
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::record::env::utc_text;
+use crate::record::schema::{EngineRecord, RunRecord, TaskSample};
+use crate::stats::compare::Ratio;
+use crate::stats::summary::{Cell, cells, totals};
+
+/// db_bench's row for a cell: name, micros/op, MB/s where bytes are counted, found, error.
+pub fn row(cell: &Cell) -> String {
+    let name = &cell.label;
+    let Some(micros) = cell.micros_per_op else {
+        let empty = if cell.found == Some(0) { "the store is empty" } else { "not measured" };
+        let why = cell.error.as_deref().unwrap_or(empty);
+        return format!("{name:<12} : n/a ({why})");
+    };
+    let mut line = format!("{name:<12} : {micros:11.3} micros/op;");
+    if let Some(rate) = cell.mb_per_sec {
+        line.push_str(&format!(" {rate:6.1} MB/s"));
+    }
+    if let Some(found) = cell.found {
+        line.push_str(&format!(" ({found} of {} found)", cell.operations));
+    }
+    if let Some(error) = &cell.error {
+        line.push_str(&format!(" ERROR {error}"));
+    }
+    line
+}
+
+/// The row of one sample, for the live account.
+pub fn sample_row(sample: &TaskSample) -> String {
+    let rate = sample.user_bytes.filter(|_| sample.elapsed_seconds > 0.0);
+    row(&Cell {
+        label: sample.task.clone(),
+        micros_per_op: sample.micros_per_op,
+        mb_per_sec: rate.map(|bytes| bytes as f64 / 1_048_576.0 / sample.elapsed_seconds),
+        found: sample.found,
+        operations: sample.operations,
+        error: sample.error.clone(),
+        ..Cell::default()
+    })
+}
+
+/// db_bench's header: what ran, where, on which data.
+pub fn write_header(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
+    let machine = &record.machine;
+    let work = &record.workload;
+    let unknown = || "unknown".to_string();
+    writeln!(out, "Date:       {} UTC", utc_text(record.started_unix_seconds))?;
+    let cpu = machine.cpu_model.clone().unwrap_or_else(unknown);
+    writeln!(out, "CPU:        {} * {cpu}", machine.cpu_count)?;
+    writeln!(out, "CPUCache:   {}", machine.cpu_cache.clone().unwrap_or_else(unknown))?;
+    writeln!(out, "System:     {}", system_line(record))?;
+    writeln!(out, "Data:       {} (fingerprint {})", work.source, work.fingerprint)?;
+    writeln!(out, "Keys:       {:.0} bytes each, {} different", work.key_bytes_mean, work.keys)?;
+    writeln!(out, "Values:     {:.0} bytes each", work.value_bytes_mean)?;
+    writeln!(out, "Entries:    {}", work.rows)?;
+    writeln!(out, "RawSize:    {:.1} MB (estimated)", work.raw_bytes as f64 / 1_048_576.0)?;
+    for warning in &record.warnings {
+        writeln!(out, "WARNING: {warning}")?;
+    }
+    Ok(())
+}
+
+/// Kernel, distribution and file system in one line.
+pub fn system_line(record: &RunRecord) -> String {
+    let machine = &record.machine;
+    let memory = machine.memory_bytes.map(|bytes| format!("{} memory", bytes_text(bytes as f64)));
+    let files = machine.file_system.as_ref().map(|name| format!("stores on {name}"));
+    let parts = [machine.system.clone(), machine.kernel.clone(), memory, files];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Each engine's rows, medians over the repetitions, headed by what it was given.
+pub fn write_rows(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
+    let cells = cells(record);
+    for engine in &record.engines {
+        let of_engine: Vec<&Cell> = cells.iter().filter(|c| c.engine == engine.name).collect();
+        writeln!(out, "------------------------------------------------")?;
+        writeln!(out, "{}", engine_line(engine))?;
+        for cell in of_engine.iter().filter(|cell| cell.task != "stats") {
+            writeln!(out, "{}", row(cell))?;
+            if let Some(latency) = &cell.latency {
+                write_latency(latency, out)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An engine's name, description and settings, or why it did not run.
+pub fn engine_line(engine: &EngineRecord) -> String {
+    let mut line = format!("Engine:     {}", engine.name);
+    if let Some(description) = &engine.description {
+        line.push_str(&format!(" - {description}"));
+    }
+    if !engine.given.is_empty() {
+        let given: Vec<String> =
+            engine.given.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        line.push_str(&format!("\nGiven:      {}", given.join(" ")));
+    }
+    if let Some(error) = &engine.error {
+        line.push_str(&format!("\nERROR:      {error}"));
+    }
+    line
+}
+
+fn write_latency(
+    latency: &crate::measure::histogram::LatencySummary,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(out, "Microseconds per op:")?;
+    writeln!(
+        out,
+        "Count: {}  Average: {:.4}  StdDev: {:.2}",
+        latency.count, latency.mean_micros, latency.deviation_micros
+    )?;
+    writeln!(
+        out,
+        "Min: {:.4}  Median: {:.4}  Max: {:.4}",
+        latency.min_micros, latency.p50_micros, latency.max_micros
+    )?;
+    writeln!(
+        out,
+        "P90: {:.3}  P99: {:.3}  P99.9: {:.3}  P99.99: {:.3}",
+        latency.p90_micros, latency.p99_micros, latency.p999_micros, latency.p9999_micros
+    )
+}
+
+/// The comparison: a line for each task and engine, then each engine's totals.
+pub fn write_comparison(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
+    let cells: Vec<Cell> = cells(record).into_iter().filter(|cell| cell.task != "stats").collect();
+    let base = record.base_engine.as_deref().unwrap_or("none");
+    writeln!(
+        out,
+        "\nMedians of {} repetition(s); ratio: operations a second over those of {base} (above 1 is \
+         faster), with its 95 % interval",
+        record.workload.repetitions
+    )?;
+    let ratio_head = format!("ratio to {base}");
+    let mut table = plain_table(&[
+        "task",
+        "engine",
+        "micros/op",
+        "ops/s",
+        &ratio_head,
+        "interval",
+        "write amp",
+        "disk",
+        "CPU s",
+        "peak mem",
+    ]);
+    let mut before = String::new();
+    for cell in &cells {
+        let task = if cell.label == before { String::new() } else { cell.label.clone() };
+        before.clone_from(&cell.label);
+        table.add_row(vec![
+            task,
+            cell.engine.clone(),
+            cell.micros_per_op.map_or_else(na, micros_text),
+            cell.ops_per_sec.map_or_else(na, count_text),
+            cell.ratio.map_or_else(na, |ratio| ratio_text(&ratio)),
+            cell.ratio.map_or_else(na, |ratio| interval_text(&ratio)),
+            cell.write_amplification.map_or_else(na, |ratio| format!("{ratio:.2}")),
+            cell.disk_bytes.map_or_else(na, bytes_text),
+            cell.cpu_seconds.map_or_else(na, |seconds| format!("{seconds:.2}")),
+            cell.peak_memory_bytes.map_or_else(na, bytes_text),
+        ]);
+    }
+    align_right(&mut table, 2);
+    writeln!(out, "{table}")?;
+    writeln!(out, "\nWhole turns: all tasks of one engine, opening and closing included")?;
+    let mut table = plain_table(&["engine", "write amp", "CPU s", "peak mem", "most disk"]);
+    for total in totals(record) {
+        table.add_row(vec![
+            total.engine.clone(),
+            total.write_amplification.map_or_else(na, |ratio| format!("{ratio:.2}")),
+            total.cpu_seconds.map_or_else(na, |seconds| format!("{seconds:.2}")),
+            total.peak_memory_bytes.map_or_else(na, bytes_text),
+            total.disk_bytes_max.map_or_else(na, bytes_text),
+        ]);
+    }
+    align_right(&mut table, 1);
+    writeln!(out, "{table}")
+}
+
+fn plain_table(head: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(head.to_vec());
+    table
+}
+
+fn align_right(table: &mut Table, from: usize) {
+    for column in table.column_iter_mut().skip(from) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+fn na() -> String {
+    "n/a".into()
+}
+
+/// Microseconds with as many digits as mean something.
+pub fn micros_text(micros: f64) -> String {
+    match micros {
+        _ if micros >= 1000.0 => format!("{micros:.0}"),
+        _ if micros >= 10.0 => format!("{micros:.1}"),
+        _ => format!("{micros:.3}"),
+    }
+}
+
+/// A count with thousands set apart.
+pub fn count_text(count: f64) -> String {
+    let digits = format!("{:.0}", count.max(0.0));
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1.23`, or `1.23 ~` where the interval shows no difference.
+pub fn ratio_text(ratio: &Ratio) -> String {
+    let unclear = ratio.interval.is_some() && !ratio.shows_difference() && ratio.ratio != 1.0;
+    format!("{:.2}{}", ratio.ratio, if unclear { " ~" } else { "" })
+}
+
+/// `0.98..1.41`, or nothing without an interval.
+pub fn interval_text(ratio: &Ratio) -> String {
+    ratio.interval.map_or(String::new(), |(low, high)| format!("{low:.2}..{high:.2}"))
+}
+
+/// Bytes in the unit people read.
+pub fn bytes_text(bytes: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut rest = bytes;
+    let mut unit = 0;
+    while rest >= 1024.0 && unit + 1 < units.len() {
+        rest /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{rest:.0} B") } else { format!("{rest:.1} {}", units[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_db_bench_form() {
+        let mut cell = Cell {
+            label: "fillrandom".into(),
+            micros_per_op: Some(2.345),
+            mb_per_sec: Some(47.2),
+            ..Cell::default()
+        };
+        assert_eq!(row(&cell), "fillrandom   :       2.345 micros/op;   47.2 MB/s");
+        cell.micros_per_op = None;
+        assert_eq!(row(&cell), "fillrandom   : n/a (not measured)");
+    }
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(count_text(1234567.0), "1,234,567");
+        assert_eq!(count_text(12.0), "12");
+        assert_eq!(bytes_text(1536.0), "1.5 KiB");
+        assert_eq!(micros_text(0.12345), "0.123");
+        let ratio = Ratio { ratio: 1.1, interval: Some((0.9, 1.3)) };
+        assert_eq!(
+            (ratio_text(&ratio), interval_text(&ratio)),
+            ("1.10 ~".into(), "0.90..1.30".into())
+        );
+    }
+}

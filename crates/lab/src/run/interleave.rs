@@ -1,0 +1,113 @@
+//! Who goes when: within each repetition every engine takes one turn, and the first one changes.
+//!
+//! A B C, B C A, C A B: slow drifts of the machine and the wear of earlier turns fall on all
+//! engines alike. Only one engine is open at any time, and dirty pages are synced between turns.
+
+use std::path::Path;
+
+use super::config::BenchConfig;
+use super::place::Place;
+use super::session::{self, Listener, Turn};
+use crate::error::Result;
+use crate::record::schema::{RunRecord, SessionRecord, TaskSample};
+use crate::target::Engine;
+use crate::workload::dataset::Dataset;
+use crate::workload::tasks::TaskSpec;
+
+/// An engine of the run: its name, and the engine or why it cannot run.
+pub struct Candidate {
+    /// The name it was asked for by.
+    pub name: String,
+    /// The engine, or the sentence that says why not.
+    pub engine: Result<Box<dyn Engine>>,
+}
+
+/// The run's fixed parts.
+pub struct Run<'a> {
+    /// Settings, with `data_bytes_expected` filled in.
+    pub config: &'a BenchConfig,
+    /// Tasks in order.
+    pub tasks: &'a [TaskSpec],
+    /// The pairs.
+    pub data: &'a Dataset,
+    /// Folder the engines' folders lie in.
+    pub base_dir: &'a Path,
+    /// Gives freed memory back to the system, so that one engine's is not seen in the next one's.
+    pub settle_memory: &'a dyn Fn(),
+}
+
+/// What is told while the run goes on.
+pub trait Observer: Listener {
+    /// A turn is over and its samples are in the record.
+    fn turn_done(&mut self, record: &RunRecord);
+}
+
+/// The order of `engines` indices in `repetition`.
+pub fn order(engines: usize, repetition: usize) -> Vec<usize> {
+    (0..engines).map(|place| (place + repetition) % engines.max(1)).collect()
+}
+
+/// Runs every turn and puts the samples into `record`, whose engines are in the order of
+/// `candidates`. An engine that fails is left out from then on; the others go on.
+pub fn run(
+    run: &Run<'_>,
+    candidates: &[Candidate],
+    record: &mut RunRecord,
+    observer: &mut dyn Observer,
+) {
+    let mut turn = 0;
+    for repetition in 0..run.config.repetitions {
+        for index in order(candidates.len(), repetition) {
+            let Ok(engine) = &candidates[index].engine else { continue };
+            if record.engines[index].error.is_some() {
+                continue;
+            }
+            match one_turn(run, engine.as_ref(), repetition, turn, observer) {
+                Ok((samples, session)) => {
+                    let stopped = samples.last().filter(|s| s.failed() && s.wrong == 0);
+                    record.engines[index].error =
+                        stopped.and_then(|s| Some(format!("{}: {}", s.task, s.error.as_ref()?)));
+                    record.samples.extend(samples);
+                    record.sessions.push(session);
+                }
+                Err(error) => record.engines[index].error = Some(error.to_string()),
+            }
+            turn += 1;
+            observer.turn_done(record);
+        }
+    }
+}
+
+fn one_turn(
+    run: &Run<'_>,
+    engine: &dyn Engine,
+    repetition: usize,
+    turn: usize,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<TaskSample>, SessionRecord)> {
+    let place = Place::prepare(run.base_dir, engine.name())?;
+    if !run.config.use_existing_db {
+        place.empty()?;
+    }
+    (run.settle_memory)();
+    let turn = Turn { engine, config: run.config, data: run.data, place: &place, repetition, turn };
+    let outcome = session::run(&turn, run.tasks, observer);
+    if run.config.db.is_none() {
+        place.remove()?;
+    }
+    rustix::fs::sync();
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_goes_first_in_turn() {
+        assert_eq!(order(3, 0), [0, 1, 2]);
+        assert_eq!(order(3, 1), [1, 2, 0]);
+        assert_eq!(order(3, 5), [2, 0, 1]);
+        assert_eq!(order(0, 1), [] as [usize; 0]);
+    }
+}

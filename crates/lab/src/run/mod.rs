@@ -1,0 +1,9 @@
+//! Running: the settings, one engine's turn, the timed loops, and who goes when.
+
+pub mod config;
+pub mod crc;
+pub mod interleave;
+pub mod place;
+pub mod progress;
+pub mod session;
+pub mod work;

@@ -1,0 +1,367 @@
+//! One engine's turn: every task in order on a directory of its own, measured and checked.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::config::BenchConfig;
+use super::place::Place;
+use super::progress::Progress;
+use super::work::{self, Context, Done};
+use crate::error::{LabError, Result};
+use crate::measure::counters::Moment;
+use crate::measure::host;
+use crate::record::schema::{SessionRecord, TaskSample};
+use crate::target::{Direction, Engine, Target};
+use crate::workload::dataset::Dataset;
+use crate::workload::oracle::Oracle;
+use crate::workload::prepare::{OpList, Plan, Prepared, prepare};
+use crate::workload::rng::mix;
+use crate::workload::tasks::{TaskKind, TaskSpec};
+
+/// What a turn is given.
+pub struct Turn<'a> {
+    /// Whose turn it is.
+    pub engine: &'a dyn Engine,
+    /// The run's settings, with `data_bytes_expected` filled in.
+    pub config: &'a BenchConfig,
+    /// The pairs.
+    pub data: &'a Dataset,
+    /// Where its store lies.
+    pub place: &'a Place,
+    /// From 0.
+    pub repetition: usize,
+    /// Place of the turn in the run, from 0.
+    pub turn: usize,
+}
+
+/// What a turn says while it runs.
+pub trait Listener {
+    /// A task is done.
+    fn sample(&mut self, sample: &TaskSample);
+    /// The task `stats` gave this text.
+    fn stats(&mut self, engine: &str, text: &str);
+}
+
+struct Session<'a> {
+    turn: &'a Turn<'a>,
+    target: Option<Box<dyn Target>>,
+    oracle: Oracle,
+    generation: u32,
+    baseline_bytes: u64,
+}
+
+/// Operations of a checksum task.
+const CHECKSUM_BLOCKS: u64 = 125_000;
+
+/// Runs all tasks. An engine's error ends the turn; what was measured until then is returned.
+pub fn run(
+    turn: &Turn<'_>,
+    tasks: &[TaskSpec],
+    listener: &mut dyn Listener,
+) -> (Vec<TaskSample>, SessionRecord) {
+    let start = Instant::now();
+    let existing = turn.config.use_existing_db;
+    let oracle = if existing { Oracle::unknown(turn.data) } else { Oracle::empty(turn.data) };
+    let baseline_bytes = host::memory().resident_bytes.unwrap_or(0);
+    let mut session = Session { turn, target: None, oracle, generation: 0, baseline_bytes };
+    let moment = Moment::now();
+    let mut samples: Vec<TaskSample> = Vec::new();
+    for (position, task) in tasks.iter().enumerate() {
+        let mut sample = TaskSample::new(turn.engine.name(), task.name, position, turn.repetition);
+        let result = session.task(task, &mut sample, listener);
+        let stop = result.is_err();
+        if let Err(error) = result {
+            sample.error = Some(error.to_string());
+        }
+        listener.sample(&sample);
+        samples.push(sample);
+        if stop {
+            break;
+        }
+    }
+    let closed = session.close();
+    if let (Err(error), Some(last)) = (closed, samples.last_mut())
+        && last.error.is_none()
+    {
+        last.error = Some(format!("closing failed: {error}"));
+    }
+    let used = moment.used();
+    let user_written_bytes = samples.iter().map(|sample| sample.user_written_bytes).sum();
+    let amplified = used.write_amplification(user_written_bytes);
+    let persistent = turn.engine.capabilities().persistent;
+    let record = SessionRecord {
+        engine: turn.engine.name().into(),
+        repetition: turn.repetition,
+        turn: turn.turn,
+        elapsed_seconds: start.elapsed().as_secs_f64(),
+        used: Some(used),
+        user_written_bytes,
+        write_amplification: amplified.filter(|_| persistent).map(|(ratio, _)| ratio),
+    };
+    (samples, record)
+}
+
+impl Session<'_> {
+    fn close(&mut self) -> Result<()> {
+        self.target.take().map_or(Ok(()), |target| target.close())
+    }
+
+    fn open(&mut self) -> Result<()> {
+        if self.target.is_none() {
+            let store = &self.turn.config.store;
+            self.target = Some(self.turn.engine.open(&self.turn.place.store(), store)?);
+        }
+        Ok(())
+    }
+
+    fn reason_against(&self, task: &TaskSpec) -> Option<&'static str> {
+        let can = self.turn.engine.capabilities();
+        match task.kind {
+            _ if task.fresh && self.turn.config.use_existing_db => {
+                Some("needs an empty store; left out with --use_existing_db")
+            }
+            _ if task.sync && !can.sync => Some("the engine offers no sync"),
+            TaskKind::Compact if !can.compact => Some("the engine offers no compaction"),
+            TaskKind::Open if !can.persistent => Some("the engine keeps nothing on disk"),
+            _ => None,
+        }
+    }
+
+    fn task(
+        &mut self,
+        task: &TaskSpec,
+        sample: &mut TaskSample,
+        listener: &mut dyn Listener,
+    ) -> Result<()> {
+        let reason = self.reason_against(task);
+        if let Some(reason) = reason {
+            return self.not_available(sample, reason);
+        }
+        if task.fresh {
+            self.close()?;
+            self.turn.place.empty()?;
+            self.oracle = Oracle::empty(self.turn.data);
+        }
+        self.generation += 1;
+        let Some(prepared) = prepare(task, &self.plan(sample.position)) else {
+            return self.not_available(sample, "the data is too small for the task's values");
+        };
+        self.open()?;
+        if task.kind == TaskKind::Stats {
+            let text = self.target.as_ref().and_then(|target| target.stats());
+            if self.turn.repetition == 0 {
+                let text = text.as_deref().unwrap_or("it gives none\n");
+                listener.stats(self.turn.engine.name(), text);
+            }
+            return Ok(());
+        }
+        if task.kind == TaskKind::Open {
+            self.close()?;
+        }
+        host::reset_peak();
+        let moment = Moment::now();
+        let start = Instant::now();
+        let outcome = self.measured(task, &prepared, sample)?;
+        let elapsed = outcome.wall.unwrap_or_else(|| start.elapsed());
+        sample.used = Some(moment.used());
+        let peak = host::memory().peak_bytes;
+        let own = self.baseline_bytes + prepared.memory_bytes();
+        sample.peak_memory_bytes = peak.map(|peak| peak.saturating_sub(own));
+        self.note(task, &prepared, outcome, elapsed, sample);
+        Ok(())
+    }
+
+    fn not_available(&self, sample: &mut TaskSample, reason: &str) -> Result<()> {
+        sample.not_available = true;
+        sample.error = Some(reason.into());
+        Ok(())
+    }
+
+    fn plan(&self, position: usize) -> Plan<'_> {
+        let config = self.turn.config;
+        let part = ((self.turn.repetition as u64) << 32) | position as u64;
+        Plan {
+            data: self.turn.data,
+            oracle: &self.oracle,
+            threads: config.threads,
+            writes: self.turn.data.rows(),
+            reads: config.reads.unwrap_or(self.turn.data.rows()),
+            generation: self.generation,
+            seed: mix(config.seed ^ mix(part)),
+        }
+    }
+
+    fn measured(
+        &mut self,
+        task: &TaskSpec,
+        prepared: &Prepared,
+        sample: &TaskSample,
+    ) -> Result<Outcome> {
+        let config = self.turn.config;
+        let total: usize = prepared.lists.iter().map(OpList::len).sum();
+        let title = format!("[{}] {:10} {}", sample.repetition + 1, sample.engine, task.name);
+        let progress = Progress::new(config.progress, &title, total.max(1) as u64);
+        if task.kind == TaskKind::Open {
+            let start = Instant::now();
+            self.open()?;
+            let done = Done { operations: 1, elapsed: start.elapsed(), ..Done::default() };
+            return Ok(Outcome { done, writer: None, wall: None });
+        }
+        let target = self.target.as_deref().ok_or_else(|| LabError::engine("nothing is open"))?;
+        let context = Context {
+            target,
+            data: self.turn.data,
+            checked: prepared.checked,
+            histogram: config.histogram,
+            progress: &progress,
+        };
+        let reads = config.reads.unwrap_or(self.turn.data.rows());
+        let outcome = run_threads(task, &context, prepared, reads);
+        progress.finish();
+        outcome
+    }
+
+    fn note(
+        &mut self,
+        task: &TaskSpec,
+        prepared: &Prepared,
+        outcome: Outcome,
+        elapsed: Duration,
+        sample: &mut TaskSample,
+    ) {
+        let done = outcome.done;
+        sample.operations = done.operations;
+        sample.elapsed_seconds = elapsed.as_secs_f64();
+        if done.operations > 0 {
+            let operations = done.operations as f64;
+            sample.micros_per_op = Some(done.elapsed.as_secs_f64() * 1e6 / operations);
+            sample.ops_per_sec =
+                Some(operations / elapsed.as_secs_f64()).filter(|speed| speed.is_finite());
+        }
+        sample.user_bytes = Some(done.bytes).filter(|&bytes| bytes > 0);
+        sample.latency = done.latencies.and_then(|latencies| latencies.summary());
+        if task.writes() {
+            for list in &prepared.lists {
+                self.oracle.apply(list.writes(list.len()));
+            }
+            sample.user_written_bytes = prepared.lists.iter().map(OpList::user_bytes).sum();
+        }
+        if let (Some(list), Some(written)) = (&prepared.writer, &outcome.writer) {
+            self.oracle.apply(list.writes(written.operations.min(list.len() as u64) as usize));
+            sample.user_written_bytes = written.bytes;
+        }
+        note_reads(task, prepared, done.found, sample);
+        sample.wrong = done.wrong;
+        if done.wrong > 0 {
+            let first = done.first_wrong.unwrap_or_default();
+            sample.error = Some(format!("{} wrong of {}: {first}", done.wrong, done.operations));
+        }
+        if self.turn.engine.capabilities().persistent {
+            let amplified =
+                sample.used.and_then(|used| used.write_amplification(sample.user_written_bytes));
+            sample.write_amplification = amplified.map(|(ratio, _)| ratio);
+            sample.write_source = amplified.map(|(_, source)| source);
+            let disk = host::disk_use(&self.turn.place.store());
+            sample.disk_bytes = Some(disk.allocated_bytes);
+            sample.disk_files = Some(disk.files);
+        }
+    }
+}
+
+struct Outcome {
+    done: Done,
+    writer: Option<Done>,
+    /// From the common start to the last thread's end.
+    wall: Option<Duration>,
+}
+
+fn note_reads(task: &TaskSpec, prepared: &Prepared, found: u64, sample: &mut TaskSample) {
+    let expected = |list: &OpList| -> u64 {
+        let there = list.values.iter().filter(|value| !value.is_absent()).count() as u64;
+        let exact = |&index: &usize| list.landings.get(index) == list.keys.get(index);
+        match task.kind {
+            TaskKind::SeekRandom => (0..list.len()).filter(exact).count() as u64,
+            _ => there,
+        }
+    };
+    match task.kind {
+        TaskKind::ReadWhileWriting => sample.found = Some(found),
+        TaskKind::ReadRandom
+        | TaskKind::ReadMissing
+        | TaskKind::ReadHot
+        | TaskKind::SeekRandom
+        | TaskKind::ReadForward
+        | TaskKind::ReadReverse => {
+            sample.found = Some(found);
+            sample.found_expected =
+                prepared.checked.then(|| prepared.lists.iter().map(expected).sum());
+        }
+        _ => {}
+    }
+}
+
+fn run_threads(
+    task: &TaskSpec,
+    context: &Context<'_>,
+    prepared: &Prepared,
+    reads: u64,
+) -> Result<Outcome> {
+    let stop = AtomicBool::new(false);
+    let extra = usize::from(prepared.writer.is_some());
+    let barrier = Barrier::new(prepared.lists.len() + extra + 1);
+    std::thread::scope(|scope| {
+        let writer = prepared.writer.as_ref().map(|list| {
+            let (barrier, stop) = (&barrier, &stop);
+            scope.spawn(move || {
+                barrier.wait();
+                work::puts_until(context, list, stop)
+            })
+        });
+        let threads: Vec<_> = prepared
+            .lists
+            .iter()
+            .map(|list| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    barrier.wait();
+                    one_thread(task, context, list, reads)
+                })
+            })
+            .collect();
+        barrier.wait();
+        let start = Instant::now();
+        let results: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        let wall = start.elapsed();
+        stop.store(true, Ordering::Relaxed);
+        let crashed = |_| LabError::engine("a thread of the task panicked");
+        let writer =
+            writer.map(|thread| thread.join().map_err(crashed)).transpose()?.transpose()?;
+        let mut done = Done::default();
+        for result in results {
+            done.merge(result.map_err(crashed)??);
+        }
+        let wall = if prepared.lists.len() == 1 { done.elapsed } else { wall };
+        Ok(Outcome { done, writer, wall: Some(wall) })
+    })
+}
+
+fn one_thread(task: &TaskSpec, context: &Context<'_>, list: &OpList, reads: u64) -> Result<Done> {
+    match task.kind {
+        TaskKind::Fill { .. } => work::puts(context, list, task.sync),
+        TaskKind::Delete { .. } => work::deletes(context, list),
+        TaskKind::ReadRandom
+        | TaskKind::ReadMissing
+        | TaskKind::ReadHot
+        | TaskKind::ReadWhileWriting => work::gets(context, list),
+        TaskKind::SeekRandom => work::seeks(context, list),
+        TaskKind::ReadForward => work::scan(context, list, Direction::Forward, reads),
+        TaskKind::ReadReverse => work::scan(context, list, Direction::Reverse, reads),
+        TaskKind::Compact => work::once(context, || context.target.compact()),
+        TaskKind::Checksum => {
+            let count = context.data.rows().clamp(1000, CHECKSUM_BLOCKS);
+            work::checksums(context, count as usize)
+        }
+        TaskKind::Open | TaskKind::Stats => Ok(Done::default()),
+    }
+}

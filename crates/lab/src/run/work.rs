@@ -1,0 +1,244 @@
+//! The timed loops: each does the operations of one list and checks what comes back.
+//!
+//! Inside the clock there is nothing but the engine's call, a compare with the expected bytes and
+//! a counter; with a histogram, also one clock reading an operation.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::progress::{Progress, TICK_OPERATIONS};
+use crate::error::Result;
+use crate::measure::histogram::Latencies;
+use crate::target::{Direction, Target};
+use crate::workload::dataset::Dataset;
+use crate::workload::prepare::OpList;
+use crate::workload::values::ValueRef;
+
+/// What the loops share.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The open store.
+    pub target: &'a dyn Target,
+    /// The pairs.
+    pub data: &'a Dataset,
+    /// Whether reads are checked.
+    pub checked: bool,
+    /// Whether single operations are timed.
+    pub histogram: bool,
+    /// The live line.
+    pub progress: &'a Progress,
+}
+
+/// What one thread did.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Operations finished.
+    pub operations: u64,
+    /// The thread's own time.
+    pub elapsed: Duration,
+    /// Keys found, for reads.
+    pub found: u64,
+    /// Bytes of keys and values passed.
+    pub bytes: u64,
+    /// Reads that did not give what was written.
+    pub wrong: u64,
+    /// The first of them, for people.
+    pub first_wrong: Option<String>,
+    /// Latencies of single operations.
+    pub latencies: Option<Latencies>,
+}
+
+impl Done {
+    fn mistake(&mut self, say: impl FnOnce() -> String) {
+        self.wrong += 1;
+        if self.first_wrong.is_none() {
+            self.first_wrong = Some(say());
+        }
+    }
+
+    /// Adds what another thread did.
+    pub fn merge(&mut self, other: Done) {
+        self.operations += other.operations;
+        self.elapsed += other.elapsed;
+        self.found += other.found;
+        self.bytes += other.bytes;
+        self.wrong += other.wrong;
+        self.first_wrong = self.first_wrong.take().or(other.first_wrong);
+        match (&mut self.latencies, other.latencies) {
+            (Some(mine), Some(theirs)) => mine.merge(&theirs),
+            (mine @ None, theirs) => *mine = theirs,
+            (Some(_), None) => {}
+        }
+    }
+}
+
+/// Runs `op` for each index, timing the whole and, if asked, each.
+#[inline]
+fn each(
+    context: &Context<'_>,
+    count: usize,
+    mut op: impl FnMut(usize, &mut Done) -> Result<()>,
+) -> Result<Done> {
+    let mut done = Done::default();
+    let mut latencies = context.histogram.then(Latencies::new);
+    let start = Instant::now();
+    let mut last = start;
+    for index in 0..count {
+        op(index, &mut done)?;
+        if let Some(latencies) = &mut latencies {
+            let now = Instant::now();
+            latencies.record((now - last).as_nanos() as u64);
+            last = now;
+        }
+        if index % TICK_OPERATIONS == TICK_OPERATIONS - 1 {
+            context.progress.add(TICK_OPERATIONS as u64);
+        }
+    }
+    done.elapsed = start.elapsed();
+    done.operations = count as u64;
+    done.latencies = latencies;
+    Ok(done)
+}
+
+/// Puts the list.
+pub fn puts(context: &Context<'_>, list: &OpList, sync: bool) -> Result<Done> {
+    let mut done = each(context, list.len(), |index, _| {
+        let value = context.data.value(list.values[index]);
+        context.target.put(list.keys.get(index), value, sync)
+    })?;
+    done.bytes = list.user_bytes();
+    Ok(done)
+}
+
+/// Deletes the list's keys.
+pub fn deletes(context: &Context<'_>, list: &OpList) -> Result<Done> {
+    each(context, list.len(), |index, _| context.target.delete(list.keys.get(index)))
+}
+
+/// Gets the list's keys and compares the values.
+pub fn gets(context: &Context<'_>, list: &OpList) -> Result<Done> {
+    let alternatives = !list.alternatives.is_empty();
+    each(context, list.len(), |index, done| {
+        let key = list.keys.get(index);
+        let expected = list.values[index];
+        let other = if alternatives { list.alternatives[index] } else { ValueRef::ABSENT };
+        let data = context.data;
+        let mut right = false;
+        let found = context.target.get(key, &mut |value| {
+            right = (!expected.is_absent() && value == data.value(expected))
+                || (alternatives && !other.is_absent() && value == data.value(other));
+        })?;
+        done.found += u64::from(found);
+        let fits = if found { right } else { expected.is_absent() };
+        if context.checked && !fits {
+            done.mistake(|| describe(key, found, expected));
+        }
+        Ok(())
+    })
+}
+
+fn describe(key: &[u8], found: bool, expected: ValueRef) -> String {
+    let key = key.escape_ascii();
+    match (found, expected.is_absent()) {
+        (false, _) => format!("key {key} was not found"),
+        (true, true) => format!("key {key} was found and should not be there"),
+        (true, false) => format!("key {key} has another value than the one written"),
+    }
+}
+
+/// Seeks the list's keys and compares where each lands.
+pub fn seeks(context: &Context<'_>, list: &OpList) -> Result<Done> {
+    each(context, list.len(), |index, done| {
+        let key = list.keys.get(index);
+        let expected = list.values[index];
+        let landing = list.landings.get(index);
+        let (mut right, mut exact) = (false, false);
+        let found = context.target.seek(key, &mut |at, value| {
+            exact = at == key;
+            right = at == landing && value == context.data.value(expected);
+        })?;
+        done.found += u64::from(found && exact);
+        let fits = if found { right && !expected.is_absent() } else { expected.is_absent() };
+        if context.checked && !fits {
+            done.mistake(|| format!("a seek to {} landed wrong", key.escape_ascii()));
+        }
+        Ok(())
+    })
+}
+
+/// Scans from one end and compares each pair; `limit` pairs at most.
+pub fn scan(
+    context: &Context<'_>,
+    list: &OpList,
+    direction: Direction,
+    limit: u64,
+) -> Result<Done> {
+    let mut done = Done::default();
+    let mut latencies = context.histogram.then(Latencies::new);
+    let mut index = 0usize;
+    let start = Instant::now();
+    let mut last = start;
+    if limit > 0 {
+        context.target.scan(direction, &mut |key, value| {
+            if context.checked
+                && (key != list.keys.get(index)
+                    || list.values.get(index).is_none_or(|&v| value != context.data.value(v)))
+            {
+                done.mistake(|| format!("pair {index} of the scan is {}", key.escape_ascii()));
+            }
+            done.bytes += (key.len() + value.len()) as u64;
+            index += 1;
+            if let Some(latencies) = &mut latencies {
+                let now = Instant::now();
+                latencies.record((now - last).as_nanos() as u64);
+                last = now;
+            }
+            if index.is_multiple_of(TICK_OPERATIONS) {
+                context.progress.add(TICK_OPERATIONS as u64);
+            }
+            (index as u64) < limit
+        })?;
+    }
+    done.elapsed = start.elapsed();
+    done.operations = index as u64;
+    done.found = index as u64;
+    done.latencies = latencies;
+    if context.checked && index != list.len() {
+        done.mistake(|| format!("the scan gave {index} pairs where {} are stored", list.len()));
+    }
+    Ok(done)
+}
+
+/// Puts the list again and again until `stop`; says how many were put.
+pub fn puts_until(context: &Context<'_>, list: &OpList, stop: &AtomicBool) -> Result<Done> {
+    let mut done = Done::default();
+    let start = Instant::now();
+    while !stop.load(Ordering::Relaxed) && !list.is_empty() {
+        let index = done.operations as usize % list.len();
+        let (key, value) = (list.keys.get(index), context.data.value(list.values[index]));
+        context.target.put(key, value, false)?;
+        done.operations += 1;
+        done.bytes += (key.len() + value.len()) as u64;
+    }
+    done.elapsed = start.elapsed();
+    Ok(done)
+}
+
+/// Checksums blocks of 4 KiB.
+pub fn checksums(context: &Context<'_>, count: usize) -> Result<Done> {
+    let block = vec![b'x'; 4096];
+    let mut sum = 0u32;
+    let mut done = each(context, count, |_, _| {
+        sum ^= super::crc::crc32c(std::hint::black_box(&block));
+        Ok(())
+    })?;
+    std::hint::black_box(sum);
+    done.bytes = count as u64 * block.len() as u64;
+    Ok(done)
+}
+
+/// One operation that is a single call.
+pub fn once(context: &Context<'_>, call: impl FnOnce() -> Result<()>) -> Result<Done> {
+    let mut call = Some(call);
+    each(context, 1, |_, _| call.take().map_or(Ok(()), |call| call()))
+}

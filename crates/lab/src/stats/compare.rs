@@ -1,0 +1,81 @@
+//! Medians, and the ratio of two medians with its bootstrap interval.
+//!
+//! Percentile bootstrap (Efron: "Bootstrap methods: another look at the jackknife", 1979).
+
+use serde::{Deserialize, Serialize};
+
+use crate::workload::rng::Rng;
+
+/// A ratio and where it lies with 95 % confidence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Median of one sample over the median of the other.
+    pub ratio: f64,
+    /// The interval's ends; none with fewer than two samples on either side.
+    pub interval: Option<(f64, f64)>,
+}
+
+const RESAMPLES: usize = 2000;
+
+/// The middle value (mean of the middle two); none of nothing.
+pub fn median(samples: &[f64]) -> Option<f64> {
+    let mut sorted: Vec<f64> = samples.iter().copied().filter(|x| x.is_finite()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+/// median(`of`) / median(`to`) with a 95 % interval from resampling both, by a fixed seed.
+pub fn ratio(of: &[f64], to: &[f64]) -> Option<Ratio> {
+    let point = median(of)? / median(to).filter(|&base| base > 0.0)?;
+    if of.len() < 2 || to.len() < 2 {
+        return Some(Ratio { ratio: point, interval: None });
+    }
+    let mut rng = Rng::new(0x00B0_0757_4A9B);
+    let mut resample = |samples: &[f64]| {
+        let draw = |_| samples[rng.below(samples.len() as u64) as usize];
+        median(&(0..samples.len()).map(draw).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
+    };
+    let mut ratios: Vec<f64> = (0..RESAMPLES).map(|_| resample(of) / resample(to)).collect();
+    ratios.retain(|ratio| ratio.is_finite());
+    ratios.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| ratios.get(((ratios.len() as f64 - 1.0) * share).round() as usize);
+    let interval = at(0.025).copied().zip(at(0.975).copied());
+    Some(Ratio { ratio: point, interval })
+}
+
+impl Ratio {
+    /// Whether the interval leaves 1 out; false without an interval.
+    pub fn shows_difference(&self) -> bool {
+        self.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[f64::NAN, 1.0]), Some(1.0));
+    }
+
+    #[test]
+    fn clear_and_unclear_differences() {
+        let clear = ratio(&[20.0, 21.0, 22.0], &[10.0, 10.5, 11.0]).expect("samples");
+        assert_eq!(clear.ratio, 2.0);
+        assert!(clear.shows_difference());
+        let unclear = ratio(&[9.0, 12.0, 10.0], &[11.0, 10.0, 9.5]).expect("samples");
+        assert!(!unclear.shows_difference(), "{unclear:?}");
+        let single = ratio(&[2.0], &[1.0]).expect("samples");
+        assert_eq!((single.ratio, single.interval), (2.0, None));
+        assert_eq!(ratio(&[1.0], &[0.0]), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! The pairs a run works on: generated like db_bench's, or the rows of a CSV file.
+//!
+//! A *row* is one write of a full fill. Rows may share a key (a CSV's key column may repeat), so
+//! keys have ids of their own, in byte order: id `i` is the i-th smallest key.
+
+use super::csv::CsvPairs;
+use super::keys::{KeyBuffer, digits};
+use super::rng::{Rng, mix};
+use super::values::{ValuePool, ValueRef};
+use crate::error::{LabError, LabErrorKind, Result};
+
+/// Pairs to write and the pool their values are cut from.
+#[derive(Debug)]
+pub struct Dataset {
+    pool: ValuePool,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Generated { entries: u64, key_bytes: usize, value_bytes: usize },
+    Rows { keys: KeyBuffer, rows: Vec<(u32, ValueRef)>, last_row_of_key: Vec<u32> },
+}
+
+/// One write: which key, and what value.
+pub type Write = (u32, ValueRef);
+
+/// Value bytes of the task fill100K.
+pub const BIG_VALUE_BYTES: usize = 100_000;
+
+impl Dataset {
+    /// `entries` keys 0, 1, 2 … in decimal of `key_bytes`, with values of `value_bytes` that
+    /// compress to about `ratio`. Fails when the keys do not fit or ids would overflow.
+    pub fn generated(
+        entries: u64,
+        key_bytes: usize,
+        value_bytes: usize,
+        ratio: f64,
+        seed: u64,
+    ) -> Result<Dataset> {
+        if entries == 0 || entries >= u64::from(u32::MAX) {
+            return Err(LabError::usage(format!("num must be 1 to {}", u32::MAX - 1)));
+        }
+        let digits = digits(entries - 1);
+        if key_bytes < digits {
+            return Err(LabError::usage(format!(
+                "key_size {key_bytes} is too short for {entries} keys, which need {digits} digits"
+            )));
+        }
+        let pool = ValuePool::generate(seed, ratio, value_bytes.max(BIG_VALUE_BYTES));
+        Ok(Dataset { pool, source: Source::Generated { entries, key_bytes, value_bytes } })
+    }
+
+    /// The rows of a file, in its order. Fails when the values pass 4 GiB.
+    pub fn from_rows(pairs: &CsvPairs) -> Result<Dataset> {
+        let too_big = || LabError::new(LabErrorKind::Data, "the CSV's values pass 4 GiB");
+        let mut order: Vec<&[u8]> = pairs.pairs.iter().map(|(key, _)| key.as_slice()).collect();
+        order.sort_unstable();
+        order.dedup();
+        let mut keys = KeyBuffer::with_capacity(order.len(), 16);
+        for key in &order {
+            keys.push(&[key]);
+        }
+        let mut pool = ValuePool::new();
+        let mut rows = Vec::with_capacity(pairs.pairs.len());
+        let mut last_row_of_key = vec![0u32; order.len()];
+        for (row, (key, value)) in pairs.pairs.iter().enumerate() {
+            let id = order.binary_search(&key.as_slice()).unwrap_or(0);
+            last_row_of_key[id] = u32::try_from(row).map_err(|_| too_big())?;
+            rows.push((id as u32, pool.add(value).ok_or_else(too_big)?));
+        }
+        Ok(Dataset { pool, source: Source::Rows { keys, rows, last_row_of_key } })
+    }
+
+    /// Writes of a full fill.
+    pub fn rows(&self) -> u64 {
+        match &self.source {
+            Source::Generated { entries, .. } => *entries,
+            Source::Rows { rows, .. } => rows.len() as u64,
+        }
+    }
+
+    /// Different keys.
+    pub fn key_count(&self) -> usize {
+        match &self.source {
+            Source::Generated { entries, .. } => *entries as usize,
+            Source::Rows { keys, .. } => keys.len(),
+        }
+    }
+
+    /// Mean bytes of a key, over the rows of a full fill.
+    pub fn key_bytes_mean(&self) -> f64 {
+        match &self.source {
+            Source::Generated { key_bytes, .. } => *key_bytes as f64,
+            Source::Rows { keys, rows, .. } => {
+                let total: usize = rows.iter().map(|&(id, _)| keys.get(id as usize).len()).sum();
+                total as f64 / rows.len().max(1) as f64
+            }
+        }
+    }
+
+    /// Mean bytes of a value, over the rows of a full fill.
+    pub fn value_bytes_mean(&self) -> f64 {
+        match &self.source {
+            Source::Generated { value_bytes, .. } => *value_bytes as f64,
+            Source::Rows { rows, .. } => self.pool.len_bytes() as f64 / rows.len().max(1) as f64,
+        }
+    }
+
+    /// Bytes of keys and values of a full fill.
+    pub fn raw_bytes(&self) -> u64 {
+        ((self.key_bytes_mean() + self.value_bytes_mean()) * self.rows() as f64).round() as u64
+    }
+
+    /// Appends key `id` to `out`, followed by `suffix`.
+    pub fn push_key(&self, id: u32, suffix: &[u8], out: &mut KeyBuffer) {
+        match &self.source {
+            Source::Generated { key_bytes, .. } if suffix.is_empty() => {
+                out.push_number(u64::from(id), *key_bytes);
+            }
+            Source::Generated { key_bytes, .. } => {
+                let mut key = Vec::with_capacity(key_bytes + suffix.len());
+                super::keys::push_padded(&mut key, u64::from(id), *key_bytes);
+                out.push(&[&key, suffix]);
+            }
+            Source::Rows { keys, .. } => out.push(&[keys.get(id as usize), suffix]),
+        }
+    }
+
+    /// The key of a row (taken modulo the number of rows).
+    pub fn key_of_row(&self, row: u64) -> u32 {
+        match &self.source {
+            Source::Generated { entries, .. } => (row % entries) as u32,
+            Source::Rows { rows, .. } => rows[(row % rows.len() as u64) as usize].0,
+        }
+    }
+
+    /// What writing `row` in `generation` writes. With `one_value_per_key`, rows of one key write
+    /// the same value, so that threads may write them in any order. None when the data is too
+    /// small to cut `value_bytes` from.
+    pub fn write_of_row(
+        &self,
+        row: u64,
+        generation: u32,
+        value_bytes: Option<usize>,
+        one_value_per_key: bool,
+    ) -> Option<Write> {
+        let id = self.key_of_row(row);
+        match &self.source {
+            Source::Generated { value_bytes: default, .. } => {
+                let len = value_bytes.unwrap_or(*default);
+                Some((id, self.pool.cut(u64::from(id), generation, len)?))
+            }
+            Source::Rows { rows, last_row_of_key, .. } => {
+                if let Some(len) = value_bytes {
+                    return Some((id, self.pool.cut(u64::from(id), generation, len)?));
+                }
+                let count = rows.len() as u64;
+                let row = if one_value_per_key {
+                    u64::from(last_row_of_key[id as usize])
+                } else {
+                    row % count
+                };
+                let moved = (row + u64::from(generation) * 7919) % count;
+                Some((id, rows[moved as usize].1))
+            }
+        }
+    }
+
+    /// `count` random rows: generated keys are drawn with replacement, as db_bench does; the rows
+    /// of a file come in a shuffled order, each once per round.
+    pub fn random_rows(&self, count: u64, rng: &mut Rng) -> Vec<u64> {
+        match &self.source {
+            Source::Generated { entries, .. } => (0..count).map(|_| rng.below(*entries)).collect(),
+            Source::Rows { rows, .. } => {
+                let mut order: Vec<u64> = (0..rows.len() as u64).collect();
+                let mut drawn = Vec::with_capacity(count as usize);
+                while (drawn.len() as u64) < count {
+                    for last in (1..order.len()).rev() {
+                        order.swap(last, rng.below(last as u64 + 1) as usize);
+                    }
+                    let room = (count - drawn.len() as u64).min(order.len() as u64);
+                    drawn.extend_from_slice(&order[..room as usize]);
+                }
+                drawn
+            }
+        }
+    }
+
+    /// A suffix no key of the data can end in after another key, so that key + suffix is missing.
+    pub fn missing_suffix(&self) -> &'static [u8] {
+        match &self.source {
+            Source::Generated { .. } => b".",
+            Source::Rows { .. } => b"\x00.\x00missing",
+        }
+    }
+
+    /// The bytes of a value.
+    #[inline]
+    pub fn value(&self, value: ValueRef) -> &[u8] {
+        self.pool.get(value)
+    }
+
+    /// A fingerprint of the data, so that two records can be told to be about the same pairs.
+    pub fn fingerprint(&self) -> u64 {
+        let mut sum = mix(self.rows());
+        let step = (self.rows() / 1000).max(1);
+        let mut keys = KeyBuffer::default();
+        for row in (0..self.rows()).step_by(step as usize) {
+            if let Some((id, value)) = self.write_of_row(row, 0, None, false) {
+                self.push_key(id, b"", &mut keys);
+                for chunk in [keys.get(keys.len() - 1), self.value(value)] {
+                    sum = chunk.iter().fold(sum, |sum, &byte| mix(sum ^ u64::from(byte)));
+                }
+            }
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Dataset {
+        let pair = |key: &str, value: &str| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
+        let pairs = vec![pair("b", "one"), pair("a", "two"), pair("b", "three")];
+        Dataset::from_rows(&CsvPairs { pairs, bad_rows: Vec::new() }).expect("small")
+    }
+
+    #[test]
+    fn key_ids_follow_byte_order_and_rows_keep_theirs() {
+        let data = rows();
+        assert_eq!((data.rows(), data.key_count()), (3, 2));
+        assert_eq!([0, 1, 2].map(|row| data.key_of_row(row)), [1, 0, 1]);
+        let value = |row, single| {
+            let (_, value) = data.write_of_row(row, 0, None, single).expect("there");
+            data.value(value).to_vec()
+        };
+        assert_eq!(value(0, false), b"one");
+        assert_eq!(value(0, true), b"three");
+    }
+
+    #[test]
+    fn shuffled_rows_are_a_permutation() {
+        let data = rows();
+        let mut drawn = data.random_rows(3, &mut Rng::new(3));
+        drawn.sort_unstable();
+        assert_eq!(drawn, [0, 1, 2]);
+        assert_eq!(data.random_rows(7, &mut Rng::new(3)).len(), 7);
+    }
+
+    #[test]
+    fn keys_too_short_are_refused() {
+        assert!(Dataset::generated(1001, 3, 10, 0.5, 1).is_err());
+        assert!(Dataset::generated(1000, 3, 10, 0.5, 1).is_ok());
+        assert!(Dataset::generated(0, 16, 10, 0.5, 1).is_err());
+    }
+}

@@ -1,0 +1,11 @@
+//! What is written and read: data sets, keys, values, tasks, and the lists of operations made
+//! from them before any clock starts.
+
+pub mod csv;
+pub mod dataset;
+pub mod keys;
+pub mod oracle;
+pub mod prepare;
+pub mod rng;
+pub mod tasks;
+pub mod values;

@@ -1,0 +1,227 @@
+//! Turns a task into lists of operations, with what each read must find, before the clock starts.
+//!
+//! The lists depend on the seed, the repetition and the task's place only, so every engine does
+//! exactly the same operations.
+
+use super::dataset::{Dataset, Write};
+use super::keys::KeyBuffer;
+use super::oracle::Oracle;
+use super::rng::Rng;
+use super::tasks::{TaskKind, TaskSpec};
+use super::values::ValueRef;
+
+/// Operations of one thread, front to back.
+#[derive(Clone, Debug, Default)]
+pub struct OpList {
+    /// The key of each operation.
+    pub keys: KeyBuffer,
+    /// The id of each key; empty for keys outside the data.
+    pub ids: Vec<u32>,
+    /// The value to write, or the one a read must find.
+    pub values: Vec<ValueRef>,
+    /// Another value a read may find instead, when a writer runs beside it; empty otherwise.
+    pub alternatives: Vec<ValueRef>,
+    /// For seeks: the key each must land on; empty otherwise.
+    pub landings: KeyBuffer,
+}
+
+impl OpList {
+    /// Operations in the list.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether the list is empty.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The writes of the first `count` operations, for the oracle.
+    pub fn writes(&self, count: usize) -> impl Iterator<Item = Write> + '_ {
+        self.ids.iter().copied().zip(self.values.iter().copied()).take(count)
+    }
+
+    /// Bytes of keys and values over the whole list.
+    pub fn user_bytes(&self) -> u64 {
+        self.keys.key_bytes() + self.values.iter().map(|value| value.len_bytes()).sum::<u64>()
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> u64 {
+        let refs = (self.values.capacity() + self.alternatives.capacity()) * size_of::<ValueRef>();
+        self.keys.memory_bytes()
+            + self.landings.memory_bytes()
+            + (refs + self.ids.capacity() * 4) as u64
+    }
+}
+
+/// A task's operations: one list a thread, and the writer's where one runs beside the readers.
+#[derive(Clone, Debug, Default)]
+pub struct Prepared {
+    /// One list for each thread.
+    pub lists: Vec<OpList>,
+    /// The list of the extra writer, gone through again and again.
+    pub writer: Option<OpList>,
+    /// Whether reads are checked against the lists.
+    pub checked: bool,
+}
+
+impl Prepared {
+    /// Bytes of memory held by all lists.
+    pub fn memory_bytes(&self) -> u64 {
+        self.lists.iter().chain(&self.writer).map(OpList::memory_bytes).sum()
+    }
+}
+
+/// What preparing needs to know.
+pub struct Plan<'a> {
+    /// The pairs.
+    pub data: &'a Dataset,
+    /// What the store holds now.
+    pub oracle: &'a Oracle,
+    /// Threads; each gets its own list.
+    pub threads: usize,
+    /// Writes or deletes of one thread in a full task.
+    pub writes: u64,
+    /// Reads of one thread.
+    pub reads: u64,
+    /// Tells this task's writes from earlier ones.
+    pub generation: u32,
+    /// Seed of this task in this repetition.
+    pub seed: u64,
+}
+
+/// Makes the lists. None when the data is too small for the task's values.
+pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
+    let mut prepared = Prepared { checked: plan.oracle.is_known(), ..Prepared::default() };
+    let successors =
+        if task.kind == TaskKind::SeekRandom { plan.oracle.successors() } else { Vec::new() };
+    for thread in 0..plan.threads as u64 {
+        let mut rng = Rng::for_part(plan.seed, thread);
+        let list = match task.kind {
+            TaskKind::Fill { random } => fill(task, plan, random, &mut rng)?,
+            TaskKind::Delete { random } => delete(task, plan, random, &mut rng),
+            TaskKind::ReadRandom | TaskKind::ReadHot | TaskKind::ReadMissing => {
+                gets(task, plan, &mut rng)
+            }
+            TaskKind::ReadWhileWriting => {
+                let mut list = gets(task, plan, &mut rng);
+                list.alternatives = alternatives(plan, &list)?;
+                list
+            }
+            TaskKind::SeekRandom => seeks(plan, &successors, &mut rng),
+            TaskKind::ReadForward | TaskKind::ReadReverse => scan(task, plan),
+            TaskKind::Compact | TaskKind::Checksum | TaskKind::Open | TaskKind::Stats => {
+                OpList::default()
+            }
+        };
+        prepared.lists.push(list);
+    }
+    if task.kind == TaskKind::ReadWhileWriting {
+        let mut rng = Rng::for_part(plan.seed, 0x3717E);
+        let one_value = Plan { threads: 2, ..*plan };
+        prepared.writer = Some(fill(task, &one_value, true, &mut rng)?);
+    }
+    Some(prepared)
+}
+
+fn rows(task: &TaskSpec, plan: &Plan<'_>, random: bool, rng: &mut Rng) -> Vec<u64> {
+    let count = (plan.writes / task.divisor).max(1);
+    if random { plan.data.random_rows(count, rng) } else { (0..count).collect() }
+}
+
+fn fill(task: &TaskSpec, plan: &Plan<'_>, random: bool, rng: &mut Rng) -> Option<OpList> {
+    let rows = rows(task, plan, random, rng);
+    let mut list = sized(rows.len(), plan);
+    for row in rows {
+        let one_value = plan.threads > 1;
+        let (id, value) =
+            plan.data.write_of_row(row, plan.generation, task.value_bytes, one_value)?;
+        plan.data.push_key(id, b"", &mut list.keys);
+        list.ids.push(id);
+        list.values.push(value);
+    }
+    Some(list)
+}
+
+fn delete(task: &TaskSpec, plan: &Plan<'_>, random: bool, rng: &mut Rng) -> OpList {
+    let rows = rows(task, plan, random, rng);
+    let mut list = sized(rows.len(), plan);
+    for row in rows {
+        let id = plan.data.key_of_row(row);
+        plan.data.push_key(id, b"", &mut list.keys);
+        list.ids.push(id);
+        list.values.push(ValueRef::ABSENT);
+    }
+    list
+}
+
+fn gets(task: &TaskSpec, plan: &Plan<'_>, rng: &mut Rng) -> OpList {
+    let missing = task.kind == TaskKind::ReadMissing;
+    let suffix: &[u8] = if missing { plan.data.missing_suffix() } else { b"" };
+    let range = match task.kind {
+        TaskKind::ReadHot => plan.data.rows().div_ceil(100),
+        _ => plan.data.rows(),
+    };
+    let mut list = sized(plan.reads as usize, plan);
+    for _ in 0..plan.reads {
+        let id = plan.data.key_of_row(rng.below(range));
+        plan.data.push_key(id, suffix, &mut list.keys);
+        list.ids.push(id);
+        list.values.push(if missing { ValueRef::ABSENT } else { plan.oracle.value(id) });
+    }
+    list
+}
+
+fn alternatives(plan: &Plan<'_>, list: &OpList) -> Option<Vec<ValueRef>> {
+    let mut new_values = vec![ValueRef::ABSENT; plan.data.key_count()];
+    for row in 0..plan.data.rows() {
+        let (id, value) = plan.data.write_of_row(row, plan.generation, None, true)?;
+        new_values[id as usize] = value;
+    }
+    Some(list.ids.iter().map(|&id| new_values[id as usize]).collect())
+}
+
+fn seeks(plan: &Plan<'_>, successors: &[u32], rng: &mut Rng) -> OpList {
+    let mut list = sized(plan.reads as usize, plan);
+    list.landings = KeyBuffer::with_capacity(plan.reads as usize, 16);
+    for _ in 0..plan.reads {
+        let id = plan.data.key_of_row(rng.below(plan.data.rows()));
+        plan.data.push_key(id, b"", &mut list.keys);
+        let landing = successors.get(id as usize).copied().unwrap_or(u32::MAX);
+        list.ids.push(id);
+        list.values.push(plan.oracle.value(landing));
+        if landing == u32::MAX {
+            list.landings.push(&[]);
+        } else {
+            plan.data.push_key(landing, b"", &mut list.landings);
+        }
+    }
+    list
+}
+
+fn scan(task: &TaskSpec, plan: &Plan<'_>) -> OpList {
+    let mut list = OpList::default();
+    let mut take = |id: u32| {
+        plan.data.push_key(id, b"", &mut list.keys);
+        list.ids.push(id);
+        list.values.push(plan.oracle.value(id));
+    };
+    let live = plan.oracle.live();
+    if task.kind == TaskKind::ReadReverse {
+        live.rev().take(plan.reads as usize).for_each(&mut take);
+    } else {
+        live.take(plan.reads as usize).for_each(&mut take);
+    }
+    list
+}
+
+fn sized(count: usize, plan: &Plan<'_>) -> OpList {
+    let key_bytes = plan.data.key_bytes_mean().ceil() as usize;
+    OpList {
+        keys: KeyBuffer::with_capacity(count, key_bytes),
+        ids: Vec::with_capacity(count),
+        values: Vec::with_capacity(count),
+        ..OpList::default()
+    }
+}

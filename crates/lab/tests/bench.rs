@@ -1,0 +1,238 @@
+//! Whole runs over the in-memory engine and over engines that misbehave on purpose.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use esker_lab::bench::{self, BenchOutcome};
+use esker_lab::error::{LabError, LabErrorKind, Result};
+use esker_lab::record::store;
+use esker_lab::reference::Reference;
+use esker_lab::report::html;
+use esker_lab::run::interleave::Candidate;
+use esker_lab::target::{Capabilities, Direction, Engine, SeePair, StoreOptions, Target};
+use esker_lab::{BenchConfig, workload::tasks::TASKS};
+
+/// An in-memory engine with one fault.
+struct Faulty(Fault);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    /// Gives the wrong value now and then.
+    WrongValues,
+    /// Fails after some writes.
+    FullDisk,
+    /// Loses the last pair of a scan.
+    ShortScans,
+}
+
+struct FaultyStore {
+    fault: Fault,
+    store: Box<dyn Target>,
+    calls: AtomicU64,
+}
+
+impl Engine for Faulty {
+    fn name(&self) -> &str {
+        "faulty"
+    }
+    fn description(&self) -> String {
+        "misbehaves".into()
+    }
+    fn capabilities(&self) -> Capabilities {
+        Reference.capabilities()
+    }
+    fn given(&self, _: &StoreOptions) -> Vec<(String, String)> {
+        Vec::new()
+    }
+    fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
+        let store = Reference.open(dir, options)?;
+        Ok(Box::new(FaultyStore { fault: self.0, store, calls: AtomicU64::new(0) }))
+    }
+}
+
+impl Target for FaultyStore {
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        if self.fault == Fault::FullDisk && self.calls.fetch_add(1, Ordering::Relaxed) > 150 {
+            return Err(LabError::engine("no space left"));
+        }
+        self.store.put(key, value, sync)
+    }
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.store.delete(key)
+    }
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.fault == Fault::WrongValues && call % 10 == 3 {
+            see(b"nonsense");
+            return Ok(true);
+        }
+        self.store.get(key, see)
+    }
+    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        self.store.seek(key, see)
+    }
+    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+        let mut left = if self.fault == Fault::ShortScans { 99 } else { u64::MAX };
+        self.store.scan(direction, &mut |key, value| {
+            left -= 1;
+            see(key, value) && left > 0
+        })
+    }
+    fn compact(&self) -> Result<()> {
+        self.store.compact()
+    }
+    fn stats(&self) -> Option<String> {
+        None
+    }
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct Ran {
+    outcome: BenchOutcome,
+    out: String,
+    talk: String,
+}
+
+fn run(dir: &Path, flags: &[(&str, &str)], engines: Vec<Box<dyn Engine>>) -> Ran {
+    let mut config = BenchConfig::default();
+    config.set("num", "200").expect("a flag");
+    config.set("db", &dir.join("db").display().to_string()).expect("a flag");
+    config.set("record", &dir.join("record").display().to_string()).expect("a flag");
+    for (flag, value) in flags {
+        config.set(flag, value).expect("a flag");
+    }
+    let named =
+        |engine: Box<dyn Engine>| Candidate { name: engine.name().into(), engine: Ok(engine) };
+    let mut candidates: Vec<Candidate> = engines.into_iter().map(named).collect();
+    let absent = LabError::new(LabErrorKind::NotInstalled, "not installed: apt install nothing");
+    candidates.push(Candidate { name: "absent".into(), engine: Err(absent) });
+    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let outcome = bench::run(&config, &candidates, &|| {}, &mut out, &mut talk).expect("runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    Ran { outcome, out: text(out), talk: text(talk) }
+}
+
+fn all_tasks() -> String {
+    let names: Vec<&str> = TASKS.iter().map(|task| task.name).collect();
+    format!("{},fillrandom,deleterandom,readrandom,seekrandom,readseq,readreverse", names.join(","))
+}
+
+#[test]
+fn every_task_finds_what_was_written() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for (threads, histogram) in [("1", "0"), ("3", "1")] {
+        let flags =
+            [("threads", threads), ("histogram", histogram), ("benchmarks", &all_tasks()[..])];
+        let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+        assert!(ran.talk.contains("absent: not installed: apt install nothing"), "{}", ran.talk);
+        assert!(ran.out.contains("fillrandom   : "), "{}", ran.out);
+        assert!(ran.out.contains("compact      : n/a"), "{}", ran.out);
+        for sample in &ran.outcome.record.samples {
+            if let Some(expected) = sample.found_expected {
+                assert_eq!(sample.found, Some(expected), "{sample:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_record_comes_back_and_gives_the_same_page() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let flags = [("benchmarks", "fillrandom,readrandom"), ("repetitions", "2")];
+    let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+    let path = ran.outcome.record_path.expect("saved");
+    let record = store::load(&path).expect("readable");
+    assert_eq!(html::page(&record), html::page(&ran.outcome.record));
+    assert_eq!(record.samples.len(), 4);
+    let page = html::page(&record);
+    assert!(page.contains("<svg") && !page.contains("<script") && !page.contains("src="));
+    let newer = std::fs::read_to_string(&path).expect("there");
+    std::fs::write(&path, newer.replace("\"schema_version\": 1", "\"schema_version\": 99"))
+        .expect("written");
+    let error = store::load(&path).expect_err("newer").to_string();
+    assert!(error.contains("found 99"), "{error}");
+}
+
+#[test]
+fn json_lines_hold_the_promised_fields() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let flags = [("benchmarks", "fillseq,readseq"), ("json", "1")];
+    let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+    let lines: Vec<serde_json::Value> =
+        ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 3);
+    let read = &lines[1];
+    assert_eq!(read["task"], "readseq");
+    assert_eq!(read["found"], 200);
+    assert_eq!(read["samples"].as_array().map(Vec::len), Some(3));
+    assert!(read["micros_per_op"].as_f64().is_some_and(|micros| micros > 0.0));
+    for missing in ["ratio_to_esker", "write_amplification"] {
+        assert!(read[missing].is_null(), "{read}");
+    }
+    assert_eq!(lines[2]["engine"], "absent");
+}
+
+#[test]
+fn wrong_data_is_an_error_and_the_others_go_on() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let tasks = [("benchmarks", "fillseq,overwrite,readrandom,readseq")];
+    for (fault, sign) in [
+        (Fault::WrongValues, "another value than the one written"),
+        (Fault::FullDisk, "no space left"),
+        (Fault::ShortScans, "the scan gave 99 pairs where 200 are stored"),
+    ] {
+        let engines: Vec<Box<dyn Engine>> = vec![Box::new(Faulty(fault)), Box::new(Reference)];
+        let ran = run(dir.path(), &tasks, engines);
+        assert_eq!(ran.outcome.exit_code, 1);
+        assert!(ran.talk.contains(sign), "{sign}: {}", ran.talk);
+        let whole = |s: &&esker_lab::record::schema::TaskSample| s.engine == "reference";
+        assert_eq!(ran.outcome.record.samples.iter().filter(whole).count(), 12);
+    }
+}
+
+#[test]
+fn csv_rows_with_repeated_keys_read_back() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let file = dir.path().join("rows.csv");
+    let mut text = String::from("id,title\n");
+    for row in 0..300 {
+        text.push_str(&format!("key{},\"title, {row}\"\n", row % 70));
+    }
+    text.push_str("short\n");
+    std::fs::write(&file, text).expect("written");
+    let path = file.display().to_string();
+    for threads in ["1", "4"] {
+        let flags = [
+            ("csv", &path[..]),
+            ("num", "1000"),
+            ("key-column", "id"),
+            ("value-column", "title"),
+            ("threads", threads),
+            ("benchmarks", &all_tasks()[..]),
+        ];
+        let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+        assert!(ran.talk.contains("line 302: 1 fields"), "{}", ran.talk);
+        assert_eq!(ran.outcome.record.workload.keys, 70);
+    }
+}
+
+#[test]
+fn nothing_runs_on_an_unknown_task_or_column() {
+    let refused = |flag: &str, value: &str| {
+        let mut config = BenchConfig::default();
+        config.record_dir = None;
+        config.set(flag, value).expect("a flag");
+        let (mut out, mut talk) = (Vec::new(), Vec::new());
+        let error = bench::run(&config, &[], &|| {}, &mut out, &mut talk).expect_err("refused");
+        assert!(out.is_empty() && !error.to_string().is_empty());
+        error.kind()
+    };
+    assert_eq!(refused("benchmarks", "fillfast"), LabErrorKind::Usage);
+    assert_eq!(refused("csv", "/nonexistent/file.csv"), LabErrorKind::Io);
+    assert_eq!(refused("key_size", "2"), LabErrorKind::Usage);
+    assert_eq!(refused("use_existing_db", "1"), LabErrorKind::Usage);
+}

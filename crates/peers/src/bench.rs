@@ -1,0 +1,88 @@
+//! The benchmark's entry: names become engines, and the lab runs them.
+
+use std::io::Write;
+
+use esker_lab::BenchConfig;
+use esker_lab::bench::BenchOutcome;
+use esker_lab::error::{LabError, Result};
+use esker_lab::reference::Reference;
+use esker_lab::run::interleave::Candidate;
+use esker_lab::target::Engine;
+
+use crate::leveldb::LevelDb;
+use crate::library::trim_memory;
+use crate::lmdb::Lmdb;
+use crate::rocksdb::RocksDb;
+
+/// The names an engine can be asked for by.
+pub const ENGINES: &[&str] = &["esker", "leveldb", "lmdb", "rocksdb", "reference"];
+
+/// The default settings, which take Esker's options by name or alias where Esker is built in.
+pub fn config() -> BenchConfig {
+    #[allow(unused_mut, reason = "without the engine there are no options to add")]
+    let mut config = BenchConfig::default();
+    #[cfg(feature = "engine")]
+    config.accept_engine_options(crate::esker::NAME, crate::esker::option_names());
+    config
+}
+
+/// The engine called `name`: one of [`ENGINES`]; with a `path`, the library there, which has the
+/// C interface its name says (LevelDB's where the name says nothing).
+pub fn engine_named(name: &str, path: Option<&str>) -> Result<Box<dyn Engine>> {
+    Ok(match (name, path) {
+        ("esker", None) => esker()?,
+        ("reference", None) => Box::new(Reference),
+        ("lmdb", path) => Box::new(Lmdb::load(name, path)?),
+        ("rocksdb", path) => Box::new(RocksDb::load(name, path)?),
+        ("leveldb", path) | (_, path @ Some(_)) => Box::new(LevelDb::load(name, path)?),
+        (_, None) => {
+            return Err(LabError::usage(format!(
+                "unknown engine {name:?}; there are {}, or {name}=PATH of a library with \
+                 LevelDB's C interface",
+                ENGINES.join(", ")
+            )));
+        }
+    })
+}
+
+#[cfg(feature = "engine")]
+fn esker() -> Result<Box<dyn Engine>> {
+    Ok(Box::new(crate::esker::Esker))
+}
+
+#[cfg(not(feature = "engine"))]
+fn esker() -> Result<Box<dyn Engine>> {
+    Err(LabError::new(
+        esker_lab::LabErrorKind::NotInstalled,
+        "not built in: build with the feature `engine`",
+    ))
+}
+
+/// Runs the benchmark: rows, tables or JSON lines to `out`, what is said meanwhile to `talk`.
+/// Fails before anything runs on unknown tasks, unusable data or an empty list of engines.
+pub fn run(
+    config: &BenchConfig,
+    out: &mut dyn Write,
+    talk: &mut dyn Write,
+) -> Result<BenchOutcome> {
+    let candidates = candidates(&config.engines)?;
+    esker_lab::bench::run(config, &candidates, &trim_memory, out, talk)
+}
+
+fn candidates(list: &str) -> Result<Vec<Candidate>> {
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for entry in list.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+        let (name, path) = match entry.split_once('=') {
+            Some((name, path)) => (name.trim(), Some(path.trim())),
+            None => (entry, None),
+        };
+        if candidates.iter().any(|other| other.name == name) {
+            return Err(LabError::usage(format!("engine {name:?} is named twice")));
+        }
+        candidates.push(Candidate { name: name.into(), engine: engine_named(name, path) });
+    }
+    if candidates.is_empty() {
+        return Err(LabError::usage("no engine is named"));
+    }
+    Ok(candidates)
+}

@@ -1,0 +1,375 @@
+//! A store behind LevelDB's C interface, which RocksDB repeats under its own prefix.
+//!
+//! Handles are opaque pointers made and freed by the library. Its functions used here may be
+//! called from several threads at once; an iterator stays on the thread that made it.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use esker_lab::error::{LabError, Result};
+use esker_lab::target::{Direction, SeePair, Target};
+
+use crate::library::functions;
+
+/// A pointer of the library's.
+pub type Handle = *mut c_void;
+/// Where the library puts an error text.
+pub type ErrorText = *mut *mut c_char;
+type Bytes = *const u8;
+
+functions! {
+    /// What LevelDB and RocksDB have in common, without the prefix.
+    Common {
+        open: fn(Handle, *const c_char, ErrorText) -> Handle,
+        close: fn(Handle),
+        put: fn(Handle, Handle, Bytes, usize, Bytes, usize, ErrorText),
+        delete: fn(Handle, Handle, Bytes, usize, ErrorText),
+        get: fn(Handle, Handle, Bytes, usize, *mut usize, ErrorText) -> *mut u8,
+        create_iterator: fn(Handle, Handle) -> Handle,
+        iter_destroy: fn(Handle),
+        iter_valid: fn(Handle) -> u8,
+        iter_seek_to_first: fn(Handle),
+        iter_seek_to_last: fn(Handle),
+        iter_seek: fn(Handle, Bytes, usize),
+        iter_next: fn(Handle),
+        iter_prev: fn(Handle),
+        iter_key: fn(Handle, *mut usize) -> Bytes,
+        iter_value: fn(Handle, *mut usize) -> Bytes,
+        iter_get_error: fn(Handle, ErrorText),
+        property_value: fn(Handle, *const c_char) -> *mut c_char,
+        compact_range: fn(Handle, Bytes, usize, Bytes, usize),
+        free: fn(*mut c_void),
+        options_create: fn() -> Handle,
+        options_destroy: fn(Handle),
+        options_set_create_if_missing: fn(Handle, u8),
+        options_set_write_buffer_size: fn(Handle, usize),
+        options_set_compression: fn(Handle, i32),
+        cache_create_lru: fn(usize) -> Handle,
+        cache_destroy: fn(Handle),
+        readoptions_create: fn() -> Handle,
+        readoptions_destroy: fn(Handle),
+        readoptions_set_verify_checksums: fn(Handle, u8),
+        writeoptions_create: fn() -> Handle,
+        writeoptions_destroy: fn(Handle),
+        writeoptions_set_sync: fn(Handle, u8),
+    }
+}
+
+functions! {
+    /// RocksDB's way to read without a copy.
+    Pinned {
+        get_pinned: fn(Handle, Handle, Bytes, usize, ErrorText) -> Handle,
+        pinnableslice_value: fn(Handle, *mut usize) -> Bytes,
+        pinnableslice_destroy: fn(Handle),
+    }
+}
+
+/// An object that is destroyed after the store is closed.
+pub struct Owned {
+    pub handle: Handle,
+    pub destroy: unsafe extern "C" fn(Handle),
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: the handle was made by the library that `destroy` belongs to, and is used no more.
+        unsafe { (self.destroy)(self.handle) }
+    }
+}
+
+/// An open store.
+pub struct CStore {
+    common: Common,
+    pinned: Option<Pinned>,
+    engine: String,
+    stats_property: &'static CStr,
+    db: Handle,
+    read: Owned,
+    write: Owned,
+    write_sync: Owned,
+    /// Caches and filters, which must outlive the store.
+    _parts: Vec<Owned>,
+}
+
+// SAFETY: the libraries document the store and its option objects as usable from many threads
+// without outside locking; option objects are not changed after `open`.
+unsafe impl Send for CStore {}
+// SAFETY: as above.
+unsafe impl Sync for CStore {}
+
+/// What opening needs besides the functions.
+pub struct Opening<'a> {
+    /// The engine's name, for messages.
+    pub engine: &'a str,
+    /// Options, ready.
+    pub options: &'a Owned,
+    /// Objects the options refer to.
+    pub parts: Vec<Owned>,
+    /// Every write is synced.
+    pub sync_always: bool,
+    /// Sets more on the options of writes that are not synced.
+    pub tune_writes: &'a dyn Fn(Handle),
+    /// RocksDB's pinned reads.
+    pub pinned: Option<Pinned>,
+    /// The property that holds statistics.
+    pub stats_property: &'static CStr,
+}
+
+impl Common {
+    /// Opens `dir`.
+    pub fn open_store(self, dir: &Path, opening: Opening<'_>) -> Result<Box<dyn Target>> {
+        let path = CString::new(dir.as_os_str().as_bytes())
+            .map_err(|_| LabError::engine("the path holds a zero byte"))?;
+        let mut error: *mut c_char = std::ptr::null_mut();
+        // SAFETY: options and path live through the call; `error` starts null as required.
+        let db = unsafe { (self.open)(opening.options.handle, path.as_ptr(), &raw mut error) };
+        self.check(opening.engine, error)?;
+        let write = |sync: bool| {
+            // SAFETY: a fresh options object, set before anything else uses it.
+            unsafe {
+                let handle = (self.writeoptions_create)();
+                (self.writeoptions_set_sync)(handle, u8::from(sync));
+                if !sync {
+                    (opening.tune_writes)(handle);
+                }
+                Owned { handle, destroy: self.writeoptions_destroy }
+            }
+        };
+        // SAFETY: a fresh options object.
+        let read = unsafe {
+            let handle = (self.readoptions_create)();
+            (self.readoptions_set_verify_checksums)(handle, 1);
+            Owned { handle, destroy: self.readoptions_destroy }
+        };
+        Ok(Box::new(CStore {
+            common: self,
+            pinned: opening.pinned,
+            engine: opening.engine.into(),
+            stats_property: opening.stats_property,
+            db,
+            read,
+            write: write(opening.sync_always),
+            write_sync: write(true),
+            _parts: opening.parts,
+        }))
+    }
+
+    fn check(&self, engine: &str, error: *mut c_char) -> Result<()> {
+        if error.is_null() {
+            return Ok(());
+        }
+        // SAFETY: a non-null error is a C string that is ours to free.
+        let text = unsafe {
+            let text = CStr::from_ptr(error).to_string_lossy().into_owned();
+            (self.free)(error.cast());
+            text
+        };
+        Err(LabError::engine(format!("{engine}: {text}")))
+    }
+}
+
+impl Drop for CStore {
+    fn drop(&mut self) {
+        // SAFETY: `db` is open and no call on it is running, as this is the only owner.
+        unsafe { (self.common.close)(self.db) }
+    }
+}
+
+struct Walker<'a> {
+    store: &'a CStore,
+    iter: Handle,
+}
+
+impl Drop for Walker<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by this store's library and used no more.
+        unsafe { (self.store.common.iter_destroy)(self.iter) }
+    }
+}
+
+impl Walker<'_> {
+    fn new(store: &CStore) -> Walker<'_> {
+        // SAFETY: store and read options are alive.
+        let iter = unsafe { (store.common.create_iterator)(store.db, store.read.handle) };
+        Walker { store, iter }
+    }
+
+    #[inline]
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        let common = &self.store.common;
+        let (mut key_len, mut value_len) = (0usize, 0usize);
+        // SAFETY: key and value may be asked for while the iterator is valid, and stay until it
+        // moves, which needs this walker again.
+        unsafe {
+            if (common.iter_valid)(self.iter) == 0 {
+                return None;
+            }
+            let key = (common.iter_key)(self.iter, &raw mut key_len);
+            let value = (common.iter_value)(self.iter, &raw mut value_len);
+            Some((slice(key, key_len), slice(value, value_len)))
+        }
+    }
+
+    fn finish(&self) -> Result<()> {
+        let mut error: *mut c_char = std::ptr::null_mut();
+        // SAFETY: the iterator is alive; `error` starts null.
+        unsafe { (self.store.common.iter_get_error)(self.iter, &raw mut error) };
+        self.store.common.check(&self.store.engine, error)
+    }
+}
+
+/// # Safety
+/// `start` is null or points to `len` bytes that live as long as the result is used.
+unsafe fn slice<'a>(start: Bytes, len: usize) -> &'a [u8] {
+    if start.is_null() || len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(start, len) }
+}
+
+impl CStore {
+    fn get_copied(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let mut error: *mut c_char = std::ptr::null_mut();
+        let mut len = 0usize;
+        // SAFETY: the key lives through the call; a non-null result holds `len` bytes and is ours
+        // to free.
+        unsafe {
+            let value = (self.common.get)(
+                self.db,
+                self.read.handle,
+                key.as_ptr(),
+                key.len(),
+                &raw mut len,
+                &raw mut error,
+            );
+            self.common.check(&self.engine, error)?;
+            if value.is_null() {
+                return Ok(false);
+            }
+            see(slice(value, len));
+            (self.common.free)(value.cast());
+        }
+        Ok(true)
+    }
+
+    fn get_pinned(&self, pinned: Pinned, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let mut error: *mut c_char = std::ptr::null_mut();
+        let mut len = 0usize;
+        // SAFETY: as for a copied get; the bytes live until the slice object is destroyed.
+        unsafe {
+            let held = (pinned.get_pinned)(
+                self.db,
+                self.read.handle,
+                key.as_ptr(),
+                key.len(),
+                &raw mut error,
+            );
+            self.common.check(&self.engine, error)?;
+            if held.is_null() {
+                return Ok(false);
+            }
+            let value = (pinned.pinnableslice_value)(held, &raw mut len);
+            see(slice(value, len));
+            (pinned.pinnableslice_destroy)(held);
+        }
+        Ok(true)
+    }
+}
+
+impl Target for CStore {
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        let options = if sync { &self.write_sync } else { &self.write };
+        let mut error: *mut c_char = std::ptr::null_mut();
+        // SAFETY: key and value live through the call, which copies them.
+        unsafe {
+            (self.common.put)(
+                self.db,
+                options.handle,
+                key.as_ptr(),
+                key.len(),
+                value.as_ptr(),
+                value.len(),
+                &raw mut error,
+            );
+        }
+        self.common.check(&self.engine, error)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        let mut error: *mut c_char = std::ptr::null_mut();
+        // SAFETY: the key lives through the call.
+        unsafe {
+            (self.common.delete)(
+                self.db,
+                self.write.handle,
+                key.as_ptr(),
+                key.len(),
+                &raw mut error,
+            );
+        }
+        self.common.check(&self.engine, error)
+    }
+
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        match self.pinned {
+            Some(pinned) => self.get_pinned(pinned, key, see),
+            None => self.get_copied(key, see),
+        }
+    }
+
+    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        let walker = Walker::new(self);
+        // SAFETY: the iterator is alive and the key lives through the call.
+        unsafe { (self.common.iter_seek)(walker.iter, key.as_ptr(), key.len()) };
+        match walker.pair() {
+            Some((key, value)) => see(key, value),
+            None => return walker.finish().map(|()| false),
+        }
+        Ok(true)
+    }
+
+    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+        let walker = Walker::new(self);
+        let (start, step) = match direction {
+            Direction::Forward => (self.common.iter_seek_to_first, self.common.iter_next),
+            Direction::Reverse => (self.common.iter_seek_to_last, self.common.iter_prev),
+        };
+        // SAFETY: the iterator is alive; it is moved only while valid.
+        unsafe { start(walker.iter) };
+        while let Some((key, value)) = walker.pair() {
+            if !see(key, value) {
+                return Ok(());
+            }
+            // SAFETY: valid, as it just gave a pair.
+            unsafe { step(walker.iter) };
+        }
+        walker.finish()
+    }
+
+    fn compact(&self) -> Result<()> {
+        // SAFETY: null bounds mean the whole store.
+        unsafe {
+            (self.common.compact_range)(self.db, std::ptr::null(), 0, std::ptr::null(), 0);
+        }
+        Ok(())
+    }
+
+    fn stats(&self) -> Option<String> {
+        // SAFETY: a non-null result is a C string that is ours to free.
+        unsafe {
+            let text = (self.common.property_value)(self.db, self.stats_property.as_ptr());
+            if text.is_null() {
+                return None;
+            }
+            let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
+            (self.common.free)(text.cast());
+            Some(copy)
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Esker itself, through its public interface only.
+
+use std::path::Path;
+
+use ::esker::{Db, Durability as EskerDurability, KNOBS, Options, WriteOptions};
+use esker_lab::error::{LabError, Result};
+use esker_lab::target::{Capabilities, Direction, Engine, SeePair, StoreOptions, Target};
+
+/// Esker, of the version this was built with.
+#[derive(Debug, Default)]
+pub struct Esker;
+
+/// The name of the engine in a run.
+pub const NAME: &str = "esker";
+
+/// Every option name and alias that may be set from outside.
+pub fn option_names() -> impl Iterator<Item = String> {
+    KNOBS.iter().flat_map(|knob| {
+        std::iter::once(knob.name).chain(knob.aliases.iter().copied()).map(str::to_string)
+    })
+}
+
+fn fail(error: ::esker::Error) -> LabError {
+    LabError::engine(format!("{NAME}: {error}"))
+}
+
+/// What the shared settings are called here; options meant for Esker alone come after and win.
+fn settings(options: &StoreOptions) -> Vec<(String, String)> {
+    let pair = |name: &str, value: String| (name.to_string(), value);
+    let mut settings = vec![
+        pair("memtable_size_bytes", options.memtable_bytes.to_string()),
+        pair("cache_size_bytes", options.cache_bytes.to_string()),
+        pair("block_size_bytes", options.block_bytes.to_string()),
+        pair("restart_interval", options.restart_interval.to_string()),
+        pair("file_size_max_bytes", options.file_max_bytes.to_string()),
+        pair("filter_bits_per_key", options.filter_bits_per_key.to_string()),
+        pair("compression", options.compression.name().into()),
+        pair("durability", options.durability.name().into()),
+    ];
+    for (engine, name, value) in &options.engine_options {
+        if engine == NAME {
+            settings.push((name.clone(), value.clone()));
+        }
+    }
+    settings
+}
+
+impl Engine for Esker {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn description(&self) -> String {
+        format!("Esker {}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            sync: true,
+            compact: true,
+            checksums: true,
+            concurrent_writers: true,
+            persistent: true,
+        }
+    }
+
+    fn given(&self, options: &StoreOptions) -> Vec<(String, String)> {
+        settings(options)
+    }
+
+    fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
+        let mut own = Options::default();
+        for (name, value) in settings(options) {
+            own.set(&name, &value).map_err(fail)?;
+        }
+        let db = Db::open(dir, own).map_err(fail)?;
+        let synced = WriteOptions { durability: Some(EskerDurability::Sync) };
+        Ok(Box::new(EskerStore { db, synced }))
+    }
+}
+
+struct EskerStore {
+    db: Db,
+    synced: WriteOptions,
+}
+
+impl Target for EskerStore {
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        if sync {
+            self.db.put_with(key, value, &self.synced).map_err(fail)
+        } else {
+            self.db.put(key, value).map_err(fail)
+        }
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.db.delete(key).map_err(fail)
+    }
+
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = self.db.get(key).map_err(fail)?;
+        if let Some(value) = &value {
+            see(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        let mut iter = self.db.iter().map_err(fail)?;
+        iter.seek(key).map_err(fail)?;
+        if !iter.valid() {
+            return Ok(false);
+        }
+        see(iter.key(), iter.value());
+        Ok(true)
+    }
+
+    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+        let mut iter = self.db.iter().map_err(fail)?;
+        match direction {
+            Direction::Forward => iter.seek_to_first().map_err(fail)?,
+            Direction::Reverse => iter.seek_to_last().map_err(fail)?,
+        }
+        while iter.valid() && see(iter.key(), iter.value()) {
+            match direction {
+                Direction::Forward => iter.advance().map_err(fail)?,
+                Direction::Reverse => iter.retreat().map_err(fail)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.db.compact_range(None, None).map_err(fail)
+    }
+
+    fn stats(&self) -> Option<String> {
+        Some(self.db.metrics().to_string())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.db.close().map_err(fail)
+    }
+}

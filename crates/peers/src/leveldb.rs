@@ -1,0 +1,142 @@
+//! LevelDB, and any other library that exports LevelDB's C interface.
+
+use std::path::Path;
+
+use esker_lab::error::Result;
+use esker_lab::target::{Capabilities, Compression, Durability, Engine, StoreOptions, Target};
+
+use crate::capi::{Common, Handle, Opening, Owned};
+use crate::library::{Loaded, functions, load_installed, load_path};
+
+functions! {
+    /// LevelDB's own functions.
+    Own {
+        options_set_cache: fn(Handle, Handle),
+        options_set_block_size: fn(Handle, usize),
+        options_set_block_restart_interval: fn(Handle, i32),
+        options_set_max_file_size: fn(Handle, usize),
+        options_set_filter_policy: fn(Handle, Handle),
+        filterpolicy_create_bloom: fn(i32) -> Handle,
+        filterpolicy_destroy: fn(Handle),
+        major_version: fn() -> i32,
+        minor_version: fn() -> i32,
+    }
+}
+
+/// A library with LevelDB's C interface.
+pub struct LevelDb {
+    name: String,
+    library: Loaded,
+    common: Common,
+    own: Own,
+}
+
+const NAMES: &[&str] = &["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
+
+impl LevelDb {
+    /// The system's LevelDB, or the library at `path`, called `name` in the run.
+    pub fn load(name: &str, path: Option<&str>) -> Result<LevelDb> {
+        let library = match path {
+            Some(path) => load_path(path)?,
+            None => load_installed(NAMES, "libleveldb1d")?,
+        };
+        Ok(LevelDb {
+            name: name.into(),
+            common: Common::load(&library, "leveldb_")?,
+            own: Own::load(&library, "leveldb_")?,
+            library,
+        })
+    }
+
+    fn compression(options: &StoreOptions) -> Compression {
+        match options.compression {
+            Compression::None => Compression::None,
+            _ => Compression::Snappy,
+        }
+    }
+}
+
+impl Engine for LevelDb {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> String {
+        // SAFETY: both take nothing and return a number.
+        let (major, minor) = unsafe { ((self.own.major_version)(), (self.own.minor_version)()) };
+        format!("LevelDB C interface {major}.{minor} ({})", self.library.origin)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            sync: true,
+            compact: true,
+            checksums: true,
+            concurrent_writers: true,
+            persistent: true,
+        }
+    }
+
+    fn given(&self, options: &StoreOptions) -> Vec<(String, String)> {
+        let mut compression = LevelDb::compression(options).name().to_string();
+        if LevelDb::compression(options) != options.compression {
+            compression.push_str(&format!(" ({} is not offered)", options.compression.name()));
+        }
+        let durability = match options.durability {
+            Durability::Sync => "sync=true",
+            Durability::Buffered => "sync=false",
+            Durability::None => "sync=false (it cannot go without its log)",
+        };
+        let pair = |name: &str, value: String| (name.to_string(), value);
+        vec![
+            pair("write_buffer_size", options.memtable_bytes.to_string()),
+            pair("cache_size", options.cache_bytes.to_string()),
+            pair("block_size", options.block_bytes.to_string()),
+            pair("block_restart_interval", options.restart_interval.to_string()),
+            pair("max_file_size", options.file_max_bytes.to_string()),
+            pair("filter_bits", options.filter_bits_per_key.to_string()),
+            pair("compression", compression),
+            pair("durability", durability.into()),
+            pair("verify_checksums", "true".into()),
+        ]
+    }
+
+    fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
+        let (common, own) = (self.common, self.own);
+        let mut parts = Vec::new();
+        // SAFETY: every object is fresh and kept in an `Owned` that outlives its use; cache and
+        // filter are handed on to the store, which closes before they are destroyed.
+        let handle = unsafe {
+            let handle = (common.options_create)();
+            (common.options_set_create_if_missing)(handle, 1);
+            (common.options_set_write_buffer_size)(handle, options.memtable_bytes as usize);
+            (own.options_set_block_size)(handle, options.block_bytes as usize);
+            (own.options_set_block_restart_interval)(handle, options.restart_interval as i32);
+            (own.options_set_max_file_size)(handle, options.file_max_bytes as usize);
+            let snappy = LevelDb::compression(options) == Compression::Snappy;
+            (common.options_set_compression)(handle, i32::from(snappy));
+            let cache = (common.cache_create_lru)(options.cache_bytes as usize);
+            (own.options_set_cache)(handle, cache);
+            parts.push(Owned { handle: cache, destroy: common.cache_destroy });
+            if options.filter_bits_per_key > 0 {
+                let filter = (own.filterpolicy_create_bloom)(options.filter_bits_per_key as i32);
+                (own.options_set_filter_policy)(handle, filter);
+                parts.push(Owned { handle: filter, destroy: own.filterpolicy_destroy });
+            }
+            handle
+        };
+        let owned = Owned { handle, destroy: common.options_destroy };
+        common.open_store(
+            dir,
+            Opening {
+                engine: &self.name,
+                options: &owned,
+                parts,
+                sync_always: options.durability == Durability::Sync,
+                tune_writes: &|_| {},
+                pinned: None,
+                stats_property: c"leveldb.stats",
+            },
+        )
+    }
+}

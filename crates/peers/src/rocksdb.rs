@@ -1,0 +1,175 @@
+//! RocksDB through its C interface.
+
+use std::path::Path;
+
+use esker_lab::error::Result;
+use esker_lab::target::{Capabilities, Compression, Durability, Engine, StoreOptions, Target};
+
+use crate::capi::{Common, Handle, Opening, Owned, Pinned};
+use crate::library::{Loaded, functions, load_installed, load_path};
+
+functions! {
+    /// RocksDB's own functions.
+    #[allow(non_snake_case, reason = "fields are named as the library names its functions")]
+    Own {
+        options_set_target_file_size_base: fn(Handle, u64),
+        options_set_block_based_table_factory: fn(Handle, Handle),
+        block_based_options_create: fn() -> Handle,
+        block_based_options_destroy: fn(Handle),
+        block_based_options_set_block_size: fn(Handle, usize),
+        block_based_options_set_block_restart_interval: fn(Handle, i32),
+        block_based_options_set_block_cache: fn(Handle, Handle),
+        block_based_options_set_no_block_cache: fn(Handle, u8),
+        block_based_options_set_filter_policy: fn(Handle, Handle),
+        filterpolicy_create_bloom_full: fn(f64) -> Handle,
+        writeoptions_disable_WAL: fn(Handle, i32),
+    }
+}
+
+/// A RocksDB library.
+pub struct RocksDb {
+    name: String,
+    library: Loaded,
+    common: Common,
+    own: Own,
+    pinned: Pinned,
+}
+
+const NAMES: &[&str] = &[
+    "librocksdb.so.7.8",
+    "librocksdb.so.10",
+    "librocksdb.so.9",
+    "librocksdb.so.8",
+    "librocksdb.so.7",
+    "librocksdb.so",
+];
+
+impl RocksDb {
+    /// The system's RocksDB, or the library at `path`, called `name` in the run.
+    pub fn load(name: &str, path: Option<&str>) -> Result<RocksDb> {
+        let library = match path {
+            Some(path) => load_path(path)?,
+            None => load_installed(NAMES, "librocksdb7.8")?,
+        };
+        Ok(RocksDb {
+            name: name.into(),
+            common: Common::load(&library, "rocksdb_")?,
+            own: Own::load(&library, "rocksdb_")?,
+            pinned: Pinned::load(&library, "rocksdb_")?,
+            library,
+        })
+    }
+
+    /// A table description, with the cache and filter it holds; the filter is taken over by the
+    /// table options, the cache is shared.
+    fn table(&self, options: &StoreOptions, parts: &mut Vec<Owned>) -> Owned {
+        let (common, own) = (self.common, self.own);
+        // SAFETY: fresh objects; the cache handle is kept in `parts` until the store is closed, and
+        // the filter belongs to the table options once set.
+        unsafe {
+            let table = (own.block_based_options_create)();
+            (own.block_based_options_set_block_size)(table, options.block_bytes as usize);
+            let restarts = options.restart_interval as i32;
+            (own.block_based_options_set_block_restart_interval)(table, restarts);
+            if options.cache_bytes == 0 {
+                (own.block_based_options_set_no_block_cache)(table, 1);
+            } else {
+                let cache = (common.cache_create_lru)(options.cache_bytes as usize);
+                (own.block_based_options_set_block_cache)(table, cache);
+                parts.push(Owned { handle: cache, destroy: common.cache_destroy });
+            }
+            if options.filter_bits_per_key > 0 {
+                let bits = f64::from(options.filter_bits_per_key);
+                let filter = (own.filterpolicy_create_bloom_full)(bits);
+                (own.block_based_options_set_filter_policy)(table, filter);
+            }
+            Owned { handle: table, destroy: own.block_based_options_destroy }
+        }
+    }
+}
+
+/// RocksDB's number for a compression.
+fn compression_number(compression: Compression) -> i32 {
+    match compression {
+        Compression::None => 0,
+        Compression::Snappy => 1,
+        Compression::Lz4 => 4,
+        Compression::Zstd => 7,
+    }
+}
+
+impl Engine for RocksDb {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> String {
+        format!("RocksDB C interface ({})", self.library.origin)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            sync: true,
+            compact: true,
+            checksums: true,
+            concurrent_writers: true,
+            persistent: true,
+        }
+    }
+
+    fn given(&self, options: &StoreOptions) -> Vec<(String, String)> {
+        let durability = match options.durability {
+            Durability::Sync => "sync=true",
+            Durability::Buffered => "sync=false",
+            Durability::None => "disable_wal=true",
+        };
+        let pair = |name: &str, value: String| (name.to_string(), value);
+        vec![
+            pair("write_buffer_size", options.memtable_bytes.to_string()),
+            pair("block_cache", options.cache_bytes.to_string()),
+            pair("block_size", options.block_bytes.to_string()),
+            pair("block_restart_interval", options.restart_interval.to_string()),
+            pair("target_file_size_base", options.file_max_bytes.to_string()),
+            pair("bloom_bits", options.filter_bits_per_key.to_string()),
+            pair("compression", options.compression.name().into()),
+            pair("durability", durability.into()),
+            pair("verify_checksums", "true".into()),
+        ]
+    }
+
+    fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
+        let (common, own) = (self.common, self.own);
+        let mut parts = Vec::new();
+        let table = self.table(options, &mut parts);
+        // SAFETY: fresh options; the table factory copies the table options it is given.
+        let handle = unsafe {
+            let handle = (common.options_create)();
+            (common.options_set_create_if_missing)(handle, 1);
+            (common.options_set_write_buffer_size)(handle, options.memtable_bytes as usize);
+            (own.options_set_target_file_size_base)(handle, options.file_max_bytes);
+            (common.options_set_compression)(handle, compression_number(options.compression));
+            (own.options_set_block_based_table_factory)(handle, table.handle);
+            handle
+        };
+        let owned = Owned { handle, destroy: common.options_destroy };
+        let no_log = options.durability == Durability::None;
+        let tune = move |write: Handle| {
+            if no_log {
+                // SAFETY: a live write-options object.
+                unsafe { (own.writeoptions_disable_WAL)(write, 1) }
+            }
+        };
+        common.open_store(
+            dir,
+            Opening {
+                engine: &self.name,
+                options: &owned,
+                parts,
+                sync_always: options.durability == Durability::Sync,
+                tune_writes: &tune,
+                pinned: Some(self.pinned),
+                stats_property: c"rocksdb.stats",
+            },
+        )
+    }
+}

@@ -1,0 +1,112 @@
+//! Every peer that is installed does every task right; one that is not says how to get it.
+
+use esker_lab::LabErrorKind;
+use esker_peers::{config, engine_named, run};
+
+const TASKS: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,readhot,\
+seekrandom,readseq,readreverse,compact,readrandom,readwhilewriting,deleterandom,readseq,open,\
+readrandom,fill100K,readrandom,deleteseq,readreverse,stats";
+
+fn bench(engine: &str, flags: &[(&str, &str)]) {
+    if let Err(error) = engine_named(engine, None) {
+        assert_eq!(error.kind(), LabErrorKind::NotInstalled);
+        assert!(error.to_string().starts_with("not "), "{error}");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut settings = config();
+    let db = dir.path().display().to_string();
+    let base = [
+        ("engines", engine),
+        ("num", "3000"),
+        ("record", "none"),
+        ("db", &db),
+        ("repetitions", "2"),
+    ];
+    for (flag, value) in base.iter().chain(&[("benchmarks", TASKS)]).chain(flags) {
+        settings.set(flag, value).expect("a flag");
+    }
+    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let outcome = run(&settings, &mut out, &mut talk).expect("runs");
+    assert_eq!(outcome.exit_code, 0, "{}", String::from_utf8_lossy(&talk));
+    let tasks = TASKS.split(',').count();
+    assert_eq!(outcome.record.samples.len(), 2 * tasks);
+    let filled = outcome.record.samples.iter().find(|sample| sample.task == "fillrandom");
+    let amplification = filled.and_then(|sample| sample.write_amplification);
+    assert_eq!(amplification.is_some(), engine != "reference", "{filled:?}");
+}
+
+fn bench_all_ways(engine: &str) {
+    bench(engine, &[]);
+    bench(engine, &[("threads", "3"), ("bloom_bits", "10"), ("compression", "none")]);
+    bench(engine, &[("durability", "none"), ("write_buffer_size", "64K"), ("cache_size", "0")]);
+}
+
+#[test]
+fn leveldb_does_every_task() {
+    bench_all_ways("leveldb");
+}
+
+#[test]
+fn lmdb_does_every_task() {
+    bench_all_ways("lmdb");
+}
+
+#[test]
+fn rocksdb_does_every_task() {
+    bench_all_ways("rocksdb");
+}
+
+#[test]
+fn the_reference_does_every_task() {
+    bench_all_ways("reference");
+}
+
+#[test]
+#[cfg(feature = "engine")]
+fn esker_does_every_task() {
+    bench_all_ways("esker");
+}
+
+#[test]
+fn unknown_and_absent_engines_are_sentences() {
+    let error = |name: &str, path: Option<&str>| match engine_named(name, path) {
+        Ok(_) => panic!("{name} should not load"),
+        Err(error) => error,
+    };
+    assert_eq!(error("leveldbb", None).kind(), LabErrorKind::Usage);
+    let absent = error("fork", Some("/nonexistent/lib.so"));
+    assert_eq!(absent.kind(), LabErrorKind::NotInstalled);
+    assert!(absent.to_string().contains("/nonexistent/lib.so"), "{absent}");
+    let mut settings = config();
+    settings.set("engines", "leveldb,leveldb").expect("a flag");
+    assert!(run(&settings, &mut Vec::new(), &mut Vec::new()).is_err());
+    settings.set("engines", ",").expect("a flag");
+    assert!(run(&settings, &mut Vec::new(), &mut Vec::new()).is_err());
+}
+
+#[test]
+fn a_store_is_kept_and_read_again() {
+    let Ok(_) = engine_named("leveldb", None) else { return };
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut settings = config();
+    let db = dir.path().display().to_string();
+    for (flag, value) in [
+        ("engines", "leveldb"),
+        ("num", "500"),
+        ("record", "none"),
+        ("db", &db),
+        ("repetitions", "1"),
+        ("benchmarks", "fillseq"),
+    ] {
+        settings.set(flag, value).expect("a flag");
+    }
+    run(&settings, &mut Vec::new(), &mut Vec::new()).expect("fills");
+    settings.set("use_existing_db", "1").expect("a flag");
+    settings.set("benchmarks", "fillseq,readrandom,readseq").expect("a flag");
+    let again = run(&settings, &mut Vec::new(), &mut Vec::new()).expect("reads");
+    let samples = &again.record.samples;
+    assert!(samples[0].not_available);
+    assert_eq!((samples[1].found, samples[2].found), (Some(500), Some(500)));
+    assert_eq!(again.exit_code, 0);
+}

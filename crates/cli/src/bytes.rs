@@ -1,0 +1,257 @@
+//! Keys and values as text and back.
+//!
+//! What stays true: whatever is printed holds no control character, fits on its line, and reads
+//! back as the same bytes under the same flags.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// How bytes are spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// Printable text as it is, `\\` for a backslash, `\xNN` for every other byte.
+    Text,
+    /// Two hexadecimal digits a byte.
+    Hex,
+    /// Standard base64 with padding.
+    Base64,
+}
+
+impl Encoding {
+    /// Its name in a dump's first line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Encoding::Text => "text",
+            Encoding::Hex => "hex",
+            Encoding::Base64 => "base64",
+        }
+    }
+
+    /// The encoding of that name.
+    pub fn parse(name: &str) -> Option<Encoding> {
+        [Encoding::Text, Encoding::Hex, Encoding::Base64].into_iter().find(|e| e.name() == name)
+    }
+
+    /// Appends the spelling of `bytes`.
+    pub fn write(self, bytes: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Encoding::Text => escape(bytes, false, out),
+            Encoding::Hex => bytes.iter().for_each(|byte| push_hex(*byte, out)),
+            Encoding::Base64 => out.extend_from_slice(STANDARD.encode(bytes).as_bytes()),
+        }
+    }
+
+    /// Appends the spelling of `bytes` as one word: without spaces, `""` when empty.
+    pub fn write_word(self, bytes: &[u8], out: &mut Vec<u8>) {
+        match self {
+            _ if bytes.is_empty() => out.extend_from_slice(b"\"\""),
+            Encoding::Text => escape(bytes, true, out),
+            _ => self.write(bytes, out),
+        }
+    }
+
+    /// The bytes that `text` spells.
+    pub fn read(self, text: &[u8]) -> Result<Vec<u8>, String> {
+        match self {
+            Encoding::Text => unescape(text),
+            Encoding::Hex => read_hex(text),
+            Encoding::Base64 => {
+                STANDARD.decode(text).map_err(|e| format!("{:?} is not base64: {e}", lossy(text)))
+            }
+        }
+    }
+}
+
+/// How keys and values are written and read.
+#[derive(Debug, Clone, Copy)]
+pub struct Form {
+    /// The spelling.
+    pub encoding: Encoding,
+    /// Whether output is JSON lines.
+    pub json: bool,
+}
+
+impl Form {
+    /// `bytes` in JSON: a string; `{"base64": "…"}` where text is asked for and they are none.
+    pub fn to_json(self, bytes: &[u8]) -> Value {
+        match (self.encoding, std::str::from_utf8(bytes)) {
+            (Encoding::Text, Ok(text)) => json!(text),
+            (Encoding::Text, Err(_)) => json!({ "base64": STANDARD.encode(bytes) }),
+            (encoding, _) => {
+                let mut out = Vec::new();
+                encoding.write(bytes, &mut out);
+                json!(lossy(&out))
+            }
+        }
+    }
+
+    /// The bytes that a JSON value stands for: what [`Form::to_json`] makes; numbers, booleans,
+    /// arrays and other objects stand for their own JSON text.
+    pub fn read_json(self, value: &Value) -> Result<Vec<u8>, String> {
+        match value {
+            Value::String(text) if self.encoding == Encoding::Text => Ok(text.clone().into_bytes()),
+            Value::String(text) => self.encoding.read(text.as_bytes()),
+            Value::Null => Err("is null".into()),
+            Value::Object(fields) if fields.len() == 1 && fields.contains_key("base64") => {
+                match &fields["base64"] {
+                    Value::String(text) => Encoding::Base64.read(text.as_bytes()),
+                    _ => Err("has a base64 that is no string".into()),
+                }
+            }
+            other => Ok(other.to_string().into_bytes()),
+        }
+    }
+}
+
+/// Bytes of a command-line argument, as the system passed them.
+pub fn of_arg(arg: &std::ffi::OsStr) -> &[u8] {
+    std::os::unix::ffi::OsStrExt::as_bytes(arg)
+}
+
+fn lossy(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
+}
+
+fn push_hex(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+}
+
+fn push_escape(byte: u8, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\\x");
+    push_hex(byte, out);
+}
+
+/// Appends `bytes` with `\\` and `\xNN` for what cannot be shown; as a `word`, spaces and a
+/// leading quote are escaped too.
+fn escape(bytes: &[u8], word: bool, out: &mut Vec<u8>) {
+    let first_quote = word && bytes.first() == Some(&b'"');
+    let bytes = if first_quote {
+        push_escape(b'"', out);
+        &bytes[1..]
+    } else {
+        bytes
+    };
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            let mut buffer = [0; 4];
+            let encoded = c.encode_utf8(&mut buffer).as_bytes();
+            match c {
+                '\\' => out.extend_from_slice(b"\\\\"),
+                ' ' if word => push_escape(b' ', out),
+                c if hidden(c) => encoded.iter().for_each(|byte| push_escape(*byte, out)),
+                _ => out.extend_from_slice(encoded),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| push_escape(*byte, out));
+    }
+}
+
+/// Characters that move the cursor, change the direction of text or cannot be seen.
+fn hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{3000}')
+}
+
+/// The bytes of text in which `\xNN` and `\\` are escapes; another backslash stands for itself.
+fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+        match rest {
+            [b'\\', after @ ..] => {
+                out.push(b'\\');
+                rest = after;
+            }
+            [b'x', after @ ..] => {
+                let digits = after.get(..2).ok_or("\\x needs two hexadecimal digits")?;
+                out.extend(read_hex(digits).map_err(|_| "\\x needs two hexadecimal digits")?);
+                rest = &after[2..];
+            }
+            _ => out.push(b'\\'),
+        }
+    }
+    out.extend_from_slice(rest);
+    Ok(out)
+}
+
+fn read_hex(text: &[u8]) -> Result<Vec<u8>, String> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|d| d as u8);
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    text.chunks(2)
+        .map(pair)
+        .collect::<Option<Vec<u8>>>()
+        .ok_or_else(|| format!("{:?} is not hexadecimal, two digits a byte", lossy(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(encoding: Encoding, bytes: &[u8]) -> String {
+        let mut out = Vec::new();
+        encoding.write(bytes, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_byte_pair_reads_back_in_every_spelling() {
+        for encoding in [Encoding::Text, Encoding::Hex, Encoding::Base64] {
+            for first in 0..=255u8 {
+                for second in 0..=255u8 {
+                    let bytes = [first, second];
+                    let text = written(encoding, &bytes);
+                    assert_eq!(encoding.read(text.as_bytes()).unwrap(), bytes, "{text}");
+                    assert!(!text.chars().any(char::is_control));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn words_hold_no_space_and_are_never_empty() {
+        let mut out = Vec::new();
+        Encoding::Text.write_word(b"a b\t", &mut out);
+        assert_eq!(out, b"a\\x20b\\x09");
+        out.clear();
+        Encoding::Text.write_word(b"", &mut out);
+        assert_eq!(out, b"\"\"");
+        out.clear();
+        Encoding::Text.write_word(b"\"q", &mut out);
+        assert_eq!(out, b"\\x22q");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped_and_words_are_not() {
+        assert_eq!(written(Encoding::Text, "naïve 鍵 \u{1b}[31m".as_bytes()), "naïve 鍵 \\x1b[31m");
+        assert_eq!(written(Encoding::Text, "\u{202e}x".as_bytes()), "\\xe2\\x80\\xaex");
+        assert_eq!(written(Encoding::Text, b"C:\\dir\xff"), "C:\\\\dir\\xff");
+    }
+
+    #[test]
+    fn bad_spellings_are_sentences() {
+        assert!(Encoding::Text.read(b"\\xz1").unwrap_err().contains("hexadecimal"));
+        assert!(Encoding::Text.read(b"end\\x4").is_err());
+        assert!(Encoding::Hex.read(b"abc").unwrap_err().contains("abc"));
+        assert!(Encoding::Base64.read(b"!").unwrap_err().contains("base64"));
+        assert_eq!(Encoding::Text.read(b"a\\nb").unwrap(), b"a\\nb");
+    }
+
+    #[test]
+    fn json_holds_text_and_bytes_that_are_none() {
+        let form = Form { encoding: Encoding::Text, json: true };
+        for bytes in [&b"plain"[..], b"\xff\x00", b""] {
+            assert_eq!(form.read_json(&form.to_json(bytes)).unwrap(), bytes);
+        }
+        assert_eq!(form.read_json(&json!(5)).unwrap(), b"5");
+        assert!(form.read_json(&Value::Null).is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! `esker bench`: the lab's benchmark, with the flags db_bench has.
+//!
+//! Flags are not parsed here: each `--name=value` (or `--name value`) goes to the lab as it is.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+use clap::Args;
+use esker_lab::BenchConfig;
+use esker_lab::error::{LabError, LabErrorKind};
+use esker_lab::run::config::FLAGS;
+
+use super::stdout;
+use crate::args::Global;
+use crate::failure::{Failure, IO, Outcome, USAGE};
+use crate::interrupt;
+use crate::store::split;
+
+/// Arguments of `bench`.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub struct BenchArgs {
+    /// db_bench's flags, as --name=value, and --help for the list of them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
+    flags: Vec<OsString>,
+}
+
+/// Runs the benchmark: rows to stdout, talk to stderr.
+pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
+    let Some(config) = configure(args, global)? else {
+        return help();
+    };
+    interrupt::exit_after(remove_temporary_stores);
+    let mut out = stdout();
+    let mut talk = std::io::stderr();
+    let outcome = esker_peers::bench::run(&config, &mut out, &mut talk).map_err(failure)?;
+    std::io::Write::flush(&mut out)?;
+    Ok(if outcome.exit_code == 0 { 0 } else { IO })
+}
+
+/// The settings; `None` when help is asked for.
+fn configure(args: &BenchArgs, global: &Global) -> Result<Option<BenchConfig>, Failure> {
+    let mut config = esker_peers::bench::config();
+    config.progress = std::io::stderr().is_terminal();
+    config.json = global.json;
+    for pair in &global.set {
+        let (name, value) = split(pair)?;
+        config.set(name, value).map_err(Failure::usage)?;
+    }
+    let mut flags = args.flags.iter().map(|flag| flag.to_string_lossy());
+    while let Some(flag) = flags.next() {
+        if flag == "--help" || flag == "-h" {
+            return Ok(None);
+        }
+        let Some(name) = flag.strip_prefix("--") else {
+            return Err(Failure::usage(format!("bench takes --name=value, not {flag:?}")));
+        };
+        match name.split_once('=') {
+            Some((name, value)) => config.set(name, value),
+            None if BenchConfig::is_switch(name) => config.set(name, ""),
+            None => match flags.next() {
+                Some(value) => config.set(name, &value),
+                None => Err(format!("--{name} needs a value")),
+            },
+        }
+        .map_err(Failure::usage)?;
+    }
+    Ok(Some(config))
+}
+
+fn help() -> Outcome {
+    use std::io::Write;
+    let mut out = stdout();
+    writeln!(out, "Measure Esker beside other stores\n\nUsage: esker bench [--NAME=VALUE]...\n")?;
+    for (name, value, what) in FLAGS {
+        let flag = if value.is_empty() { format!("--{name}") } else { format!("--{name}={value}") };
+        writeln!(out, "  {flag:<32} {what}")?;
+    }
+    writeln!(out, "\nEvery option of Esker is a flag too: see `esker options`.")?;
+    out.flush()?;
+    Ok(0)
+}
+
+fn failure(error: LabError) -> Failure {
+    let code = match error.kind() {
+        LabErrorKind::Usage | LabErrorKind::Data => USAGE,
+        _ => IO,
+    };
+    Failure::Other(code, "bench", error.to_string())
+}
+
+/// What an interrupted run would leave: its record stays, its temporary stores do not.
+fn remove_temporary_stores() {
+    let prefix = format!("esker-bench-{}-", std::process::id());
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    crate::failure::say("esker: what was measured until now is in the record file");
+}

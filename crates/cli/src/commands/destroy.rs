@@ -1,0 +1,46 @@
+//! `esker destroy`: a store's files removed, after asking.
+
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use esker::{Db, ErrorKind};
+use serde_json::json;
+
+use super::print;
+use crate::args::Global;
+use crate::failure::{Failure, Outcome};
+use crate::store::explain;
+
+/// Arguments of `destroy`.
+#[derive(Args)]
+pub struct DestroyArgs {
+    /// The store's directory
+    db: PathBuf,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// Removes the store once `yes` was answered.
+pub fn run(args: &DestroyArgs, global: &Global) -> Outcome {
+    let dir = &args.db;
+    if !dir.exists() {
+        return Err(explain(dir, esker::Error::new(ErrorKind::InvalidArgument, "")));
+    }
+    if !args.yes && !confirmed(&format!("Remove the store {} and all it holds?", dir.display())) {
+        return Err(Failure::usage("nothing was removed: answer yes, or give --yes"));
+    }
+    Db::destroy(dir).map_err(|error| explain(dir, error))?;
+    print(global.form(), || json!({ "ok": true }), String::new)?;
+    Ok(0)
+}
+
+fn confirmed(question: &str) -> bool {
+    let mut talk = std::io::stderr();
+    let _ = write!(talk, "{question} Type yes: ");
+    let _ = talk.flush();
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && answer.trim().eq_ignore_ascii_case("yes")
+}

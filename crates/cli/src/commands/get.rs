@@ -1,0 +1,52 @@
+//! `esker get`: the value of one key.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{bytes_of, stdout};
+use crate::args::Global;
+use crate::failure::{NOT_FOUND, Outcome, say};
+use crate::store::open_reader;
+
+/// Arguments of `get`.
+#[derive(Args)]
+pub struct GetArgs {
+    /// The store's directory
+    db: PathBuf,
+    /// The key
+    key: OsString,
+    /// Write the value's bytes as they are, without a newline
+    #[arg(long, conflicts_with_all = ["json", "hex", "base64"])]
+    raw: bool,
+}
+
+/// Prints the value; exit code 1 when the key is not there.
+pub fn run(args: &GetArgs, global: &Global) -> Outcome {
+    let form = global.form();
+    let key = bytes_of(form, "key", &args.key)?;
+    let db = open_reader(&args.db, global)?;
+    let found = db.get(&key)?;
+    let mut out = stdout();
+    if form.json {
+        let value = found.as_ref().map_or(Value::Null, |value| form.to_json(value));
+        writeln!(out, "{}", json!({ "key": form.to_json(&key), "value": value }))?;
+    }
+    match &found {
+        None if form.json => {}
+        None => say("esker: not found"),
+        Some(_) if form.json => {}
+        Some(value) if args.raw => out.write_all(value)?,
+        Some(value) => {
+            let mut line = Vec::new();
+            form.encoding.write(value, &mut line);
+            line.push(b'\n');
+            out.write_all(&line)?;
+        }
+    }
+    out.flush()?;
+    Ok(if found.is_some() { 0 } else { NOT_FOUND })
+}

@@ -1,0 +1,249 @@
+//! `esker load`: pairs from a file or standard input, in batches.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use esker::{Batch, Db, Durability, WriteOptions};
+use serde_json::json;
+
+use super::{counted, print};
+use crate::args::Global;
+use crate::bytes::Encoding;
+use crate::failure::{CORRUPTION, Failure, INTERRUPTED, Outcome, USAGE, say};
+use crate::interrupt;
+use crate::progress::{Count, Progress};
+use crate::rows::Rows;
+use crate::rows::csv::{CsvRows, Layout};
+use crate::rows::dump::{DumpRows, is_dump};
+use crate::rows::input::Input;
+use crate::rows::jsonl::JsonRows;
+use crate::store::open_writer;
+
+/// A batch is written at this many pairs or bytes.
+const BATCH_PAIRS: usize = 1000;
+const BATCH_BYTES: usize = 1 << 20;
+/// Bad rows said one by one; further ones are only counted.
+const BAD_ROWS_SAID: u64 = 100;
+
+/// What the file holds.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Comma-separated, the first row names the columns
+    Csv,
+    /// Tab-separated, no header unless a column is given by name
+    Tsv,
+    /// One JSON object a line
+    Jsonl,
+    /// What `esker dump` writes
+    Dump,
+}
+
+/// Arguments of `load`.
+#[derive(Args)]
+pub struct LoadArgs {
+    /// The store's directory; made if it is not there
+    db: PathBuf,
+    /// The file; standard input when left out or -
+    file: Option<PathBuf>,
+    /// What the file holds; by its name and beginning when left out
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The key's column by name or number from 1, or its field in JSON [default: 1, or key]
+    #[arg(long, value_name = "COLUMN")]
+    key_column: Option<String>,
+    /// The value's column by name or number from 1, or its field in JSON [default: 2, or value]
+    #[arg(long, value_name = "COLUMN")]
+    value_column: Option<String>,
+    /// The first row names the columns
+    #[arg(long, conflicts_with = "no_header")]
+    header: bool,
+    /// The first row is data; columns are numbers
+    #[arg(long)]
+    no_header: bool,
+    /// Fields of CSV and TSV are spelled as `scan` prints them, \xNN and \\; in TSV, quotes stand
+    /// for themselves then
+    #[arg(long)]
+    escaped: bool,
+    /// End with exit code 0 although there were bad rows
+    #[arg(long)]
+    allow_bad_rows: bool,
+    /// Return only when everything would survive a power loss
+    #[arg(long)]
+    sync: bool,
+}
+
+#[derive(Default)]
+struct Sums {
+    loaded: u64,
+    bad: u64,
+}
+
+/// Loads the pairs; bad rows are said on stderr with their line and counted.
+pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
+    let (mut rows, total) = open_rows(args, global)?;
+    let db = open_writer(&args.db, global, true)?;
+    interrupt::watch();
+    let started = Instant::now();
+    let mut progress = Progress::new("load", total, Count::Bytes);
+    let mut sums = Sums::default();
+    let loaded = load(&db, &mut *rows, source(args), &mut sums, &mut progress);
+    drop(progress);
+    let finished = loaded.and_then(|()| {
+        if args.sync {
+            db.sync()?;
+        }
+        Ok(db.close()?)
+    });
+    if let Err(failure) = finished {
+        say(&format!("esker: {} loaded before this:", counted(sums.loaded, "pair")));
+        return Err(failure);
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let end = if interrupt::asked() { Ok(()) } else { rows.check_end() };
+    let whole = end.is_ok() && !interrupt::asked();
+    print(
+        global.form(),
+        || json!({ "loaded": sums.loaded, "bad_rows": sums.bad, "whole": whole, "seconds": seconds }),
+        || {
+            let bad =
+                if sums.bad == 0 { "no bad row".into() } else { counted(sums.bad, "bad row") };
+            format!("loaded {}, {bad}, in {seconds:.2} s", counted(sums.loaded, "pair"))
+        },
+    )?;
+    if interrupt::asked() {
+        say("esker: interrupted; what was loaded until then is in the store");
+        return Ok(INTERRUPTED);
+    }
+    if let Err(why) = end {
+        let message = format!("{}: {why}; what could be read is loaded", source(args).display());
+        return Err(Failure::Other(CORRUPTION, "corruption", message));
+    }
+    if sums.bad > 0 {
+        say(&format!("esker: {} not loaded", counted(sums.bad, "bad row")));
+    }
+    Ok(if sums.bad > 0 && !args.allow_bad_rows { USAGE } else { 0 })
+}
+
+fn load(
+    db: &Db,
+    rows: &mut dyn Rows,
+    source: &Path,
+    sums: &mut Sums,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
+    let options = WriteOptions { durability: None::<Durability> };
+    let mut batch = Batch::new();
+    while !interrupt::asked() {
+        let row = rows.next().map_err(|error| Failure::file("read", source, &error))?;
+        let Some(row) = row else { break };
+        let pair = row.pair.and_then(|(key, value)| fits(&key, &value).map(|()| (key, value)));
+        match pair {
+            Ok((key, value)) => {
+                batch.put(&key, &value);
+            }
+            Err(why) => {
+                sums.bad += 1;
+                progress.talk(|| say_bad(sums.bad, row.line, &why));
+            }
+        }
+        if batch.len() >= BATCH_PAIRS || batch.size_bytes() >= BATCH_BYTES {
+            db.write_with(&batch, &options)?;
+            sums.loaded += batch.len() as u64;
+            batch.clear();
+        }
+        progress.set(rows.read_bytes());
+    }
+    if !batch.is_empty() {
+        db.write_with(&batch, &options)?;
+        sums.loaded += batch.len() as u64;
+    }
+    Ok(())
+}
+
+/// A pair the store would refuse is a bad row, not the end of the load.
+fn fits(key: &[u8], value: &[u8]) -> Result<(), String> {
+    let said = |error: esker::Error| error.message().to_string();
+    esker::write::batch::check_key(key).map_err(said)?;
+    esker::write::batch::check_value(value).map_err(said)
+}
+
+fn say_bad(count: u64, line: u64, why: &str) {
+    match count {
+        ..=BAD_ROWS_SAID => say(&format!("esker: line {line}: {why}")),
+        _ if count == BAD_ROWS_SAID + 1 => say("esker: further bad rows are only counted"),
+        _ => {}
+    }
+}
+
+fn source(args: &LoadArgs) -> &Path {
+    args.file.as_deref().filter(|file| file.as_os_str() != "-").unwrap_or("standard input".as_ref())
+}
+
+/// The rows of the file, and its length where it has one.
+fn open_rows(args: &LoadArgs, global: &Global) -> Result<(Box<dyn Rows>, Option<u64>), Failure> {
+    let path = source(args);
+    let fail = |error: std::io::Error| Failure::file("read", path, &error);
+    let named = args.file.as_ref().filter(|file| file.as_os_str() != "-");
+    let (reader, total): (Box<dyn Read>, Option<u64>) = match named {
+        None => (Box::new(std::io::stdin().lock()), None),
+        Some(path) => {
+            let file = File::open(path).map_err(|e| Failure::file("open", path, &e))?;
+            let meta = file.metadata().map_err(fail)?;
+            (Box::new(file), meta.is_file().then_some(meta.len()))
+        }
+    };
+    let mut input = Input::new(reader);
+    let format = match args.format {
+        Some(format) => format,
+        None => guess(path, input.peek().map_err(fail)?),
+    };
+    let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
+    let rows: Box<dyn Rows> = match format {
+        Format::Csv | Format::Tsv => {
+            let layout = layout(args, global, format);
+            Box::new(CsvRows::open(input, layout).map_err(fail)?.map_err(wrong)?)
+        }
+        Format::Jsonl => {
+            let key = args.key_column.clone().unwrap_or_else(|| "key".into());
+            let value = args.value_column.clone().unwrap_or_else(|| "value".into());
+            Box::new(JsonRows::new(input, global.form(), key, value))
+        }
+        Format::Dump => Box::new(DumpRows::open(input).map_err(fail)?.map_err(wrong)?),
+    };
+    Ok((rows, total))
+}
+
+fn guess(path: &Path, beginning: &[u8]) -> Format {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    match extension.to_ascii_lowercase().as_str() {
+        _ if is_dump(beginning) => Format::Dump,
+        "csv" => Format::Csv,
+        "tsv" | "tab" => Format::Tsv,
+        "jsonl" | "ndjson" | "json" => Format::Jsonl,
+        "dump" => Format::Dump,
+        _ if beginning.trim_ascii_start().starts_with(b"{") => Format::Jsonl,
+        _ => Format::Csv,
+    }
+}
+
+fn layout(args: &LoadArgs, global: &Global, format: Format) -> Layout {
+    let column = |given: &Option<String>, default: &str| given.clone().unwrap_or(default.into());
+    let (key_column, value_column) =
+        (column(&args.key_column, "1"), column(&args.value_column, "2"));
+    let named = [&key_column, &value_column].iter().any(|c| c.parse::<usize>().is_err());
+    let encoding = match global.form().encoding {
+        Encoding::Text => args.escaped.then_some(Encoding::Text),
+        other => Some(other),
+    };
+    Layout {
+        delimiter: if format == Format::Csv { b',' } else { b'\t' },
+        quotes: format == Format::Csv || !args.escaped,
+        header: args.header || (!args.no_header && (format == Format::Csv || named)),
+        key_column,
+        value_column,
+        encoding,
+    }
+}

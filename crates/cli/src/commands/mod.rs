@@ -1,0 +1,59 @@
+//! One file per command: its arguments and what it does.
+
+pub mod bench;
+pub mod checkpoint;
+pub mod compact;
+pub mod completions;
+pub mod delete;
+pub mod destroy;
+pub mod dump;
+pub mod get;
+pub mod load;
+pub mod options;
+pub mod put;
+pub mod repair;
+pub mod scan;
+pub mod shell;
+pub mod stats;
+pub mod verify;
+
+use std::ffi::OsStr;
+use std::io::{self, BufWriter, Write};
+
+use serde_json::Value;
+
+use crate::bytes::{Form, of_arg};
+use crate::failure::Failure;
+
+/// Standard output, buffered: flush before returning.
+fn stdout() -> BufWriter<io::StdoutLock<'static>> {
+    BufWriter::with_capacity(64 << 10, io::stdout().lock())
+}
+
+/// Prints one line: a JSON object under `--json`, else `text`.
+fn print(
+    form: Form,
+    json: impl FnOnce() -> Value,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let mut out = stdout();
+    if form.json {
+        writeln!(out, "{}", json())?;
+    } else {
+        let text = text();
+        if !text.is_empty() {
+            writeln!(out, "{text}")?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// The bytes of a key or value given as an argument.
+fn bytes_of(form: Form, what: &str, arg: &OsStr) -> Result<Vec<u8>, Failure> {
+    form.encoding.read(of_arg(arg)).map_err(|why| Failure::usage(format!("the {what}: {why}")))
+}
+
+/// `count` of `one`, as people say it.
+fn counted(count: u64, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,52 @@
+//! `esker repair`: a new store from what the old one's files prove.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use esker::Db;
+use serde_json::json;
+
+use super::{counted, print};
+use crate::args::Global;
+use crate::failure::{CORRUPTION, Outcome, say};
+use crate::store::{explain, options};
+
+/// Arguments of `repair`.
+#[derive(Args)]
+pub struct RepairArgs {
+    /// The store's directory
+    db: PathBuf,
+}
+
+/// Prints what was kept and what was lost; exit code 3 when something was.
+pub fn run(args: &RepairArgs, global: &Global) -> Outcome {
+    let report = Db::repair(&args.db, options(global)?).map_err(|e| explain(&args.db, e))?;
+    if !report.manifest_readable {
+        say("esker: the manifest could not be read, so every table found was used: keys deleted \
+             long ago may be back");
+    }
+    print(
+        global.form(),
+        || {
+            json!({
+                "pairs": report.pairs, "tables": report.tables, "logs": report.logs,
+                "manifest_readable": report.manifest_readable, "lost": report.lost,
+                "originals": report.originals.display().to_string(),
+            })
+        },
+        || {
+            let mut text = String::new();
+            for lost in &report.lost {
+                text += &format!("lost: {lost}\n");
+            }
+            text + &format!(
+                "kept {} from {} and {}; the original files are in {}",
+                counted(report.pairs, "pair"),
+                counted(report.tables, "table"),
+                counted(report.logs, "log"),
+                report.originals.display()
+            )
+        },
+    )?;
+    Ok(if report.lost.is_empty() { 0 } else { CORRUPTION })
+}

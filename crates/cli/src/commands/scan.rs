@@ -1,0 +1,107 @@
+//! `esker scan`: pairs in key order, either way.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::ops::Bound;
+use std::path::PathBuf;
+
+use clap::Args;
+use esker::{Db, DbIterator, ReadOptions};
+use serde_json::{Map, Value};
+
+use super::{bytes_of, stdout};
+use crate::args::Global;
+use crate::bytes::Form;
+use crate::failure::{Failure, Outcome};
+use crate::store::open_reader;
+
+/// Arguments of `scan`.
+#[derive(Args)]
+pub struct ScanArgs {
+    /// The store's directory
+    db: PathBuf,
+    /// The first key; everything from the start when left out
+    from: Option<OsString>,
+    /// The key to stop before; everything to the end when left out
+    to: Option<OsString>,
+    /// Only keys that start with this
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    prefix: Option<OsString>,
+    /// At most this many pairs
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// From the last key to the first
+    #[arg(long)]
+    reverse: bool,
+    /// Print keys alone
+    #[arg(long)]
+    keys: bool,
+    /// Print the number of pairs alone
+    #[arg(long, conflicts_with = "keys")]
+    count: bool,
+}
+
+/// Prints the pairs, one a line, key and value separated by a tab.
+pub fn run(args: &ScanArgs, global: &Global) -> Outcome {
+    let form = global.form();
+    let bound = |what: &str, arg: &Option<OsString>| {
+        arg.as_ref().map(|arg| bytes_of(form, what, arg)).transpose()
+    };
+    let (from, to) = (bound("first key", &args.from)?, bound("last key", &args.to)?);
+    let prefix = bound("prefix", &args.prefix)?;
+    let db = open_reader(&args.db, global)?;
+    let mut iter = match prefix {
+        Some(prefix) => db.prefix(prefix)?,
+        None => between(&db, from, to)?,
+    };
+    let mut out = stdout();
+    let mut line = Vec::new();
+    let mut count = 0;
+    if args.reverse {
+        iter.seek_to_last()?
+    } else {
+        iter.seek_to_first()?
+    }
+    while iter.valid() && args.limit.is_none_or(|limit| count < limit) {
+        if !args.count {
+            line.clear();
+            write_pair(form, iter.key(), (!args.keys).then(|| iter.value()), &mut line);
+            out.write_all(&line)?;
+        }
+        count += 1;
+        if args.reverse { iter.retreat()? } else { iter.advance()? }
+    }
+    if args.count {
+        let text = if form.json { format!("{{\"count\":{count}}}") } else { count.to_string() };
+        writeln!(out, "{text}")?;
+    }
+    out.flush()?;
+    Ok(0)
+}
+
+/// The pairs from `from` up to, not including, `to`, past the cache.
+pub fn between(db: &Db, from: Option<Vec<u8>>, to: Option<Vec<u8>>) -> Result<DbIterator, Failure> {
+    let lower = from.map_or(Bound::Unbounded, Bound::Included);
+    let upper = to.map_or(Bound::Unbounded, Bound::Excluded);
+    let options = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    Ok(db.iter_with(&options, (lower, upper))?)
+}
+
+/// Appends the line of a pair: `KEY<tab>VALUE`, or an object.
+pub fn write_pair(form: Form, key: &[u8], value: Option<&[u8]>, line: &mut Vec<u8>) {
+    if form.json {
+        let mut fields = Map::new();
+        fields.insert("key".into(), form.to_json(key));
+        if let Some(value) = value {
+            fields.insert("value".into(), form.to_json(value));
+        }
+        line.extend_from_slice(Value::Object(fields).to_string().as_bytes());
+    } else {
+        form.encoding.write(key, line);
+        if let Some(value) = value {
+            line.push(b'\t');
+            form.encoding.write(value, line);
+        }
+    }
+    line.push(b'\n');
+}

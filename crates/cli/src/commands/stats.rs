@@ -1,0 +1,189 @@
+//! `esker stats`: a store's metrics as tables or as one object.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use esker::Metrics;
+use esker::base::units::human_bytes;
+use serde_json::{Value, json};
+
+use super::print;
+use crate::args::Global;
+use crate::failure::Outcome;
+use crate::store::open_reader;
+
+/// Arguments of `stats`.
+#[derive(Args)]
+pub struct StatsArgs {
+    /// The store's directory
+    db: PathBuf,
+}
+
+/// Prints the metrics. What is counted since opening is zero here; `shell` has it alive.
+pub fn run(args: &StatsArgs, global: &Global) -> Outcome {
+    let metrics = open_reader(&args.db, global)?.metrics();
+    print(global.form(), || to_json(&metrics), || to_text(&metrics))?;
+    Ok(0)
+}
+
+fn ratio(value: Option<f64>) -> String {
+    value.map_or("-".into(), |value| format!("{value:.2}"))
+}
+
+/// Bytes written per byte the user wrote; `None` before the first write.
+fn amplification(written: u64, user: u64) -> Option<f64> {
+    (user > 0).then(|| written as f64 / user as f64)
+}
+
+/// The metrics as text: levels, then totals, cache and memory by owner.
+pub fn to_text(metrics: &Metrics) -> String {
+    let mut levels = Table::new();
+    levels.load_style(presets::NOTHING);
+    levels.set_header([
+        "level",
+        "guards",
+        "runs max",
+        "fragments",
+        "files",
+        "bytes",
+        "read",
+        "written",
+        "W-amp",
+        "merges",
+        "moves",
+        "gets",
+    ]);
+    for level in &metrics.levels {
+        levels.add_row([
+            level.level.to_string(),
+            level.guards.to_string(),
+            level.runs_max.to_string(),
+            level.fragments.to_string(),
+            level.files.to_string(),
+            human_bytes(level.bytes),
+            human_bytes(level.read_bytes),
+            human_bytes(level.written_bytes),
+            ratio(amplification(level.written_bytes, metrics.user_bytes)),
+            level.compactions.to_string(),
+            level.moves.to_string(),
+            level.table_gets.to_string(),
+        ]);
+    }
+    levels.column_iter_mut().for_each(|c| {
+        c.set_cell_alignment(CellAlignment::Right);
+    });
+    let mut rest = Table::new();
+    rest.load_style(presets::NOTHING);
+    for (name, value) in totals(metrics) {
+        rest.add_row([name, &value]);
+    }
+    let trimmed = |table: Table| {
+        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_string()).collect();
+        lines.join("\n")
+    };
+    format!("{}\n\n{}", trimmed(levels), trimmed(rest))
+}
+
+fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
+    let memory = &metrics.memory;
+    let bytes = human_bytes;
+    vec![
+        ("tables", format!("{} in {} files", bytes(metrics.table_bytes), metrics.table_files)),
+        ("waiting to be merged", bytes(metrics.debt_bytes)),
+        ("last sequence number", metrics.last_seqno.to_string()),
+        ("snapshots", metrics.snapshots.to_string()),
+        (
+            "written by the user",
+            format!("{} in {} operations", bytes(metrics.user_bytes), metrics.user_ops),
+        ),
+        (
+            "written to the log",
+            format!("{}, synced {} times", bytes(metrics.log_bytes), metrics.log_syncs),
+        ),
+        ("written by flushes", format!("{} in {}", bytes(metrics.flush_bytes), metrics.flushes)),
+        (
+            "written by compactions",
+            format!(
+                "{} in {}, {} read",
+                bytes(metrics.compaction_bytes),
+                metrics.compactions,
+                bytes(metrics.compaction_read_bytes)
+            ),
+        ),
+        ("write amplification", ratio(metrics.write_amplification())),
+        (
+            "writers held",
+            format!(
+                "slowed {} ms, stalled {} ms",
+                metrics.slowed_us / 1000,
+                metrics.stalled_us / 1000
+            ),
+        ),
+        (
+            "cache",
+            format!(
+                "{} hits, {} misses, {} evictions, hit rate {}",
+                metrics.cache_hits,
+                metrics.cache_misses,
+                metrics.cache_evictions,
+                ratio(metrics.cache_hit_rate())
+            ),
+        ),
+        ("memory: active memtable", bytes(memory.active_memtable_bytes)),
+        (
+            "memory: frozen memtables",
+            format!("{} in {}", bytes(memory.frozen_memtables_bytes), metrics.frozen_memtables),
+        ),
+        (
+            "memory: cache",
+            format!("{} of {}", bytes(memory.cache_bytes), bytes(memory.cache_capacity_bytes)),
+        ),
+        ("memory: indexes and filters", bytes(memory.tables_bytes)),
+        ("memory: budget", bytes(memory.budget_bytes)),
+    ]
+}
+
+/// The metrics as one object, units in the names.
+pub fn to_json(metrics: &Metrics) -> Value {
+    let levels: Vec<Value> = metrics
+        .levels
+        .iter()
+        .map(|level| {
+            json!({
+                "level": level.level, "guards": level.guards, "runs_max": level.runs_max,
+                "fragments": level.fragments, "files": level.files, "bytes": level.bytes,
+                "read_bytes": level.read_bytes, "written_bytes": level.written_bytes,
+                "write_amplification": amplification(level.written_bytes, metrics.user_bytes),
+                "compactions": level.compactions, "moves": level.moves,
+                "table_gets": level.table_gets,
+            })
+        })
+        .collect();
+    let memory = &metrics.memory;
+    json!({
+        "levels": levels,
+        "table_bytes": metrics.table_bytes, "table_files": metrics.table_files,
+        "debt_bytes": metrics.debt_bytes, "last_seqno": metrics.last_seqno,
+        "snapshots": metrics.snapshots,
+        "user_bytes": metrics.user_bytes, "user_ops": metrics.user_ops,
+        "log_bytes": metrics.log_bytes, "log_syncs": metrics.log_syncs,
+        "flushes": metrics.flushes, "flush_bytes": metrics.flush_bytes,
+        "compactions": metrics.compactions, "compaction_bytes": metrics.compaction_bytes,
+        "compaction_read_bytes": metrics.compaction_read_bytes,
+        "write_amplification": metrics.write_amplification(),
+        "slowed_us": metrics.slowed_us, "stalled_us": metrics.stalled_us,
+        "cache": {
+            "hits": metrics.cache_hits, "misses": metrics.cache_misses,
+            "evictions": metrics.cache_evictions, "hit_rate": metrics.cache_hit_rate(),
+        },
+        "memory": {
+            "active_memtable_bytes": memory.active_memtable_bytes,
+            "frozen_memtables": metrics.frozen_memtables,
+            "frozen_memtables_bytes": memory.frozen_memtables_bytes,
+            "cache_bytes": memory.cache_bytes,
+            "cache_capacity_bytes": memory.cache_capacity_bytes,
+            "tables_bytes": memory.tables_bytes, "budget_bytes": memory.budget_bytes,
+        },
+    })
+}

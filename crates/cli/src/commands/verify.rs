@@ -1,0 +1,64 @@
+//! `esker verify`: every byte, compared with its checksum.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use esker::base::units::human_bytes;
+use serde_json::json;
+
+use super::{counted, print};
+use crate::args::Global;
+use crate::failure::{CORRUPTION, Failure, Outcome};
+use crate::progress::{Count, Progress};
+use crate::store::open_reader;
+
+/// Arguments of `verify`.
+#[derive(Args)]
+pub struct VerifyArgs {
+    /// The store's directory
+    db: PathBuf,
+}
+
+/// Prints what was read, and what is wrong; exit code 3 when something is.
+pub fn run(args: &VerifyArgs, global: &Global) -> Outcome {
+    let db = open_reader(&args.db, global)?;
+    let mut progress = Progress::new("verify", Some(0), Count::Bytes);
+    let report = db.verify(&mut |done, total| progress.set_of(done, total))?;
+    drop(progress);
+    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    print(
+        global.form(),
+        || {
+            json!({
+                "ok": report.is_whole(), "files": report.files, "bytes": report.bytes,
+                "entries": report.entries, "range_deletes": report.range_deletes,
+                "problems": problems,
+            })
+        },
+        || {
+            let read = format!(
+                "read {} ({}), {}",
+                counted(report.files, "file"),
+                human_bytes(report.bytes),
+                if report.entries == 1 {
+                    "1 entry".into()
+                } else {
+                    format!("{} entries", report.entries)
+                },
+            );
+            if problems.is_empty() {
+                return format!("OK: {read}");
+            }
+            format!(
+                "{}\n{read}: {} found",
+                problems.join("\n"),
+                counted(problems.len() as u64, "problem")
+            )
+        },
+    )?;
+    if let Some(error) = report.problems.into_iter().next() {
+        let code = Failure::Engine(error).code();
+        return Ok(if code == 0 { CORRUPTION } else { code });
+    }
+    Ok(0)
+}

@@ -1,0 +1,122 @@
+//! How a command fails: a kind, a sentence, an exit code.
+
+use std::io;
+
+use esker::ErrorKind;
+use serde_json::{Map, Value, json};
+
+/// A key was not found.
+pub const NOT_FOUND: u8 = 1;
+/// The command line or its input is wrong.
+pub const USAGE: u8 = 2;
+/// Bytes of a store or a dump are not what was written.
+pub const CORRUPTION: u8 = 3;
+/// The operating system or the state of the store does not allow it.
+pub const IO: u8 = 4;
+/// Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
+
+/// What a command returns: its exit code, or why it could not be done.
+pub type Outcome = Result<u8, Failure>;
+
+/// Why a command could not be done.
+#[derive(Debug)]
+pub enum Failure {
+    /// Whoever read stdout stopped; nothing is wrong.
+    PipeClosed,
+    /// An error of the engine.
+    Engine(esker::Error),
+    /// Anything else: exit code, kind, sentence.
+    Other(u8, &'static str, String),
+}
+
+impl Failure {
+    /// The command line or its input is wrong.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure::Other(USAGE, ErrorKind::InvalidArgument.name(), message.into())
+    }
+
+    /// A file other than the store's cannot be read or written.
+    pub fn file(what: &str, path: &std::path::Path, error: &io::Error) -> Failure {
+        let message = format!("{}: cannot {what}: {error}", path.display());
+        Failure::Other(IO, ErrorKind::Io.name(), message)
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::PipeClosed => 0,
+            Failure::Other(code, ..) => *code,
+            Failure::Engine(error) => match error.kind() {
+                ErrorKind::InvalidArgument => USAGE,
+                ErrorKind::Corruption => CORRUPTION,
+                _ => IO,
+            },
+        }
+    }
+
+    /// The kind, in a word or two.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Failure::PipeClosed => "pipe closed",
+            Failure::Other(_, kind, _) => kind,
+            Failure::Engine(error) => error.kind().name(),
+        }
+    }
+
+    /// The sentence.
+    pub fn message(&self) -> String {
+        match self {
+            Failure::PipeClosed => String::new(),
+            Failure::Other(_, _, message) => message.clone(),
+            Failure::Engine(error) => error.to_string(),
+        }
+    }
+
+    /// The failure as an object: kind, message and, where known, path and offset.
+    pub fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        fields.insert("kind".into(), json!(self.kind()));
+        fields.insert("message".into(), json!(self.message()));
+        if let Failure::Engine(error) = self {
+            if let Some(path) = error.path() {
+                fields.insert("path".into(), json!(path.display().to_string()));
+            }
+            if let Some(offset) = error.offset_bytes() {
+                fields.insert("offset_bytes".into(), json!(offset));
+            }
+        }
+        json!({ "error": fields })
+    }
+
+    /// Says it on stderr.
+    pub fn report(&self, json: bool) {
+        if json {
+            say(&self.to_json().to_string());
+        } else {
+            say(&format!("esker: {}", self.message()));
+        }
+    }
+}
+
+impl From<esker::Error> for Failure {
+    fn from(error: esker::Error) -> Failure {
+        Failure::Engine(error)
+    }
+}
+
+/// An error of writing to stdout.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::PipeClosed;
+        }
+        Failure::Other(IO, ErrorKind::Io.name(), format!("cannot write the output: {error}"))
+    }
+}
+
+/// Writes a line to stderr; when nobody listens there either, that is that.
+pub fn say(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(io::stderr(), "{line}");
+}

@@ -1,0 +1,31 @@
+//! Ctrl-C: the first asks a long command to stop between two steps, the second ends it at once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::failure::{INTERRUPTED, say};
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// From here on Ctrl-C (or a termination signal) only sets a flag; a second one exits.
+pub fn watch() {
+    // Without a handler Ctrl-C ends the process as it does by default: nothing is lost by that.
+    let _ = ctrlc::set_handler(|| {
+        if ASKED.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    });
+}
+
+/// From here on Ctrl-C runs `farewell` and exits.
+pub fn exit_after(farewell: impl Fn() + Send + 'static) {
+    let _ = ctrlc::set_handler(move || {
+        say("interrupted");
+        farewell();
+        std::process::exit(i32::from(INTERRUPTED));
+    });
+}
+
+/// Whether Ctrl-C was pressed since [`watch`].
+pub fn asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}

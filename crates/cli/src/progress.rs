@@ -1,0 +1,86 @@
+//! A progress bar on stderr with rate and time left: only on a terminal, only after a second.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+const PATIENCE: Duration = Duration::from_secs(1);
+const BYTES: &str = "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} \
+                     {binary_bytes_per_sec}, {eta} left";
+const BYTES_OPEN_END: &str = "{msg} {spinner} {binary_bytes} {binary_bytes_per_sec}";
+const ITEMS_OPEN_END: &str = "{msg} {spinner} {human_pos} pairs, {per_sec}";
+
+/// What the numbers of a bar count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// Bytes.
+    Bytes,
+    /// Pairs.
+    Pairs,
+}
+
+/// A bar that may never be seen.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    started: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    /// A bar for `what`, up to `total` where that is known.
+    pub fn new(what: &'static str, total: Option<u64>, count: Count) -> Progress {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = match total {
+                Some(total) => ProgressBar::new(total),
+                None => ProgressBar::no_length(),
+            };
+            let template = match (total, count) {
+                (_, Count::Pairs) => ITEMS_OPEN_END,
+                (Some(_), Count::Bytes) => BYTES,
+                (None, Count::Bytes) => BYTES_OPEN_END,
+            };
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style.progress_chars("=> "));
+            }
+            bar.set_message(what);
+            bar
+        });
+        Progress { bar, started: Instant::now(), shown: false }
+    }
+
+    /// Moves the bar to `done`.
+    pub fn set(&mut self, done: u64) {
+        let Some(bar) = &self.bar else { return };
+        if !self.shown && self.started.elapsed() >= PATIENCE {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.shown = true;
+        }
+        bar.set_position(done);
+    }
+
+    /// Moves the bar to `done` of `total`.
+    pub fn set_of(&mut self, done: u64, total: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+        }
+        self.set(done);
+    }
+
+    /// Runs `talk` (which writes to stderr) without it running into the bar.
+    pub fn talk(&self, talk: impl FnOnce()) {
+        match &self.bar {
+            Some(bar) if self.shown => bar.suspend(talk),
+            _ => talk(),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Every command, with good and with bad input.
+
+mod common;
+
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use common::Place;
+
+fn with_pairs() -> Place {
+    let place = Place::new();
+    for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        assert_eq!(place.ok(&["put", "db", key, value]), "");
+    }
+    place
+}
+
+/// Flips a bit in the middle of every table.
+fn corrupt(db: &Path) {
+    let mut flipped = 0;
+    for entry in std::fs::read_dir(db).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "sst") {
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[10] ^= 0x20;
+            std::fs::write(&path, bytes).unwrap();
+            flipped += 1;
+        }
+    }
+    assert!(flipped > 0, "no table to corrupt");
+}
+
+#[test]
+fn get_put_delete() {
+    let place = with_pairs();
+    assert_eq!(place.ok(&["get", "db", "b"]), "2\n");
+    assert_eq!(place.ok(&["delete", "db", "b"]), "");
+    place.fails(&["get", "db", "b"], 1, "not found");
+    assert_eq!(place.ok(&["delete", "db", "b"]), "");
+    place.fails(&["delete", "db", "b", "--must-exist"], 1, "not found");
+    place.ok(&["put", "--sync", "db", "b", "again"]);
+    assert_eq!(place.ok(&["get", "db", "b", "--raw"]), "again");
+    place.ok(&["delete", "db", "a", "--to", "c"]);
+    assert_eq!(place.ok(&["scan", "db"]), "c\t3\n");
+}
+
+#[test]
+fn values_from_standard_input_are_taken_as_they_are() {
+    let place = Place::new();
+    let value = b"\\x41\n\xff\x00 ";
+    assert_eq!(place.run_with_input(&["put", "db", "k"], value).code, 0);
+    assert_eq!(place.ok(&["get", "db", "k"]), "\\\\x41\\x0a\\xff\\x00 \n");
+    assert_eq!(place.ok(&["get", "db", "6b", "--hex"]), "5c7834310aff0020\n");
+}
+
+#[test]
+fn keys_and_values_in_every_spelling() {
+    let place = Place::new();
+    place.ok(&["put", "db", "tab\\x09", "\\xff\\\\"]);
+    assert_eq!(place.ok(&["get", "db", "--hex", "74616209"]), "ff5c\n");
+    assert_eq!(place.ok(&["get", "db", "--base64", "dGFiCQ=="]), "/1w=\n");
+    assert_eq!(place.ok(&["scan", "db"]), "tab\\x09\t\\xff\\\\\n");
+    let json = "{\"key\":\"tab\\t\",\"value\":{\"base64\":\"/1w=\"}}\n";
+    assert_eq!(place.ok(&["scan", "db", "--json"]), json);
+    assert_eq!(place.ok(&["--json", "get", "db", "tab\\x09"]), json);
+    place.ok(&["put", "--hex", "db", "00", ""]);
+    assert_eq!(place.ok(&["get", "db", "\\x00"]), "\n");
+    place.fails(&["get", "db", "--hex", "xyz"], 2, "hexadecimal");
+    place.fails(&["get", "db", "--base64", "!"], 2, "base64");
+    place.fails(&["get", "db", "\\xg"], 2, "hexadecimal");
+    place.fails(&["get", "db", "--hex", "--base64", "00"], 2, "cannot be used with");
+}
+
+#[test]
+fn empty_keys_and_keys_that_are_no_text() {
+    let place = Place::new();
+    place.ok(&["put", "db", "", "empty"]);
+    assert_eq!(place.ok(&["get", "db", ""]), "empty\n");
+    place.ok(&["put", "db", "--", "-dash", "--value"]);
+    assert_eq!(place.ok(&["get", "db", "--", "-dash"]), "--value\n");
+    let mut command: assert_cmd::Command = assert_cmd::cargo::cargo_bin_cmd!("esker");
+    let key = std::ffi::OsStr::from_bytes(b"\xfe\x01");
+    command
+        .current_dir(place.path("."))
+        .arg("put")
+        .arg("db")
+        .arg(key)
+        .arg("raw")
+        .assert()
+        .success();
+    assert_eq!(place.ok(&["get", "db", "\\xfe\\x01"]), "raw\n");
+    place.fails(&["put", "db", &"k".repeat(70_000), "v"], 2, "70000 bytes");
+}
+
+#[test]
+fn scans() {
+    let place = with_pairs();
+    assert_eq!(place.ok(&["scan", "db", "b"]), "b\t2\nc\t3\n");
+    assert_eq!(place.ok(&["scan", "db", "a", "c"]), "a\t1\nb\t2\n");
+    assert_eq!(place.ok(&["scan", "db", "--reverse", "--limit", "2"]), "c\t3\nb\t2\n");
+    assert_eq!(place.ok(&["scan", "db", "--prefix", "b", "--keys"]), "b\n");
+    assert_eq!(place.ok(&["scan", "db", "--count"]), "3\n");
+    assert_eq!(place.ok(&["scan", "db", "--count", "--json"]), "{\"count\":3}\n");
+    assert_eq!(place.ok(&["scan", "db", "x", "b"]), "");
+}
+
+#[test]
+fn a_store_that_is_not_there_is_a_sentence() {
+    let place = Place::new();
+    for command in ["scan", "dump", "stats", "verify", "repair", "compact"] {
+        place.fails(&[command, "none"], 4, "there is no store here");
+    }
+    place.fails(&["get", "none", "k"], 4, "there is no store here");
+    place.fails(&["delete", "none", "k"], 4, "there is no store here");
+    place.fails(&["checkpoint", "none", "copy"], 4, "there is no store here");
+    place.fails(&["destroy", "none", "--yes"], 4, "there is no store here");
+    assert!(!place.path("none").exists());
+    let ran = place.run(&["get", "none", "k", "--json"]);
+    assert!(ran.err.starts_with("{\"error\":{\"kind\":\"missing\""), "{}", ran.err);
+    place.file("file", "x");
+    let ran = place.run(&["put", "file", "k", "v"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+}
+
+#[test]
+fn wrong_usage_is_told() {
+    let place = with_pairs();
+    place.fails(&["fetch", "db"], 2, "fetch");
+    place.fails(&["get", "db"], 2, "KEY");
+    place.fails(&["get", "db", "a", "--set", "block_sise=1"], 2, "block_size");
+    place.fails(&["get", "db", "a", "--set", "block_size"], 2, "NAME=VALUE");
+    place.fails(&["get", "db", "a", "--set", "block_size=3"], 2, "takes");
+    place.fails(&["scan", "db", "--limit", "many"], 2, "many");
+    assert_eq!(place.ok(&["get", "db", "a", "--set", "block-size=8k"]), "1\n");
+    assert!(place.ok(&["--help"]).contains("Exit codes"));
+    assert!(place.ok(&["--version"]).starts_with("esker "));
+}
+
+#[test]
+fn foreign_directories_are_refused_and_left_alone() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("level")).unwrap();
+    for (name, text) in [("CURRENT", "MANIFEST-000004\n"), ("MANIFEST-000004", "x"), ("LOCK", "")] {
+        place.file(&format!("level/{name}"), text);
+    }
+    let names = || {
+        let mut names: Vec<_> = std::fs::read_dir(place.path("level"))
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    for args in [vec!["get", "level", "k"], vec!["put", "level", "k", "v"]] {
+        let ran = place.run(&args);
+        assert_eq!(ran.code, 4, "{args:?}: {}", ran.err);
+        assert!(ran.err.contains("LevelDB"), "{}", ran.err);
+    }
+    assert_eq!(place.run(&["destroy", "level", "--yes"]).code, 4);
+    assert_eq!(names(), before);
+}
+
+#[test]
+fn corruption_has_its_own_exit_code() {
+    let place = with_pairs();
+    place.ok(&["compact", "db"]);
+    assert!(place.ok(&["verify", "db"]).starts_with("OK"));
+    assert!(place.ok(&["verify", "db", "--json"]).starts_with("{\"ok\":true"));
+    corrupt(&place.path("db"));
+    let ran = place.run(&["verify", "db"]);
+    assert_eq!(ran.code, 3, "{}{}", ran.out, ran.err);
+    assert!(format!("{}{}", ran.out, ran.err).contains(".sst"), "{}{}", ran.out, ran.err);
+    assert_eq!(place.run(&["scan", "db"]).code, 3);
+    let ran = place.run(&["repair", "db"]);
+    assert!(ran.code == 0 || ran.code == 3, "{}", ran.err);
+    assert!(ran.out.contains("original files are in"), "{}", ran.out);
+    assert!(place.ok(&["verify", "db"]).starts_with("OK"));
+    place.ok(&["put", "db", "new", "1"]);
+    assert_eq!(place.ok(&["get", "db", "new"]), "1\n");
+}
+
+#[test]
+fn repair_of_a_whole_store_loses_nothing() {
+    let place = with_pairs();
+    let ran = place.run(&["repair", "db", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("\"lost\":[]"), "{}", ran.out);
+    assert_eq!(place.ok(&["scan", "db", "--count"]), "3\n");
+}
+
+#[test]
+fn checkpoints() {
+    let place = with_pairs();
+    assert_eq!(place.ok(&["checkpoint", "db", "copy"]), "checkpoint: copy\n");
+    place.ok(&["put", "db", "d", "4"]);
+    assert_eq!(place.ok(&["scan", "copy", "--count"]), "3\n");
+    place.fails(&["checkpoint", "db", "copy"], 2, "exists");
+}
+
+#[test]
+fn destroying_asks_first() {
+    let place = with_pairs();
+    place.fails(&["destroy", "db"], 2, "nothing was removed");
+    assert_eq!(place.run_with_input(&["destroy", "db"], b"no\n").code, 2);
+    assert_eq!(place.ok(&["get", "db", "a"]), "1\n");
+    let ran = place.run_with_input(&["destroy", "db"], b"yes\n");
+    assert!(ran.code == 0 && ran.err.contains("Type yes"), "{}", ran.err);
+    assert!(!place.path("db").exists());
+    place.ok(&["put", "db", "a", "1"]);
+    place.ok(&["destroy", "db", "--yes"]);
+}
+
+#[test]
+fn dumps_come_back_and_are_never_written_over() {
+    let place = with_pairs();
+    place.ok(&["put", "db", "\\x00\\xff", "tab\\x09"]);
+    for flags in [&[][..], &["--hex"], &["--base64"], &["--json"], &["--json", "--hex"]] {
+        let name = format!("dump{}", flags.concat());
+        let told = place.ok(&[&["dump", "db", &name], flags].concat());
+        assert!(told.contains('4'), "{told}");
+        let mode = std::fs::metadata(place.path(&name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        place.ok(&["load", "other", &name]);
+        assert_eq!(place.ok(&["scan", "other"]), place.ok(&["scan", "db"]), "{flags:?}");
+        place.ok(&["destroy", "other", "--yes"]);
+        place.fails(&["dump", "db", &name], 2, "does not write over");
+    }
+    let text = place.ok(&["dump", "db", "--from", "b", "--to", "c"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[..2], ["esker dump 1 text", "b\t2"]);
+    assert!(lines[2].starts_with("end of dump: 1 pairs, checksum "), "{text}");
+}
+
+#[test]
+fn dumps_cut_short_or_changed_are_noticed() {
+    let place = with_pairs();
+    let whole = place.ok(&["dump", "db"]);
+    let lines: Vec<&str> = whole.lines().collect();
+    let cases = [
+        ("cut", lines[..3].join("\n"), "cut short"),
+        ("changed", whole.replace("b\t2", "b\t5"), "damaged"),
+        ("missing", whole.replace("b\t2\n", ""), "damaged"),
+        ("longer", format!("{whole}z\t9\n"), "goes on"),
+        ("no tab", whole.replace("b\t2", "b 2"), "line 3"),
+    ];
+    for (name, text, told) in cases {
+        let path = place.file(name, text);
+        let ran = place.run(&["load", "other", path.to_str().unwrap()]);
+        assert_eq!(ran.code, 3, "{name}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(told), "{name}: {}", ran.err);
+    }
+    place.file("future", "esker dump 2 text\n");
+    place.fails(&["load", "other", "future"], 2, "no dump of a version");
+}
+
+#[test]
+fn stats_options_completions() {
+    let place = with_pairs();
+    let text = place.ok(&["stats", "db"]);
+    assert!(text.contains("write amplification") && text.contains("memory: cache"), "{text}");
+    let json = place.ok(&["stats", "db", "--json"]);
+    assert!(json.contains("\"levels\":[") && json.contains("\"memory\":{"), "{json}");
+    assert!(place.ok(&["options"]).contains("block_size_bytes"));
+    let json = place.ok(&["options", "bloom", "--json", "--set", "bloom_bits=7"]);
+    assert!(json.contains("\"value\":\"7\"") && json.lines().count() == 1, "{json}");
+    place.fails(&["options", "nothing_like_it"], 2, "nothing_like_it");
+    assert!(place.ok(&["completions", "bash"]).contains("esker"));
+    place.fails(&["completions", "tcsh"], 2, "tcsh");
+}
+
+#[test]
+fn benchmarks() {
+    let place = Place::new();
+    let out = place.ok(&[
+        "bench",
+        "--engines=esker",
+        "--num=500",
+        "--benchmarks",
+        "fillseq,readseq",
+        "--record=none",
+        "--repetitions=1",
+    ]);
+    assert!(out.contains("fillseq") && out.contains("micros/op"), "{out}");
+    let out = place.ok(&[
+        "bench",
+        "--json",
+        "--engines=esker",
+        "--num=500",
+        "--benchmarks=fillrandom",
+        "--record=none",
+    ]);
+    assert!(out.lines().all(|line| line.starts_with('{')), "{out}");
+    assert!(place.ok(&["bench", "--help"]).contains("--benchmarks=LIST"));
+    place.fails(&["bench", "--benchmarks=fillsek"], 2, "fillsek");
+    place.fails(&["bench", "--numb=5"], 2, "numb");
+    place.fails(&["bench", "--num"], 2, "needs a value");
+    place.fails(&["bench", "--csv=none.csv", "--record=none"], 4, "none.csv");
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    use std::io::{BufRead, BufReader};
+    let place = Place::new();
+    let lines: String = (0..100_000).map(|i| format!("key{i:06},value\n")).collect();
+    place.file("many.csv", lines);
+    place.ok(&["load", "db", "many.csv", "--no-header"]);
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("esker"))
+        .args(["scan", "db"])
+        .current_dir(place.path("."))
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first, "key000000\tvalue\n");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_second_opener_is_refused_or_reads() {
+    use std::io::{BufRead, BufReader, Write};
+    let place = with_pairs();
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("esker"))
+        .args(["shell", "db"])
+        .current_dir(place.path("."))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    // Each answer comes before the next command is given.
+    for (command, answer) in [("put d 4", "OK\n"), ("get d", "4\n"), ("get e", "NOT FOUND\n")] {
+        writeln!(input, "{command}").unwrap();
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, answer);
+    }
+    place.fails(&["put", "db", "x", "y"], 4, "db");
+    assert_eq!(place.ok(&["get", "db", "a"]), "1\n");
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(place.ok(&["get", "db", "d"]), "4\n");
+}

@@ -1,0 +1,71 @@
+//! A store in a temporary directory, and the command run on it.
+#![allow(dead_code)]
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use assert_cmd::Command;
+
+/// A temporary directory with room for a store and files beside it.
+pub struct Place {
+    dir: tempfile::TempDir,
+}
+
+/// What a run of the command gave.
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Place {
+    /// An empty place.
+    pub fn new() -> Place {
+        Place { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Runs `esker ARGS` in this place.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        self.run_with_input(args, b"")
+    }
+
+    /// Runs `esker ARGS` with `input` on standard input.
+    pub fn run_with_input(&self, args: &[&str], input: &[u8]) -> Ran {
+        let mut command: Command = assert_cmd::cargo::cargo_bin_cmd!("esker");
+        command.current_dir(self.dir.path()).args(args).write_stdin(input);
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        let ran = Ran {
+            code: status.code().expect("ended by a signal"),
+            out: String::from_utf8(stdout).expect("output that is no text"),
+            err: String::from_utf8(stderr).expect("talk that is no text"),
+        };
+        assert!(!ran.err.contains("panicked"), "{args:?}: {}", ran.err);
+        ran
+    }
+
+    /// Runs `esker ARGS`, which must succeed, and returns its output.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        assert_eq!(ran.code, 0, "{args:?}: {}{}", ran.out, ran.err);
+        ran.out
+    }
+
+    /// Runs `esker ARGS`, which must end with `code` and one sentence on stderr that holds `part`.
+    pub fn fails(&self, args: &[&str], code: i32, part: &str) {
+        let ran = self.run(args);
+        assert_eq!(ran.code, code, "{args:?}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(part), "{args:?}: {:?} lacks {part:?}", ran.err);
+    }
+}

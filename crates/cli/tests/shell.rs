@@ -1,0 +1,76 @@
+//! Golden scripts: `> command` lines are given to `esker shell`, the lines between are what it
+//! must answer. `! reopen FLAGS` ends the session and begins another on the same store.
+
+mod common;
+
+use std::path::Path;
+
+use common::Place;
+
+/// Runs one script and compares.
+fn check(path: &Path) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let place = Place::new();
+    for (at, session) in text.split("! reopen").enumerate() {
+        let (flags, session) =
+            if at == 0 { ("", session) } else { session.split_once('\n').unwrap() };
+        let mut input = Vec::new();
+        let mut expected = String::new();
+        for line in session.lines() {
+            match line.strip_prefix("> ") {
+                Some(command) => input.extend_from_slice(format!("{command}\n").as_bytes()),
+                None if line.starts_with("# ") || line.is_empty() => {}
+                None => expected += &format!("{}\n", line.strip_prefix("| ").unwrap_or(line)),
+            }
+        }
+        let mut args = vec!["shell", "db"];
+        args.extend(flags.split_whitespace());
+        let ran = place.run_with_input(&args, &input);
+        assert_eq!(ran.out, expected, "{} session {at}: {}", path.display(), ran.err);
+        let first =
+            expected.lines().any(|line| line.starts_with("ERROR ") || line.starts_with("{\"error"));
+        assert_eq!(ran.code != 0, first, "{} session {at}: exit code {}", path.display(), ran.code);
+    }
+}
+
+#[test]
+fn golden_scripts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() >= 6);
+    paths.iter().for_each(|path| check(path));
+}
+
+#[test]
+fn bytes_of_any_kind_in_a_script() {
+    let place = Place::new();
+    let ran =
+        place.run_with_input(&["shell", "db"], b"put \xff\xfe raw \x01\x02\r\nget \xff\xfe\nscan");
+    assert_eq!(ran.out, "OK\nraw \\x01\\x02\n\\xff\\xfe raw \\x01\\x02\nOK\n");
+}
+
+#[test]
+fn a_batch_left_open_is_not_written_and_said() {
+    let place = Place::new();
+    let ran = place.run_with_input(&["shell", "db"], b"batch\nput a 1\nput b 2\n");
+    assert!(ran.err.contains("batch of 2 operations was not committed"), "{}", ran.err);
+    assert_eq!(place.ok(&["scan", "db"]), "");
+}
+
+#[test]
+fn bail_stops_at_the_first_error() {
+    let place = Place::new();
+    let ran = place.run_with_input(&["shell", "db", "--bail"], b"put a 1\nnonsense\nput b 2\n");
+    assert_eq!((ran.code, ran.out.lines().count()), (2, 2), "{}", ran.out);
+    assert_eq!(place.ok(&["scan", "db"]), "a\t1\n");
+}
+
+#[test]
+fn stats_and_help_end_with_ok() {
+    let place = Place::new();
+    let ran = place.run_with_input(&["shell", "db"], b"stats\nhelp\n");
+    assert_eq!(ran.out.lines().filter(|line| *line == "OK").count(), 2, "{}", ran.out);
+    assert!(ran.out.contains("write amplification") && ran.out.contains("deleterange FROM TO"));
+}

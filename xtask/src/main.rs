@@ -1,1 +1,27 @@
-fn main() {}
+//! `cargo xtask tidy` checks the shape of the tree; `cargo xtask options [--check]` writes
+//! `docs/options.md` from the table of knobs, or says whether it differs.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let root = xtask::root();
+    let result = match args.as_slice() {
+        ["tidy"] => match xtask::tidy::problems(&root) {
+            Ok(problems) if problems.is_empty() => Ok(()),
+            Ok(problems) => Err(problems.join("\n")),
+            Err(error) => Err(error.to_string()),
+        },
+        ["options"] => xtask::options::write(&root),
+        ["options", "--check"] => xtask::options::check(&root),
+        _ => Err("usage: cargo xtask tidy | options [--check]".into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

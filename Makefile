@@ -1,0 +1,23 @@
+# The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
+.PHONY: bench test check fuzz crash docs
+
+bench:  ## Esker beside the peers on this machine, with a page in bench/
+	scripts/bench.sh
+
+test:   ## everything that must pass, after installing what is missing
+	scripts/deps.sh
+	scripts/test.sh
+
+check:  ## the quick part: format, lints, shape of the tree, generated documents
+	cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
+	cargo xtask tidy && cargo xtask options --check
+
+fuzz:   ## the random-operations tests, longer; SEED and CASES can be given
+	scripts/fuzz.sh
+
+crash:  ## kill -9 and cut-log tests, longer
+	scripts/crash.sh
+
+docs:   ## generated documents and the API's pages
+	cargo xtask options
+	cargo doc --workspace --no-deps

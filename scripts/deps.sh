@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Installs what the tests need and the machine lacks: a C compiler for zstd, and Rust's components.
+set -euo pipefail
+
+missing() { ! command -v "$1" >/dev/null 2>&1; }
+
+if missing cc; then
+    line="apt-get install -y gcc libc6-dev"
+    if [ "$(id -u)" = 0 ] && ! missing apt-get; then
+        echo "installing a C compiler: $line" >&2
+        apt-get update -qq && DEBIAN_FRONTEND=noninteractive $line >/dev/null
+    else
+        echo "a C compiler is missing: sudo $line" >&2
+        exit 1
+    fi
+fi
+if missing cargo; then
+    echo "Rust is missing: install it with rustup" >&2
+    exit 1
+fi
+if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
+    echo "installing rustfmt and clippy: rustup component add rustfmt clippy" >&2
+    rustup component add rustfmt clippy
+fi

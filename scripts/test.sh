@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Everything that must pass. Each step says its name, so that a failure is found at a glance.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() {
+    echo "== $*" >&2
+    "$@"
+}
+
+step cargo fmt --all --check
+step cargo clippy --workspace --all-targets -- -D warnings
+step cargo test --workspace
+step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+step cargo xtask options --check

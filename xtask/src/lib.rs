@@ -1,0 +1,11 @@
+//! Checks of the source tree and generated documents, as a library so that tests run them.
+
+pub mod options;
+pub mod tidy;
+
+use std::path::{Path, PathBuf};
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
+}

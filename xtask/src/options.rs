@@ -1,0 +1,81 @@
+//! `docs/options.md`: one section a knob, from the rows the engine itself reads.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use esker::{KNOBS, Knob};
+
+const FILE: &str = "docs/options.md";
+
+const INTRODUCTION: &str = "\
+# Options
+
+Made by `cargo xtask options` from `crates/esker/src/options/table.rs`; not to be edited by hand.
+
+Each option is a field of `Options`, a name for `Options::set` and `Db::set_option`, and a
+`--set NAME=VALUE` of every `esker` command (a `--NAME=VALUE` of `esker bench`). Names can be
+written in any case and with `-` for `_`; the aliases are what other stores call the same thing.
+Sizes take `k`, `m`, `g` in powers of 1,024. `auto` is worked out when the store is opened.
+Options that change *while open* take effect through `Db::set_option` without closing the store.
+
+";
+
+/// The document.
+pub fn render() -> String {
+    let mut text = String::from(INTRODUCTION);
+    text += "| option | default | range | unit | changeable | also called |\n";
+    text += "|---|---|---|---|---|---|\n";
+    for knob in KNOBS.iter() {
+        let _ = writeln!(text, "{}", row(knob));
+    }
+    text += "\n## What each does\n";
+    for knob in KNOBS.iter() {
+        let _ = write!(text, "\n**`{}`** {}\n", knob.name, knob.doc);
+    }
+    text
+}
+
+fn row(knob: &Knob) -> String {
+    let aliases: Vec<String> = knob.aliases.iter().map(|alias| format!("`{alias}`")).collect();
+    let cells = [
+        format!("`{}`", knob.name),
+        format!("`{}`", knob.default),
+        knob.range.to_string().replace('|', "\\|"),
+        knob.unit.to_string(),
+        knob.when.name().to_string(),
+        aliases.join(" "),
+    ];
+    format!("| {} |", cells.join(" | "))
+}
+
+/// Writes the document.
+pub fn write(root: &Path) -> Result<(), String> {
+    let path = root.join(FILE);
+    let parent = path.parent().unwrap_or(root);
+    std::fs::create_dir_all(parent)
+        .and_then(|()| std::fs::write(&path, render()))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Says whether the document is what [`write()`] would make.
+pub fn check(root: &Path) -> Result<(), String> {
+    let found = std::fs::read_to_string(root.join(FILE)).unwrap_or_default();
+    if found == render() {
+        return Ok(());
+    }
+    Err(format!("{FILE} differs from the table of options: run `cargo xtask options`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_knob_has_a_row_and_a_sentence() {
+        let text = render();
+        for knob in KNOBS.iter() {
+            assert!(text.contains(&format!("| `{}` |", knob.name)), "{}", knob.name);
+            assert!(knob.doc.ends_with('.'), "{}", knob.name);
+        }
+    }
+}

@@ -9,9 +9,6 @@ pub mod model;
 pub mod picker;
 pub mod policy;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 

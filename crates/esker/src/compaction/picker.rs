@@ -294,7 +294,9 @@ impl Picking<'_> {
         } else {
             self.shape.split_inner_bytes
         };
-        let enough = self.limits.guard_piece_min_bytes;
+        // What a flush brings is enough: small memtables must not pile up as runs of one guard.
+        let flush = self.limits.memtable_bytes.min(self.limits.file_size_max_bytes) / 2;
+        let enough = self.limits.guard_piece_min_bytes.min(flush);
         let one_run = self.shape.push_inner == Push::Merge || self.shape.last == Last::OneRun;
         let bounds_added = sorted
             .iter()

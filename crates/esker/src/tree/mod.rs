@@ -16,6 +16,3 @@ pub mod output;
 pub mod set;
 pub mod tables;
 pub mod version;
-
-#[cfg(test)]
-mod tests;

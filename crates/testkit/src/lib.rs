@@ -1,4 +1,7 @@
-//! Tools for testing Esker: seeded randomness, and a file system that fails on command.
+//! Tools for testing Esker: seeded randomness, a file system that fails on command, one that loses
+//! what was not synced, and a way to copy a directory between file systems.
 
+pub mod copy;
+pub mod crash;
 pub mod fault;
 pub mod rng;

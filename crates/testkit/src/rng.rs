@@ -19,6 +19,23 @@ impl SplitMix64 {
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
     }
+
+    /// A number below `bound`, nearly uniform; 0 when `bound` is 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// `true` once in `one_in` times; never when `one_in` is 0.
+    pub fn chance(&mut self, one_in: u64) -> bool {
+        one_in != 0 && self.below(one_in) == 0
+    }
+
+    /// Fills `out` with random bytes.
+    pub fn fill(&mut self, out: &mut [u8]) {
+        for chunk in out.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -30,5 +47,17 @@ mod tests {
         let mut rng = SplitMix64::new(1234567);
         assert_eq!(rng.next_u64(), 6457827717110365317);
         assert_eq!(rng.next_u64(), 3203168211198807973);
+    }
+
+    #[test]
+    fn numbers_stay_below_their_bound_and_reach_all_of_it() {
+        let mut rng = SplitMix64::new(7);
+        let mut seen = [false; 5];
+        for _ in 0..200 {
+            seen[rng.below(5) as usize] = true;
+        }
+        assert_eq!(seen, [true; 5]);
+        assert_eq!(rng.below(0), 0);
+        assert!(!rng.chance(0) && rng.chance(1));
     }
 }

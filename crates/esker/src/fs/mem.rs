@@ -51,6 +51,13 @@ fn is_root(path: &Path) -> bool {
         || path == Path::new(".")
 }
 
+/// An error unless the directory that holds `path` is there.
+fn need_parent(nodes: &BTreeMap<PathBuf, Node>, path: &Path) -> io::Result<()> {
+    let parent = super::parent_of(path);
+    let there = is_root(&parent) || matches!(nodes.get(&parent), Some(Node::Dir));
+    if there { Ok(()) } else { Err(not_found()) }
+}
+
 struct MemFile {
     inode: Inode,
 }
@@ -116,11 +123,8 @@ impl Drop for MemLock {
 
 impl Fs for MemFs {
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        let parent = super::parent_of(path);
         let mut nodes = self.nodes.lock();
-        if !is_root(&parent) && !matches!(nodes.get(&parent), Some(Node::Dir)) {
-            return Err(not_found());
-        }
+        need_parent(&nodes, path)?;
         if nodes.contains_key(path) {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file exists"));
         }
@@ -146,8 +150,13 @@ impl Fs for MemFs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let node = Node::File(self.inode(from)?);
         let mut nodes = self.nodes.lock();
-        let node = nodes.remove(from).ok_or_else(not_found)?;
+        need_parent(&nodes, to)?;
+        if matches!(nodes.get(to), Some(Node::Dir)) {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
+        }
+        nodes.remove(from);
         nodes.insert(to.to_path_buf(), node);
         Ok(())
     }
@@ -167,6 +176,7 @@ impl Fs for MemFs {
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let inode = self.inode(from)?;
         let mut nodes = self.nodes.lock();
+        need_parent(&nodes, to)?;
         if nodes.contains_key(to) {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file exists"));
         }
@@ -180,7 +190,10 @@ impl Fs for MemFs {
             Some(Node::File(_)) => {
                 Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file has this name"))
             }
-            _ => {
+            Some(Node::Dir) => Ok(()),
+            None if is_root(path) => Ok(()),
+            None => {
+                need_parent(&nodes, path)?;
                 nodes.insert(path.to_path_buf(), Node::Dir);
                 Ok(())
             }
@@ -189,6 +202,9 @@ impl Fs for MemFs {
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         let mut nodes = self.nodes.lock();
+        if matches!(nodes.get(path), Some(Node::File(_))) {
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, "is a file"));
+        }
         if nodes.keys().any(|p| p.parent() == Some(path)) {
             return Err(io::Error::new(io::ErrorKind::DirectoryNotEmpty, "not empty"));
         }
@@ -232,10 +248,17 @@ impl Fs for MemFs {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "another has the lock"));
         }
         let mut nodes = self.nodes.lock();
-        nodes.insert(
-            path.to_path_buf(),
-            Node::File(Arc::new(RwLock::new(holder.as_bytes().to_vec()))),
-        );
+        need_parent(&nodes, path)?;
+        match nodes.get(path) {
+            Some(Node::Dir) => {
+                return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
+            }
+            Some(Node::File(inode)) => *inode.write() = holder.as_bytes().to_vec(),
+            None => {
+                let inode = Arc::new(RwLock::new(holder.as_bytes().to_vec()));
+                nodes.insert(path.to_path_buf(), Node::File(inode));
+            }
+        }
         locks.push(path.to_path_buf());
         Ok(Box::new(MemLock { path: path.to_path_buf(), locks: self.locks.clone() }))
     }

@@ -48,7 +48,9 @@ impl WritableFile for OsWritable {
     }
 
     fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset_bytes)
+        self.0.write_all_at(bytes, offset_bytes)?;
+        // The end may be elsewhere now, and `append` goes there.
+        self.0.seek(SeekFrom::End(0)).map(|_| ())
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -133,7 +135,12 @@ impl Fs for OsFs {
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(path)? {
             let entry = entry?;
-            let Ok(metadata) = entry.metadata() else { continue };
+            let metadata = match entry.metadata() {
+                Ok(metadata) => metadata,
+                // Removed since the directory was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
             entries.push(DirEntry {
                 name: entry.file_name().to_string_lossy().into_owned(),
                 is_file: metadata.is_file(),
@@ -174,7 +181,7 @@ impl Fs for OsFs {
 
     fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>> {
         let stat = rustix::fs::statvfs(path)?;
-        Ok(Some(stat.f_bavail * stat.f_frsize))
+        Ok(Some(stat.f_bavail.saturating_mul(stat.f_frsize)))
     }
 }
 
@@ -200,6 +207,21 @@ mod tests {
         assert_eq!(fs.read(&path, 3).unwrap(), b"abc");
         assert_eq!(fs.read(&path, 2).unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert!(fs.free_bytes(&root).unwrap().unwrap() > 0);
+    }
+
+    #[test]
+    fn an_append_goes_to_the_end_wherever_a_write_went_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let mut file = OsFs.create_new(&path).unwrap();
+        file.append(b"ab").unwrap();
+        file.write_at(b"cd", 3).unwrap();
+        file.append(b"e").unwrap();
+        file.write_at(b"A", 0).unwrap();
+        file.append(b"f").unwrap();
+        file.set_len(6).unwrap();
+        file.append(b"g").unwrap();
+        assert_eq!(OsFs.read(&path, 99).unwrap(), b"Ab\0cdeg");
     }
 
     #[test]

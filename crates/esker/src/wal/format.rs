@@ -13,7 +13,7 @@
 
 use crate::base::checksum::{checksum_parts, place_seed};
 use crate::base::coding::Reader;
-use crate::base::key::SeqNo;
+use crate::base::key::{SEQNO_MAX, SeqNo};
 
 /// The first bytes of every log.
 pub const MAGIC: &[u8; 8] = b"eskerWAL";
@@ -110,6 +110,17 @@ impl RecordHeader {
         let sum = record_checksum(&out[start + 8..], generation, offset_bytes);
         out[start..start + 8].copy_from_slice(&sum.to_le_bytes());
         out.resize(start + padded(RECORD_HEADER_BYTES + payload.len()), 0);
+    }
+
+    /// Whether the fields could be those of a record at `offset_bytes` of a log of `len_bytes`. Cheap
+    /// beside the checksum, and not a proof.
+    pub fn could_be_at(&self, offset_bytes: u64, len_bytes: u64) -> bool {
+        let whole = RECORD_HEADER_BYTES as u64 + u64::from(self.payload_bytes);
+        (self.kind == KIND_OPERATIONS || self.kind == KIND_CLOSED)
+            && self.durable_bytes <= offset_bytes
+            && self.durable_bytes.is_multiple_of(ALIGN_BYTES as u64)
+            && self.first_seqno <= SEQNO_MAX
+            && whole <= len_bytes.saturating_sub(offset_bytes)
     }
 
     /// Reads the fields; whether they mean anything is for the checksum to say.

@@ -15,6 +15,9 @@ use crate::base::key::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, ReadableFile};
 
+/// How much of a log is read at once when looking behind a bad record.
+const SCAN_WINDOW_BYTES: usize = 64 << 10;
+
 /// How a log ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogEnd {
@@ -56,6 +59,15 @@ pub struct LogReader {
     next_ordinal: u64,
     record: Vec<u8>,
     end: Option<LogEnd>,
+}
+
+/// What makes a witness of a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// Its checksum.
+    Checksum,
+    /// Its fields alone: without the log's header no checksum can be computed.
+    Looks,
 }
 
 /// What is at a record's place.
@@ -101,15 +113,23 @@ impl LogReader {
                 reader.next_ordinal = header.first_ordinal;
                 reader.header = Some(header);
             }
-            _ if len_bytes > HEADER_BYTES as u64 => {
-                // The header is written before the first record: with records behind it, a bad
-                // header is rot and not a crash.
+            // The header is written before the first record, but neither is on the device before
+            // the first sync: a power failure may leave records behind a header of zeros.
+            _ if len_bytes > HEADER_BYTES as u64
+                && (bytes.iter().any(|b| *b != 0)
+                    || reader.find_witness(0, 0, Proof::Looks)?.is_some()) =>
+            {
                 let message = "expected a log's header, found something else";
                 return Err(Error::corruption(path, 0, message));
             }
             _ => reader.end = Some(LogEnd::Torn { offset_bytes: 0, dropped_bytes: len_bytes }),
         }
         Ok(reader)
+    }
+
+    /// The log's own random number; `None` when the header is unfinished.
+    pub fn generation(&self) -> Option<u64> {
+        self.header.map(|h| h.generation)
     }
 
     /// The ordinal of the first record; `None` when the header is unfinished.
@@ -201,33 +221,65 @@ impl LogReader {
             .map_err(|e| Error::io(&self.path, "read the log", e))
     }
 
-    /// Looks behind a bad record for one that says the bad one was durable.
+    /// An error if some record behind the bad one at `bad` says that the bad one was durable.
     fn check_not_durable(&mut self, bad: u64) -> Result<()> {
-        let mut offset = bad + ALIGN_BYTES as u64;
-        while offset + RECORD_HEADER_BYTES as u64 <= self.len_bytes {
-            // The cheap test first: a plausible header.
-            let mut head = [0; RECORD_HEADER_BYTES];
+        let wanted = self.next_ordinal;
+        let Some(witness) = self.find_witness(bad, wanted.saturating_add(1), Proof::Checksum)?
+        else {
+            return Ok(());
+        };
+        let message = format!(
+            "expected record {wanted} whole: record {} says that everything before byte {} was \
+             durable; the log is damaged, `repair` keeps what is readable",
+            witness.ordinal, witness.durable_bytes
+        );
+        Err(Error::corruption(&self.path, bad, message))
+    }
+
+    /// A record after `bad`, numbered from `ordinal_min` on, that says that `bad` was durable. Reads the
+    /// rest of the file once, in windows.
+    fn find_witness(
+        &mut self,
+        bad: u64,
+        ordinal_min: u64,
+        proof: Proof,
+    ) -> Result<Option<RecordHeader>> {
+        // A file made for it could look like records that overlap everywhere; hashing each would
+        // take for ever, and whatever it is, a crash did not leave it.
+        let mut hash_bytes_left = self.len_bytes.saturating_mul(4);
+        let mut window = Vec::new();
+        let mut start = (bad + ALIGN_BYTES as u64).max(HEADER_BYTES as u64);
+        while start + RECORD_HEADER_BYTES as u64 <= self.len_bytes {
+            let len = (self.len_bytes - start).min(SCAN_WINDOW_BYTES as u64) as usize;
+            window.resize(len, 0);
             self.file
-                .read_exact_at(&mut head, offset)
+                .read_exact_at(&mut window, start)
                 .map_err(|e| Error::io(&self.path, "read the log", e))?;
-            let plausible = RecordHeader::decode(&head).filter(|h| {
-                (h.kind == KIND_OPERATIONS || h.kind == KIND_CLOSED)
-                    && h.ordinal > self.next_ordinal
-                    && h.durable_bytes > bad
-                    && h.durable_bytes <= offset
-            });
-            if plausible.is_some()
-                && let Found::Record(header) = self.look(offset)?
-            {
-                let message = format!(
-                    "expected record {} whole: record {} says that everything before byte {} was \
-                     durable; the log is damaged, `repair` keeps what is readable",
-                    self.next_ordinal, header.ordinal, header.durable_bytes
-                );
-                return Err(Error::corruption(&self.path, bad, message));
+            let last = len - RECORD_HEADER_BYTES;
+            for at in (0..=last).step_by(ALIGN_BYTES) {
+                let offset = start + at as u64;
+                let head = RecordHeader::decode(&window[at..at + RECORD_HEADER_BYTES]);
+                let Some(header) = head.filter(|h| {
+                    h.ordinal >= ordinal_min
+                        && h.durable_bytes > bad
+                        && h.could_be_at(offset, self.len_bytes)
+                }) else {
+                    continue;
+                };
+                if proof == Proof::Looks {
+                    return Ok(Some(header));
+                }
+                let cost = RECORD_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
+                let Some(left) = hash_bytes_left.checked_sub(cost) else {
+                    return Ok(Some(header));
+                };
+                hash_bytes_left = left;
+                if let Found::Record(header) = self.look(offset)? {
+                    return Ok(Some(header));
+                }
             }
-            offset += ALIGN_BYTES as u64;
+            start += (last / ALIGN_BYTES * ALIGN_BYTES + ALIGN_BYTES) as u64;
         }
-        Ok(())
+        Ok(None)
     }
 }

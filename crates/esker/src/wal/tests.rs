@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::format::{self, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, padded};
 use super::{LogEnd, LogReader, LogWriter};
 use crate::error::{ErrorKind, Result};
 use crate::fs::Fs;
@@ -123,4 +124,133 @@ fn a_newer_version_and_another_log_are_refused() {
     let error = LogReader::open(&*fs, Path::new(PATH), 8).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.to_string().contains("log 7"), "{error}");
+}
+
+/// A log that was synced twice; its last record says how far.
+fn synced(log: &mut LogWriter) {
+    log.append(1, 2, b"durable").unwrap();
+    log.append_group(&[(3, 1, &[8; 70]), (4, 1, b"")]).unwrap();
+    log.sync().unwrap();
+    log.append(5, 1, b"durable in the end").unwrap();
+    log.sync().unwrap();
+    log.append(6, 1, b"says so").unwrap();
+}
+
+#[test]
+fn every_flip_below_a_later_durable_mark_is_corruption() {
+    let bytes = bytes_of(synced, false);
+    let (all, _) = read(&bytes).unwrap();
+    // Where records end and their padding begins, and where the last record starts.
+    let (mut padding, mut at) = (vec![false; bytes.len()], HEADER_BYTES);
+    let mut mark = at;
+    for record in &all {
+        mark = at;
+        let end = at + RECORD_HEADER_BYTES + record.3.len();
+        at = padded(end);
+        padding[end..at].fill(true);
+    }
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1 << bit;
+            match read(&bad) {
+                Ok((records, _)) if padding[at] => assert_eq!(records, all),
+                Ok((records, _)) => {
+                    assert!(at >= mark, "byte {at} bit {bit} was durable, and nobody noticed");
+                    assert_eq!(records, all[..all.len() - 1]);
+                }
+                Err(error) if at < HEADER_BYTES => {
+                    let kinds = [ErrorKind::Corruption, ErrorKind::Incompatible];
+                    assert!(kinds.contains(&error.kind()), "byte {at} bit {bit}: {error}");
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corruption, "byte {at} bit {bit}");
+                    assert!(error.offset_bytes().is_some_and(|o| o <= at as u64));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn zeros_in_place_of_a_sector_are_a_torn_tail_unless_it_was_durable() {
+    for (write, durable) in [(five as fn(&mut LogWriter), false), (synced, true)] {
+        let bytes = bytes_of(write, false);
+        for (from, to) in [(0, HEADER_BYTES), (0, 200), (HEADER_BYTES, 200)] {
+            let mut bad = bytes.clone();
+            bad[from..to].fill(0);
+            match read(&bad) {
+                Ok((records, _)) => assert!(!durable && records.is_empty(), "{from}..{to}"),
+                Err(error) => assert!(durable && error.is_corruption(), "{from}..{to}: {error}"),
+            }
+        }
+        let mut nothing = bytes.clone();
+        nothing.fill(0);
+        let (records, end) = read(&nothing).unwrap();
+        assert!(records.is_empty());
+        assert!(matches!(end, LogEnd::Torn { offset_bytes: 0, .. }));
+    }
+}
+
+#[test]
+fn a_witness_is_found_across_the_windows_of_the_scan() {
+    for filler in 65_300..65_560 {
+        let mut bytes = bytes_of(
+            |log| {
+                log.append(1, 1, b"first").unwrap();
+                log.append(2, 1, &vec![7; filler]).unwrap();
+                log.sync().unwrap();
+                log.append(3, 1, b"witness").unwrap();
+            },
+            false,
+        );
+        bytes[HEADER_BYTES + RECORD_HEADER_BYTES] ^= 1;
+        assert!(read(&bytes).unwrap_err().is_corruption(), "{filler} bytes between");
+    }
+}
+
+#[test]
+fn a_file_made_to_look_like_records_everywhere_ends_soon() {
+    let mut bytes = bytes_of(|log| log.append(1, 1, b"first").unwrap(), false);
+    bytes[HEADER_BYTES + RECORD_HEADER_BYTES] ^= 1;
+    let total = 4 << 20;
+    while bytes.len() < total {
+        let header = RecordHeader {
+            checksum: 1,
+            payload_bytes: (total - bytes.len()) as u32,
+            count: 1,
+            ordinal: 1 << 40,
+            durable_bytes: 80,
+            first_seqno: 1,
+            kind: format::KIND_OPERATIONS,
+        };
+        header.append_to(&mut bytes, b"", 1, 0);
+    }
+    bytes.resize(total + 4096, 0);
+    assert!(read(&bytes).unwrap_err().is_corruption());
+}
+
+#[test]
+fn bytes_of_any_kind_never_panic() {
+    let good = bytes_of(synced, true);
+    let mut state = 0x2545_F491_4F6C_DD1Du64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for _ in 0..3_000 {
+        let mut bad = good.clone();
+        for _ in 0..1 + next() % 6 {
+            let at = next() as usize % bad.len();
+            let len = (next() as usize % 24).min(bad.len() - at);
+            bad[at..at + len].iter_mut().for_each(|b| *b = next() as u8);
+        }
+        bad.truncate(bad.len() - next() as usize % 40);
+        if let Ok((records, _)) = read(&bad) {
+            let (all, _) = read(&good).unwrap();
+            assert_eq!(records, all[..records.len()]);
+        }
+    }
 }

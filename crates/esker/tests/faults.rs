@@ -1,0 +1,231 @@
+//! A store on a file system that crashes, fills up or fails at a chosen operation.
+//!
+//! Failure history these guard against: a synced write lost because an older log was not synced, a
+//! hole in the middle of the writes after a power failure, a store that does not open again, an
+//! acknowledged write that a failed one took along, a write accepted after a failed sync.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{pairs, tiny_options};
+use esker::fs::Fs;
+use esker::{Db, ErrorKind, Options, WriteOptions};
+use esker_testkit::crash::{CrashFs, CrashModel};
+use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+const DIR: &str = "/db";
+
+fn dir() -> &'static Path {
+    Path::new(DIR)
+}
+
+/// Nothing is flushed unless asked for.
+fn lazy_options() -> Options {
+    Options { memtable_size_bytes: Some(1 << 20), ..tiny_options() }
+}
+
+/// What a store that died had acknowledged: its state after each write, and how many of those a
+/// power failure must leave.
+#[derive(Default)]
+struct Acknowledged {
+    states: Vec<Pairs>,
+    durable: usize,
+    /// A write that failed may be there or not.
+    maybe: Option<Pairs>,
+}
+
+impl Acknowledged {
+    fn note(&mut self, key: String, value: Vec<u8>, outcome: esker::Result<()>, synced: bool) {
+        let mut next = self.states.last().cloned().unwrap_or_default();
+        match next.binary_search_by(|(k, _)| k.as_slice().cmp(key.as_bytes())) {
+            Ok(at) => next[at].1 = value,
+            Err(at) => next.insert(at, (key.into_bytes(), value)),
+        }
+        if outcome.is_err() {
+            self.maybe.get_or_insert(next);
+            return;
+        }
+        self.states.push(next);
+        if synced {
+            self.durable = self.states.len();
+        }
+    }
+
+    /// Checks that `found` is the state after some write, none of the `least` first being lost.
+    fn check(&self, found: &Pairs, least: usize, what: &str) {
+        let index = if found.is_empty() {
+            Some(0)
+        } else {
+            self.states.iter().rposition(|s| s == found).map(|i| i + 1)
+        };
+        let maybe = self.maybe.as_ref() == Some(found);
+        let index = index.or(maybe.then_some(self.states.len()));
+        let index = index.unwrap_or_else(|| {
+            panic!("{what}: not a state the store was in: {} pairs", found.len())
+        });
+        assert!(index >= least, "{what}: {index} writes left, {least} were promised");
+    }
+}
+
+/// Writes until the end of the script or the first failure; every fifth write is a sync write, and
+/// there are flushes in between.
+fn script(fs: Arc<dyn Fs>, options: Options, writes: u32) -> Acknowledged {
+    let mut acknowledged = Acknowledged::default();
+    let Ok(db) = Db::open_on(fs, dir(), options) else { return acknowledged };
+    for i in 0..writes {
+        let (key, value) = (format!("key{:02}", i * 7 % 23), vec![i as u8; 1 + i as usize * 5]);
+        let synced = i % 5 == 4;
+        let how = if synced { WriteOptions::SYNC } else { WriteOptions::BUFFERED };
+        let outcome = db.put_with(&key, &value, &how);
+        let failed = outcome.is_err();
+        acknowledged.note(key, value, outcome, synced);
+        if failed {
+            break;
+        }
+        if i % 13 == 12 && db.flush().is_ok() {
+            acknowledged.durable = acknowledged.states.len();
+        }
+    }
+    // Dying, not closing: the file system under it no longer answers, or its image was taken.
+    drop(db);
+    acknowledged
+}
+
+fn check_images(fs: &CrashFs, acknowledged: &Acknowledged, options: &Options, what: &str) {
+    let all = acknowledged.states.len();
+    let mut models = vec![(CrashModel::SyncedOnly, acknowledged.durable)];
+    models.push((CrashModel::Everything, all));
+    for seed in 0..3 {
+        models.push((CrashModel::Prefix { seed }, acknowledged.durable));
+        models.push((CrashModel::Scattered { seed }, acknowledged.durable));
+    }
+    for (model, least) in models {
+        let what = format!("{what}, {model:?}");
+        let image = fs.crash_image(model);
+        if !image.exists(dir()).unwrap() {
+            assert_eq!(least, 0, "{what}: the directory is gone");
+            continue;
+        }
+        let db = Db::open_on(image.clone(), dir(), options.clone())
+            .unwrap_or_else(|e| panic!("{what}: {e}"));
+        let found = pairs(db.iter().unwrap());
+        acknowledged.check(&found, least, &what);
+        // It takes writes, and the first recovery changes nothing for the second.
+        db.put_with("after", "crash", &WriteOptions::SYNC).unwrap();
+        drop(db);
+        let db = Db::open_on(image, dir(), options.clone())
+            .unwrap_or_else(|e| panic!("{what}, again: {e}"));
+        assert_eq!(db.get("after").unwrap().as_deref(), Some(b"crash".as_slice()), "{what}");
+        assert_eq!(pairs(db.iter().unwrap()).len(), found.len() + 1, "{what}");
+    }
+}
+
+#[test]
+fn a_power_failure_at_any_operation_leaves_what_was_promised() {
+    for options in [lazy_options(), tiny_options()] {
+        let counting = FaultFs::new(CrashFs::new());
+        script(counting.clone(), options.clone(), 40);
+        let changes = counting.counts().total();
+        assert!(changes > 100);
+        let step = if options.memtable_size_bytes == Some(1 << 20) { 1 } else { 7 };
+        for at in (1..=changes).step_by(step) {
+            let disk = CrashFs::new();
+            let fs = FaultFs::new(disk.clone());
+            fs.arm(Fault::for_ever(OpMask::ALL, at, FaultKind::Io));
+            let acknowledged = script(fs, options.clone(), 40);
+            check_images(&disk, &acknowledged, &options, &format!("death at operation {at}"));
+        }
+    }
+}
+
+#[test]
+fn a_full_device_refuses_writes_and_takes_them_again_when_there_is_space() {
+    for kind in [FaultKind::NoSpace, FaultKind::ShortWrite] {
+        for at in 1..12 {
+            let disk = CrashFs::new();
+            let fs = FaultFs::new(disk.clone());
+            let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
+            db.put_with("first", "1", &WriteOptions::SYNC).unwrap();
+            fs.arm(Fault::once(OpMask::GROWTH, at, kind).on(".wal"));
+            let mut kept = vec!["first".to_string()];
+            for i in 0..12 {
+                let key = format!("k{i:02}");
+                match db.put_with(&key, [i as u8; 50], &WriteOptions::BUFFERED) {
+                    Ok(()) => kept.push(key),
+                    Err(error) if kind == FaultKind::NoSpace => {
+                        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+                        assert!(db.get(&key).unwrap().is_none());
+                    }
+                    Err(error) => {
+                        let allowed = [ErrorKind::Io, ErrorKind::NoSpace, ErrorKind::ReadOnly];
+                        assert!(allowed.contains(&error.kind()), "{error}");
+                    }
+                }
+            }
+            assert_eq!(fs.hits(), 1, "operation {at}");
+            if kind == FaultKind::NoSpace {
+                assert_eq!(kept.len(), 12, "operation {at}: all but the one refused");
+            }
+            fs.arm(Fault::for_ever(OpMask::ALL, 1, FaultKind::Io));
+            drop(db);
+            let image = disk.crash_image(CrashModel::Everything);
+            let db = Db::open_on(image, dir(), lazy_options()).unwrap();
+            for key in &kept {
+                assert!(db.contains_key(key).unwrap(), "{kind:?} at {at}: {key} vanished");
+            }
+        }
+    }
+}
+
+#[test]
+fn after_a_failed_log_sync_nothing_is_accepted_until_the_store_is_opened_again() {
+    let disk = CrashFs::new();
+    let fs = FaultFs::new(disk.clone());
+    let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
+    db.put_with("a", "synced", &WriteOptions::SYNC).unwrap();
+    fs.arm(Fault::once(OpMask::of(&[Op::Sync]), 1, FaultKind::NoSpace).on(".wal"));
+    let error = db.put_with("b", "not synced", &WriteOptions::SYNC).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    let syncs = fs.counts().of(Op::Sync);
+    for how in [WriteOptions::SYNC, WriteOptions::BUFFERED, WriteOptions::NONE] {
+        let error = db.put_with("c", "refused", &how).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
+    }
+    assert_eq!(fs.counts().of(Op::Sync), syncs, "a failed sync is never tried again");
+    assert_eq!(db.get("a").unwrap().as_deref(), Some(b"synced".as_slice()));
+    drop(db);
+    let db = Db::open_on(disk.crash_image(CrashModel::SyncedOnly), dir(), lazy_options()).unwrap();
+    assert!(db.contains_key("a").unwrap() && !db.contains_key("c").unwrap());
+}
+
+#[test]
+fn a_failed_read_is_an_error_and_never_a_missing_key() {
+    let disk = CrashFs::new();
+    let fs = FaultFs::new(disk);
+    let options = Options { cache_size_bytes: Some(0), ..tiny_options() };
+    let db = Db::open_on(fs.clone(), dir(), options).unwrap();
+    for i in 0..200 {
+        db.put(format!("key{i:03}"), [b'v'; 30]).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let want = pairs(db.iter().unwrap());
+    for kind in [FaultKind::Io, FaultKind::UnexpectedEof] {
+        fs.arm(Fault::for_ever(OpMask::of(&[Op::Read, Op::Open]), 1, kind).on(".sst"));
+        for (key, value) in &want {
+            if let Ok(found) = db.get(key) {
+                assert_eq!(found.as_deref(), Some(value.as_slice()), "{kind:?}");
+            }
+        }
+        if let Ok(found) = db.iter().and_then(|i| i.collect::<esker::Result<Pairs>>()) {
+            assert_eq!(found, want, "{kind:?}");
+        }
+        assert!(fs.hits() > 0);
+        fs.disarm();
+        assert_eq!(pairs(db.iter().unwrap()), want, "reads go on");
+    }
+}

@@ -142,6 +142,59 @@ fn a_power_failure_at_any_operation_leaves_what_was_promised() {
     }
 }
 
+/// Opens, writes and dies without closing; the machine goes on.
+fn killed_after(disk: &Arc<CrashFs>, write: impl FnOnce(&Db)) {
+    let fs = FaultFs::new(disk.clone());
+    let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
+    write(&db);
+    fs.arm(Fault::for_ever(OpMask::ALL, 1, FaultKind::Io));
+    drop(db);
+}
+
+#[test]
+fn a_synced_write_makes_what_a_killed_process_left_durable_too() {
+    let disk = CrashFs::new();
+    killed_after(&disk, |db| {
+        for i in 0..20 {
+            db.put_with(format!("old{i:02}"), "buffered", &WriteOptions::BUFFERED).unwrap();
+        }
+    });
+    killed_after(&disk, |db| db.put_with("new", "synced", &WriteOptions::SYNC).unwrap());
+    for seed in 0..20 {
+        for model in
+            [CrashModel::SyncedOnly, CrashModel::Prefix { seed }, CrashModel::Scattered { seed }]
+        {
+            let db = Db::open_on(disk.crash_image(model), dir(), lazy_options())
+                .unwrap_or_else(|e| panic!("{model:?}: {e}"));
+            let found = pairs(db.iter().unwrap());
+            assert_eq!(found.len(), 21, "{model:?}: the synced write and all before it");
+        }
+    }
+}
+
+#[test]
+fn buffered_writes_of_two_lives_are_left_without_a_hole() {
+    let disk = CrashFs::new();
+    for life in 0..3 {
+        killed_after(&disk, |db| {
+            for i in 0..10 {
+                let key = format!("{:02}", life * 10 + i);
+                db.put_with(key, [7; 90], &WriteOptions::BUFFERED).unwrap();
+            }
+        });
+    }
+    for seed in 0..300 {
+        for model in [CrashModel::Prefix { seed }, CrashModel::Scattered { seed }] {
+            let db = Db::open_on(disk.crash_image(model), dir(), lazy_options())
+                .unwrap_or_else(|e| panic!("{model:?}: {e}"));
+            let found = pairs(db.iter().unwrap());
+            for (at, (key, _)) in found.iter().enumerate() {
+                assert_eq!(key, format!("{at:02}").as_bytes(), "{model:?}: a hole");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_full_device_refuses_writes_and_takes_them_again_when_there_is_space() {
     for kind in [FaultKind::NoSpace, FaultKind::ShortWrite] {
@@ -227,5 +280,33 @@ fn a_failed_read_is_an_error_and_never_a_missing_key() {
         assert!(fs.hits() > 0);
         fs.disarm();
         assert_eq!(pairs(db.iter().unwrap()), want, "reads go on");
+    }
+}
+
+#[test]
+fn buffered_writes_over_several_logs_are_left_without_a_hole() {
+    let disk = CrashFs::new();
+    let fs = FaultFs::new(disk.clone());
+    let options = Options { frozen_memtables_max: 8, ..tiny_options() };
+    let db = Db::open_on(fs.clone(), dir(), options.clone()).unwrap();
+    // No table can be made, so that memtables freeze, and each has a log of its own.
+    fs.arm(Fault::for_ever(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
+    for i in 0..200 {
+        if db.put_with(format!("{i:03}"), [7; 90], &WriteOptions::BUFFERED).is_err() {
+            break;
+        }
+    }
+    let logs = disk.list(dir()).unwrap().iter().filter(|e| e.name.ends_with(".wal")).count();
+    assert!(logs >= 2, "{logs} logs");
+    fs.arm(Fault::for_ever(OpMask::ALL, 1, FaultKind::Io));
+    drop(db);
+    for seed in 0..300 {
+        for model in [CrashModel::Prefix { seed }, CrashModel::Scattered { seed }] {
+            let db = Db::open_on(disk.crash_image(model), dir(), options.clone())
+                .unwrap_or_else(|e| panic!("{model:?}: {e}"));
+            for (at, (key, _)) in pairs(db.iter().unwrap()).iter().enumerate() {
+                assert_eq!(key, format!("{at:03}").as_bytes(), "{model:?}: a hole");
+            }
+        }
     }
 }

@@ -272,7 +272,7 @@ fn open_existing(
             tables.get(&file)?;
         }
     }
-    let replayed = replay(&*fs, dir, &options, &versions)?;
+    let replayed = replay(&*fs, dir, &options, &versions, !read_only)?;
     let inner = assemble(fs, dir, options, lock, cache, tables, versions, version, &replayed);
     let threads = if read_only {
         Vec::new()
@@ -386,7 +386,16 @@ impl Inner {
 }
 
 /// Reads every log from the manifest's on into one memtable, as far as they continue each other.
-fn replay(fs: &dyn Fs, dir: &Path, options: &Options, versions: &VersionSet) -> Result<Replayed> {
+///
+/// With `sync`, each log is made durable as it is read: a process that was killed may have left it
+/// unsynced, and a sync write of this opening promises everything before it.
+fn replay(
+    fs: &dyn Fs,
+    dir: &Path,
+    options: &Options,
+    versions: &VersionSet,
+    sync: bool,
+) -> Result<Replayed> {
     let memtable = Arc::new(Memtable::new(options.memtable_kind, options.key_order.clone()));
     let mut state = Replayed {
         memtable,
@@ -398,6 +407,8 @@ fn replay(fs: &dyn Fs, dir: &Path, options: &Options, versions: &VersionSet) -> 
     let mut logs: Vec<u64> =
         look(fs, dir)?.entries.iter().filter_map(|e| names::parse_log(&e.name)).collect();
     logs.sort_unstable();
+    // Also of those behind a gap: their names are taken until they are removed.
+    state.log_number_max = logs.last().copied().unwrap_or(0);
     for needed in [versions.min_wal(), versions.newest_wal()] {
         if needed != 0 && needed >= versions.min_wal() && !logs.contains(&needed) {
             let message =
@@ -407,12 +418,16 @@ fn replay(fs: &dyn Fs, dir: &Path, options: &Options, versions: &VersionSet) -> 
     }
     let mut expected = None;
     for number in logs {
-        state.log_number_max = state.log_number_max.max(number);
         if number < versions.min_wal() {
             continue;
         }
-        if !replay_one(fs, &names::log_path(dir, number), number, &mut expected, &mut state)? {
+        let path = names::log_path(dir, number);
+        if !replay_one(fs, &path, number, &mut expected, &mut state)? {
             break;
+        }
+        if sync {
+            let synced = fs.open_write(&path).and_then(|mut log| log.sync());
+            synced.map_err(|e| Error::io(&path, "sync the log", e))?;
         }
     }
     state.next_ordinal = expected.unwrap_or(0);
@@ -437,6 +452,12 @@ fn replay_one(
     }
     if expected.is_none() {
         *expected = reader.first_ordinal();
+    }
+    if expected.is_none() {
+        // The first log lost even its header: nobody knows how many records are missing here, so
+        // what follows may come after a gap.
+        state.clean = false;
+        return Ok(false);
     }
     while let Some(record) = reader.next()? {
         let valid = ops::Ops::new(record.payload).all(|op| op.is_some());

@@ -44,7 +44,8 @@ impl Slot {
         out
     }
 
-    /// The slot's version and, if it is ours and whole, its content.
+    /// The version of a whole slot and, if it is ours, its content. Where the checksum lies and how
+    /// it is made is the same in every version, so that a damaged slot is not taken for a newer one.
     fn decode(bytes: &[u8], which: usize) -> Option<(u32, Option<Slot>)> {
         let mut reader = Reader::new(bytes);
         if reader.take(8)? != MAGIC {
@@ -60,7 +61,7 @@ impl Slot {
         };
         let sum = checksum(&bytes[..SLOT_BYTES - 8], which as u64);
         let whole = bytes[SLOT_BYTES - 8..] == sum.to_le_bytes();
-        Some((version, (whole && version == VERSION).then_some(slot)))
+        whole.then(|| (version, (version == VERSION).then_some(slot)))
     }
 }
 
@@ -101,7 +102,7 @@ impl Current {
         let mut found: Option<Slot> = None;
         for (which, slot) in bytes.chunks_exact(SLOT_BYTES).enumerate() {
             match Slot::decode(slot, which) {
-                Some((version, None)) if version > VERSION && which == 0 => {
+                Some((version, None)) if version > VERSION => {
                     let message = format!("expected store version {VERSION}, found {version}");
                     return Err(Error::new(ErrorKind::Incompatible, message).at(&path));
                 }

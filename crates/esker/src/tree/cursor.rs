@@ -111,7 +111,8 @@ impl Cursor for SliceCursor {
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.inside = false;
         match &self.fragment.hi {
-            Some(hi) if self.cut_hi && self.order.compare(key, hi) == Ordering::Greater => {
+            // Also at `hi` itself: older versions of it may lie in the file, beyond the slice.
+            Some(hi) if self.cut_hi && self.order.compare(key, hi) != Ordering::Less => {
                 self.inner.seek_before(hi, SEQNO_MAX)?;
             }
             _ => self.inner.seek_before(key, seqno)?,

@@ -153,7 +153,7 @@ pub fn read(
     let head = bytes.get(..HEADER_BYTES);
     if let Some(head) = head
         && head.starts_with(MAGIC)
-        && head[8..12] > VERSION.to_le_bytes()[..]
+        && u32::from_le_bytes([head[8], head[9], head[10], head[11]]) > VERSION
         && head[24..] == checksum(&head[..24], 0).to_le_bytes()
     {
         let message = format!("expected manifest version {VERSION}, found a newer one");

@@ -16,3 +16,6 @@ pub mod output;
 pub mod set;
 pub mod tables;
 pub mod version;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Cursors over slices, chains and guards against a sorted list of the entries they should show.
+//!
+//! Files hold several versions of each key and are cut into slices at keys that are in them, so that
+//! every seek target meets a slice that begins or ends right there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
+use crate::base::order::KeyOrder;
+use crate::cache::BlockCache;
+use crate::fs::Fs;
+use crate::fs::mem::MemFs;
+use crate::options::kinds::{CachePolicy, IndexSearch};
+use crate::table::{FilterConfig, ReadConfig, TableOptions, TableWriter};
+use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
+use crate::tree::fragment::{FileMeta, Fragment};
+use crate::tree::guard::{Guard, Run};
+use crate::tree::names;
+use crate::tree::tables::Tables;
+
+/// A key and a sequence number, in internal order when compared.
+type Entry = (Vec<u8>, std::cmp::Reverse<SeqNo>);
+
+/// Distinct keys in all.
+const KEYS: u64 = 40;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        (self.0 >> 33) % below
+    }
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key{number:03}").into_bytes()
+}
+
+/// A place for tables, small blocks, no cache.
+fn tables(fs: &Arc<dyn Fs>) -> Arc<Tables> {
+    let config = ReadConfig {
+        order: KeyOrder::Bytewise,
+        index_search: IndexSearch::Binary,
+        index_fanout: 16,
+        cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
+        filter_policy: None,
+        keep_open: true,
+    };
+    Arc::new(Tables::new(fs.clone(), PathBuf::from("/"), config, 100))
+}
+
+/// A table of versions of keys `from..to`, and its entries.
+fn file(
+    fs: &Arc<dyn Fs>,
+    number: u64,
+    keys: std::ops::Range<u64>,
+    random: &mut Random,
+) -> (Arc<FileMeta>, Vec<Entry>) {
+    let options = TableOptions {
+        block_size_bytes: 128,
+        filter: FilterConfig::None,
+        ..TableOptions::default()
+    };
+    let path = names::table_path(Path::new("/"), number);
+    let mut writer = TableWriter::create(&**fs, &path, number | 1 << 40, &options).unwrap();
+    let mut entries = Vec::new();
+    for k in keys.clone() {
+        // The first and the last are always there.
+        if k != keys.start && k + 1 != keys.end && random.below(4) == 0 {
+            continue;
+        }
+        for seqno in (1..=3).rev().filter(|s| *s == 2 || random.below(2) == 0).collect::<Vec<_>>() {
+            let seqno = number * 10 + seqno;
+            writer.add(&key(k), seqno, Kind::Put, b"value").unwrap();
+            entries.push((key(k), std::cmp::Reverse(seqno)));
+        }
+    }
+    let info = writer.finish().unwrap();
+    (Arc::new(FileMeta::new(number, info, None)), entries)
+}
+
+/// A run over all keys: files cut into slices at random keys, some slices left out.
+fn run(fs: &Arc<dyn Fs>, order: u64, random: &mut Random) -> (Run, Vec<Entry>) {
+    let (mut fragments, mut shown) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    while at < KEYS {
+        let end = (at + 2 + random.below(KEYS / 2)).min(KEYS);
+        let (meta, entries) = file(fs, order * 100 + at, at..end, random);
+        let mut cuts: Vec<u64> =
+            (0..random.below(4)).map(|_| at + random.below(end - at)).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let mut los: Vec<Option<Vec<u8>>> = cuts.iter().map(|c| Some(key(*c))).collect();
+        los.insert(0, None);
+        for (i, lo) in los.iter().enumerate() {
+            let hi = los.get(i + 1).cloned().flatten();
+            if lo.is_some() && random.below(4) == 0 {
+                continue;
+            }
+            let inside = |k: &Vec<u8>| {
+                lo.as_ref().is_none_or(|lo| k >= lo) && hi.as_ref().is_none_or(|hi| k < hi)
+            };
+            // A slice before the file's first key would show nothing.
+            if hi.as_ref().is_some_and(|hi| *hi <= meta.info.smallest) {
+                continue;
+            }
+            shown.extend(entries.iter().filter(|e| inside(&e.0)).cloned());
+            let (file, lo) = (meta.clone(), lo.clone());
+            fragments.push(Arc::new(Fragment { file, lo, hi, estimated_bytes: 0 }));
+        }
+        at = end;
+    }
+    (Run { order, fragments }, shown)
+}
+
+fn here(cursor: &BoxedCursor) -> Option<Entry> {
+    cursor.valid().then(|| (cursor.key().to_vec(), std::cmp::Reverse(cursor.seqno())))
+}
+
+/// Every seek there is, each followed by a walk that turns round.
+fn compare(cursor: &mut BoxedCursor, shown: &[Entry], random: &mut Random) {
+    let entry = |at: Option<usize>| at.and_then(|at| shown.get(at)).cloned();
+    let seqnos = [0, 1, 12, 102, 202, SEQNO_MAX];
+    for k in 0..KEYS {
+        for seqno in seqnos {
+            let target = (key(k), std::cmp::Reverse(seqno));
+            let after = shown.partition_point(|e| *e < target);
+            let mut at = if random.below(2) == 0 {
+                cursor.seek(&target.0, seqno).unwrap();
+                Some(after)
+            } else {
+                cursor.seek_before(&target.0, seqno).unwrap();
+                after.checked_sub(1)
+            };
+            for _ in 0..random.below(12) {
+                assert_eq!(here(cursor), entry(at), "at {k} {seqno}");
+                if !cursor.valid() {
+                    break;
+                }
+                if random.below(3) == 0 {
+                    cursor.next().unwrap();
+                    at = at.map(|at| at + 1);
+                } else {
+                    cursor.prev().unwrap();
+                    at = at.and_then(|at| at.checked_sub(1));
+                }
+            }
+        }
+    }
+    cursor.seek_to_first().unwrap();
+    assert_eq!(here(cursor), shown.first().cloned());
+    cursor.seek_to_last().unwrap();
+    assert_eq!(here(cursor), shown.last().cloned());
+    assert_eq!(cursor.valid(), !shown.is_empty());
+}
+
+#[test]
+fn a_run_of_slices_shows_what_lies_in_them_and_nothing_else() {
+    for seed in 0..60 {
+        let fs: Arc<dyn Fs> = MemFs::new();
+        let mut random = Random(seed);
+        let (run, shown) = run(&fs, 1, &mut random);
+        let mut cursor = run_cursor(&tables(&fs), &run, false).unwrap();
+        compare(&mut cursor, &shown, &mut random);
+    }
+}
+
+#[test]
+fn guards_of_several_runs_in_a_chain_show_every_slice() {
+    for seed in 100..140 {
+        let fs: Arc<dyn Fs> = MemFs::new();
+        let mut random = Random(seed);
+        let (newer, mut shown) = run(&fs, 2, &mut random);
+        let (older, more) = run(&fs, 1, &mut random);
+        shown.extend(more);
+        shown.sort();
+        let runs = vec![newer, older];
+        let whole = Guard { lo: None, hi: None, runs: runs.clone() };
+        let mut cursor = guard_cursor(&tables(&fs), &whole, false).unwrap();
+        compare(&mut cursor, &shown, &mut random);
+
+        let middle = Some(key(KEYS / 2));
+        let half = |lo: &Option<Vec<u8>>, hi: &Option<Vec<u8>>| {
+            let runs = runs.iter().map(|run| cut(run, lo, hi)).collect();
+            Arc::new(Guard { lo: lo.clone(), hi: hi.clone(), runs })
+        };
+        let guards = vec![half(&None, &middle), half(&middle, &None)];
+        let mut cursor: BoxedCursor = Box::new(ChainCursor::new(tables(&fs), guards, false));
+        compare(&mut cursor, &shown, &mut random);
+    }
+}
+
+/// The part of a run within `[lo, hi)`, one of which is infinite.
+fn cut(run: &Run, lo: &Option<Vec<u8>>, hi: &Option<Vec<u8>>) -> Run {
+    let mut fragments = Vec::new();
+    for f in &run.fragments {
+        let lo = f.lo.clone().max(lo.clone());
+        let hi = [f.hi.clone(), hi.clone()].into_iter().flatten().min();
+        let info = &f.file.info;
+        let outside = lo.as_ref().is_some_and(|lo| *lo > info.largest)
+            || hi.as_ref().is_some_and(|hi| *hi <= info.smallest)
+            || lo.as_ref().zip(hi.as_ref()).is_some_and(|(lo, hi)| lo >= hi);
+        if !outside {
+            let file = f.file.clone();
+            fragments.push(Arc::new(Fragment { file, lo, hi, estimated_bytes: 0 }));
+        }
+    }
+    Run { order: run.order, fragments }
+}

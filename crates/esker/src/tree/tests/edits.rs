@@ -1,0 +1,124 @@
+//! Edits as bytes: they read back as they were, and no bytes make the reader panic.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..20)
+}
+
+fn slice() -> impl Strategy<Value = AddedSlice> {
+    let file = prop_oneof![
+        any::<u64>().prop_map(AddedFile::Existing),
+        (any::<u64>(), bytes(), bytes(), prop::array::uniform9(any::<u64>())).prop_map(
+            |(number, smallest, largest, n)| {
+                let info = TableInfo {
+                    table_id: n[0],
+                    size_bytes: n[1],
+                    entries: n[2],
+                    deletes: n[3],
+                    range_deletes: n[4],
+                    smallest,
+                    largest,
+                    seqno_min: n[5],
+                    seqno_max: n[6],
+                    raw_bytes: n[7],
+                    content_hash: n[8],
+                };
+                AddedFile::New { number, info }
+            }
+        ),
+    ];
+    let bounds = (prop::option::of(bytes()), prop::option::of(bytes()));
+    (0..9usize, any::<u64>(), file, bounds).prop_map(|(level, order, file, (lo, hi))| AddedSlice {
+        level,
+        order,
+        file,
+        lo,
+        hi,
+    })
+}
+
+fn edit() -> impl Strategy<Value = VersionEdit> {
+    let removed = (0..9usize, any::<u64>(), prop::option::of(bytes()), prop::option::of(bytes()))
+        .prop_map(|(level, file, lo, hi)| RemovedSlice { level, file, lo, hi });
+    let number = prop::option::of(any::<u64>());
+    let bounds = || prop::collection::vec((0..9usize, bytes()), 0..4);
+    (
+        prop::option::of(".{0,12}"),
+        (number.clone(), number.clone(), number.clone(), number.clone(), number),
+        prop::collection::vec(removed, 0..4),
+        prop::collection::vec(slice(), 0..4),
+        bounds(),
+        bounds(),
+    )
+        .prop_map(|(comparator, n, removed, added, bounds_added, bounds_removed)| {
+            VersionEdit {
+                comparator,
+                next_file: n.0,
+                last_seqno: n.1,
+                min_wal: n.2,
+                newest_wal: n.3,
+                next_order: n.4,
+                removed,
+                added,
+                bounds_added,
+                bounds_removed,
+            }
+        })
+}
+
+proptest! {
+    #[test]
+    fn edits_read_back(edit in edit()) {
+        let read = VersionEdit::decode(&edit.encode());
+        prop_assert_eq!(read, Some(edit));
+    }
+
+    #[test]
+    fn any_bytes_are_an_edit_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Some(edit) = VersionEdit::decode(&bytes) {
+            // Whatever it says, a version takes it or refuses it.
+            let _ = after(&empty(), &edit);
+        }
+    }
+
+    #[test]
+    fn a_damaged_edit_never_panics_nor_breaks_a_version(
+        edits in prop::collection::vec(edit(), 1..4),
+        at in any::<prop::sample::Index>(),
+        with in any::<u8>(),
+    ) {
+        let mut version = empty();
+        for edit in edits {
+            let mut bytes = edit.encode();
+            if !bytes.is_empty() {
+                let at = at.index(bytes.len());
+                let _ = VersionEdit::decode(&bytes[..at]);
+                bytes[at] ^= with;
+            }
+            let Some(read) = VersionEdit::decode(&bytes) else { continue };
+            if let Ok(next) = after(&version, &read) {
+                let again = after(&empty(), &next.to_edit()).unwrap();
+                prop_assert_eq!(picture(&again), picture(&next));
+                version = next;
+            }
+        }
+    }
+}
+
+#[test]
+fn lengths_beyond_the_end_allocate_nothing() {
+    // Tag, then a length of 2^62 for the name, a key, a bound.
+    for prefix in [&[1u8][..], &[10, 1], &[7, 1, 1, 1]] {
+        let mut bytes = prefix.to_vec();
+        bytes.extend([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x3F, b'x']);
+        assert_eq!(VersionEdit::decode(&bytes), None);
+    }
+    let long = VersionEdit {
+        bounds_added: vec![(1, vec![7; crate::base::key::KEY_BYTES_MAX + 1])],
+        ..VersionEdit::default()
+    };
+    assert_eq!(VersionEdit::decode(&long.encode()), None, "a key longer than a key can be");
+}

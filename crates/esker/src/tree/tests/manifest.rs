@@ -1,0 +1,347 @@
+//! Manifests after damage: cut anywhere, any byte flipped, torn pointers, rewritten, of another
+//! version.
+//!
+//! Failure history these guard against: half a record taken for an edit, an older state served
+//! after rot, a pointer lost to one torn write, a newer format read as rot.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::base::checksum::checksum;
+use crate::cache::BlockCache;
+use crate::error::ErrorKind;
+use crate::fs::Fs;
+use crate::fs::mem::MemFs;
+use crate::options::kinds::CachePolicy;
+use crate::tree::names;
+use crate::tree::set::VersionSet;
+
+const DIR: &str = "/db";
+const SLOT_BYTES: usize = 512;
+const STORE_ID: u64 = 0xE5;
+
+type Files = Vec<(String, Vec<u8>)>;
+
+fn dir() -> &'static Path {
+    Path::new(DIR)
+}
+
+/// What a file system holds.
+fn files(fs: &MemFs) -> Files {
+    let entries = fs.list(dir()).unwrap().into_iter();
+    entries.map(|e| (e.name.clone(), fs.read(&dir().join(e.name), 1 << 30).unwrap())).collect()
+}
+
+/// A file system that holds `files`.
+fn image(files: &Files) -> Arc<MemFs> {
+    let fs = MemFs::new();
+    fs.create_dir(dir()).unwrap();
+    for (name, bytes) in files {
+        fs.create_new(&dir().join(name)).unwrap().append(bytes).unwrap();
+    }
+    fs
+}
+
+fn open(fs: &Arc<MemFs>, read_only: bool) -> Result<VersionSet> {
+    let cache = Arc::new(BlockCache::new(CachePolicy::None, 0));
+    VersionSet::recover(fs.clone(), dir(), KeyOrder::Bytewise, cache, read_only)
+}
+
+fn create() -> Arc<MemFs> {
+    let fs = MemFs::new();
+    fs.create_dir(dir()).unwrap();
+    let content = VersionEdit::default();
+    VersionSet::create(fs.clone(), dir(), KeyOrder::Bytewise, STORE_ID, content).unwrap();
+    fs
+}
+
+/// Everything a set knows.
+fn state(set: &VersionSet) -> String {
+    let numbers = (set.last_seqno(), set.min_wal(), set.newest_wal());
+    format!("{numbers:?}\n{}", picture(&set.current()))
+}
+
+/// Some edits of every kind.
+fn edits() -> Vec<VersionEdit> {
+    let plain = VersionEdit::default;
+    vec![
+        VersionEdit { last_seqno: Some(7), min_wal: Some(2), newest_wal: Some(2), ..plain() },
+        VersionEdit { added: vec![added(0, 1, 10, b"a", b"m")], ..plain() },
+        VersionEdit { added: vec![added(0, 2, 11, b"c", b"z")], last_seqno: Some(9), ..plain() },
+        VersionEdit { bounds_added: vec![(1, b"g".to_vec())], ..plain() },
+        VersionEdit {
+            removed: vec![removed(0, 10, None, None), removed(0, 11, None, Some(b"k"))],
+            added: vec![added(1, 3, 12, b"a", b"f"), added(1, 3, 13, b"g", b"j")],
+            ..plain()
+        },
+        VersionEdit { bounds_removed: vec![(1, b"g".to_vec())], min_wal: Some(5), ..plain() },
+    ]
+}
+
+/// The state and the files after creation and after each edit.
+fn history() -> Vec<(String, Files)> {
+    let fs = create();
+    let mut set = open(&fs, false).unwrap();
+    let mut out = vec![(state(&set), files(&fs))];
+    for edit in edits() {
+        set.apply(edit).unwrap();
+        out.push((state(&set), files(&fs)));
+    }
+    out
+}
+
+fn bytes_of<'a>(files: &'a mut Files, name: &str) -> &'a mut Vec<u8> {
+    &mut files.iter_mut().find(|f| f.0.starts_with(name)).unwrap().1
+}
+
+fn manifest_len(files: &Files) -> usize {
+    files.iter().find(|f| f.0.starts_with("manifest-")).unwrap().1.len()
+}
+
+#[test]
+fn every_state_is_found_again() {
+    for (index, (want, files)) in history().iter().enumerate() {
+        for read_only in [true, false] {
+            let fs = image(files);
+            let mut set = open(&fs, read_only).unwrap();
+            assert_eq!(state(&set), *want, "after {index} edits");
+            let next = VersionEdit { last_seqno: Some(100), ..VersionEdit::default() };
+            let applied = set.apply(next);
+            if read_only {
+                assert_eq!(applied.unwrap_err().kind(), ErrorKind::ReadOnly);
+                assert_eq!(self::files(&fs), *files, "a reader changes nothing");
+            } else {
+                applied.unwrap();
+                assert_eq!(open(&fs, true).unwrap().last_seqno(), 100);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_manifest_cut_anywhere_is_a_prefix_or_an_error() {
+    let history = history();
+    let ends: Vec<usize> = history.iter().map(|(_, files)| manifest_len(files)).collect();
+    let whole = history.last().unwrap().1.clone();
+    for (known, (_, files)) in history.iter().enumerate() {
+        // The pointer knows of `known` edits; the manifest was cut after it grew to `len`.
+        for len in 0..=*ends.last().unwrap() {
+            let mut cut = whole.clone();
+            bytes_of(&mut cut, "manifest-").truncate(len);
+            *bytes_of(&mut cut, "CURRENT") =
+                files.iter().find(|f| f.0 == "CURRENT").unwrap().1.clone();
+            let fs = image(&cut);
+            match open(&fs, false) {
+                Ok(mut set) => {
+                    let edits = ends.iter().rposition(|end| *end <= len).unwrap();
+                    assert!(len >= ends[known], "cut at {len} below what was durable");
+                    assert_eq!(state(&set), history[edits].0, "cut at {len}");
+                    // It goes on from there.
+                    let next = VersionEdit { last_seqno: Some(50), ..VersionEdit::default() };
+                    set.apply(next).unwrap();
+                    assert_eq!(state(&open(&fs, true).unwrap()), state(&set));
+                }
+                Err(error) => {
+                    assert!(len < ends[known], "cut at {len}: {error}");
+                    assert_eq!(error.kind(), ErrorKind::Corruption, "cut at {len}: {error}");
+                    assert!(error.path().is_some() && error.offset_bytes().is_some());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_an_error_or_no_difference() {
+    let (want, whole) = history().pop().unwrap();
+    for name in ["manifest-", "CURRENT"] {
+        let len = bytes_of(&mut whole.clone(), name).len();
+        for bit in 0..len * 8 {
+            let mut bad = whole.clone();
+            bytes_of(&mut bad, name)[bit / 8] ^= 1 << (bit % 8);
+            match open(&image(&bad), false) {
+                Ok(set) => {
+                    assert_eq!(state(&set), want, "{name} bit {bit}");
+                    assert_eq!(
+                        name, "CURRENT",
+                        "bit {bit} of the manifest is not under a checksum"
+                    );
+                }
+                Err(error) => {
+                    let kind = error.kind();
+                    assert_eq!(kind, ErrorKind::Corruption, "{name} bit {bit}: {error}");
+                    assert_ne!(name, "CURRENT", "bit {bit}: the other slot is whole: {error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_torn_pointer_leaves_the_other_one() {
+    let history = history();
+    for pair in history.windows(2) {
+        let ((_, before), (want, after)) = (&pair[0], &pair[1]);
+        let (old, new) = (&before[0].1, &after[0].1);
+        assert_eq!(before[0].0, "CURRENT");
+        // The switch reaches the device in part, from either end of the slot.
+        let changed = (0..2)
+            .find(|s| old[s * SLOT_BYTES..][..SLOT_BYTES] != new[s * SLOT_BYTES..][..SLOT_BYTES]);
+        let start = changed.unwrap() * SLOT_BYTES;
+        for torn in 0..=SLOT_BYTES {
+            for forward in [true, false] {
+                let (mut files, mut bytes) = (after.clone(), old.clone());
+                let part = if forward { 0..torn } else { torn..SLOT_BYTES };
+                let part = start + part.start..start + part.end;
+                bytes[part.clone()].copy_from_slice(&new[part]);
+                *bytes_of(&mut files, "CURRENT") = bytes;
+                let set = open(&image(&files), false).unwrap();
+                assert_eq!(state(&set), *want, "torn at {torn}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pointer_cut_short_is_read_as_far_as_it_goes() {
+    let (want, whole) = history().pop().unwrap();
+    for len in 0..2 * SLOT_BYTES {
+        let mut cut = whole.clone();
+        bytes_of(&mut cut, "CURRENT").truncate(len);
+        match open(&image(&cut), true) {
+            Ok(set) => assert!(len >= SLOT_BYTES && state(&set) == want, "cut at {len}"),
+            Err(error) => {
+                assert_eq!((error.kind(), len < SLOT_BYTES), (ErrorKind::Corruption, true));
+            }
+        }
+    }
+}
+
+/// Edits that make a manifest long and leave little behind.
+fn long_edit(round: u8) -> VersionEdit {
+    let bound = |n: u8| (1, [vec![n], vec![b'x'; 60_000]].concat());
+    VersionEdit {
+        bounds_added: vec![bound(round)],
+        bounds_removed: round.checked_sub(1).map(bound).into_iter().collect(),
+        last_seqno: Some(u64::from(round) + 1),
+        ..VersionEdit::default()
+    }
+}
+
+#[test]
+fn a_long_manifest_is_rewritten_and_the_old_one_goes() {
+    let fs = create();
+    let mut set = open(&fs, false).unwrap();
+    for edit in edits() {
+        set.apply(edit).unwrap();
+    }
+    let first = set.manifest_number();
+    let mut rewrites = 0;
+    for round in 0..40 {
+        let (before, number) = (files(&fs), set.manifest_number());
+        set.apply(long_edit(round)).unwrap();
+        assert_eq!(state(&open(&fs, true).unwrap()), state(&set), "round {round}");
+        if set.manifest_number() == number {
+            continue;
+        }
+        rewrites += 1;
+        let after = files(&fs);
+        assert_eq!(after.iter().filter(|f| f.0.starts_with("manifest-")).count(), 1);
+        assert!(manifest_len(&after) < 200_000, "it holds what is, not what was");
+        // A crash between the new manifest and the switch: the old state, and a stray file.
+        let mut crash = before.clone();
+        crash.push(after.iter().find(|f| f.0.starts_with("manifest-")).unwrap().clone());
+        assert_eq!(open(&image(&crash), true).unwrap().last_seqno(), u64::from(round).max(9));
+        // A crash between the switch and the removal of the old one: the new state.
+        let mut crash = after.clone();
+        crash.push(before.iter().find(|f| f.0.starts_with("manifest-")).unwrap().clone());
+        assert_eq!(state(&open(&image(&crash), true).unwrap()), state(&set));
+    }
+    assert!(rewrites >= 1 && set.manifest_number() > first, "{rewrites} rewrites");
+    // It goes on after being opened again, from the rewritten one.
+    let mut again = open(&fs, false).unwrap();
+    again.apply(long_edit(40)).unwrap();
+    assert_eq!(state(&open(&fs, true).unwrap()), state(&again));
+}
+
+#[test]
+fn numbers_never_go_back() {
+    let fs = create();
+    let mut set = open(&fs, false).unwrap();
+    let edit = VersionEdit { next_file: Some(30), last_seqno: Some(5), ..VersionEdit::default() };
+    set.apply(edit).unwrap();
+    let lower = VersionEdit { next_file: Some(3), last_seqno: Some(1), ..VersionEdit::default() };
+    set.apply(lower).unwrap();
+    let order = set.allocate_order();
+    assert!(set.allocate_order() > order);
+    let slice = added(0, order + 1, 31, b"a", b"b");
+    set.apply(VersionEdit { added: vec![slice], ..VersionEdit::default() }).unwrap();
+    let mut again = open(&fs, false).unwrap();
+    assert_eq!((again.next_file_number(), again.last_seqno()), (30, 5));
+    assert!(again.allocate_order() > order + 1, "no run is as old as one that is there");
+}
+
+#[test]
+fn another_order_and_newer_versions_are_refused_by_name() {
+    let whole = files(&create());
+    let fs = image(&whole);
+    let cache = Arc::new(BlockCache::new(CachePolicy::None, 0));
+    let error = VersionSet::recover(fs.clone(), dir(), KeyOrder::Reverse, cache, false);
+    let error = error.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert!(
+        error.message().contains("esker.bytewise") && error.message().contains("esker.reverse")
+    );
+    for version in [2u32, 256, u32::MAX] {
+        let mut newer = whole.clone();
+        let slot = &mut bytes_of(&mut newer, "CURRENT")[..SLOT_BYTES];
+        slot[8..12].copy_from_slice(&version.to_le_bytes());
+        let sum = checksum(&slot[..SLOT_BYTES - 8], 0);
+        slot[SLOT_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
+        let error = open(&image(&newer), false).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Incompatible, "store version {version}: {error}");
+
+        let mut newer = whole.clone();
+        let header = &mut bytes_of(&mut newer, "manifest-")[..32];
+        header[8..12].copy_from_slice(&version.to_le_bytes());
+        let sum = checksum(&header[..24], 0);
+        header[24..].copy_from_slice(&sum.to_le_bytes());
+        let error = open(&image(&newer), false).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Incompatible, "manifest version {version}: {error}");
+    }
+}
+
+#[test]
+fn a_manifest_of_another_store_or_place_is_not_taken() {
+    let (_, mut whole) = history().pop().unwrap();
+    let fs = MemFs::new();
+    fs.create_dir(dir()).unwrap();
+    let content = VersionEdit::default();
+    VersionSet::create(fs.clone(), dir(), KeyOrder::Bytewise, STORE_ID + 1, content).unwrap();
+    let mut other = files(&fs);
+    let theirs = bytes_of(&mut other, "manifest-").clone();
+    *bytes_of(&mut whole, "manifest-") = theirs;
+    assert_eq!(open(&image(&whole), false).err().unwrap().kind(), ErrorKind::Corruption);
+}
+
+#[test]
+fn a_file_goes_when_its_last_slice_and_its_last_reader_are_gone() {
+    let fs = create();
+    let mut set = open(&fs, false).unwrap();
+    let path = names::table_path(dir(), 10);
+    fs.create_new(&path).unwrap();
+    let edit = VersionEdit { added: vec![added(1, 1, 10, b"a", b"z")], ..VersionEdit::default() };
+    let reader = set.apply(edit).unwrap();
+    let part = |lo: Option<&[u8]>, hi: Option<&[u8]>| VersionEdit {
+        removed: vec![removed(1, 10, lo, hi)],
+        ..VersionEdit::default()
+    };
+    set.apply(part(Some(b"m"), None)).unwrap();
+    set.apply(part(None, Some(b"c"))).unwrap();
+    assert!(fs.exists(&path).unwrap(), "a slice is left");
+    set.apply(part(None, None)).unwrap();
+    assert!(fs.exists(&path).unwrap(), "a reader is left");
+    drop(reader);
+    assert!(!fs.exists(&path).unwrap());
+}

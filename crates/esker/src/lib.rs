@@ -56,7 +56,7 @@ pub use db::{Db, ReadOptions, WriteOptions};
 pub use error::{Error, ErrorKind, Result};
 pub use metrics::Metrics;
 pub use options::kinds::{
-    BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy,
+    BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy, WalIo,
 };
 pub use options::{KNOBS, Knob, Options, When};
 pub use read::Slice;

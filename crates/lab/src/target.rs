@@ -186,6 +186,13 @@ pub trait Target: Send + Sync {
     /// The engine's own account of its state, if it gives one.
     fn stats(&self) -> Option<String>;
 
+    /// Bytes the engine has written through maps, by its own count, since it was opened: added to
+    /// those of write calls. An engine that writes mostly through a map and does not count leaves
+    /// it 0, and its dirty pages are measured instead.
+    fn mapped_write_bytes(&self) -> u64 {
+        0
+    }
+
     /// Closes the store; unsynced data is left to the operating system.
     fn close(self: Box<Self>) -> Result<()>;
 }

@@ -75,13 +75,17 @@ impl Engine for Esker {
         }
         let db = Db::open(dir, own).map_err(fail)?;
         let synced = WriteOptions { durability: Some(EskerDurability::Sync) };
-        Ok(Box::new(EskerStore { db, synced }))
+        let log_mapped = db.option("wal_io").as_deref() == Some("mmap");
+        Ok(Box::new(EskerStore { db, synced, log_mapped }))
     }
 }
 
 struct EskerStore {
     db: Db,
     synced: WriteOptions,
+    /// Whether log bytes are in no write call. Where the file system cannot map they are in both
+    /// counts, which makes write amplification look larger, never smaller.
+    log_mapped: bool,
 }
 
 impl Target for EskerStore {
@@ -136,6 +140,10 @@ impl Target for EskerStore {
 
     fn stats(&self) -> Option<String> {
         Some(self.db.metrics().to_string())
+    }
+
+    fn mapped_write_bytes(&self) -> u64 {
+        if self.log_mapped { self.db.metrics().log_bytes } else { 0 }
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -21,6 +21,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/esker/src/cache/frames.rs",
     "crates/esker/src/fs/os.rs",
     "crates/esker/src/memtable/arena.rs",
+    "crates/esker/src/fs/mapped.rs",
     // The peers' C interfaces.
     "crates/peers/src/capi.rs",
     "crates/peers/src/leveldb.rs",

@@ -341,7 +341,7 @@ impl Inner {
         self.remove_strays()?;
         let mut core = self.committer.lock();
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        core.log = Some(self.start_log(number, replayed.next_ordinal)?);
+        core.log = Some(self.start_log(number, replayed.next_ordinal, core.next_seqno)?);
         let full = replayed.memtable.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2;
         if !replayed.memtable.is_empty() && (full || !replayed.clean) {
             self.freeze(&mut core)?;
@@ -465,9 +465,8 @@ fn replay_one(
             let message = "a log record with a valid checksum holds no valid operations";
             return Err(Error::corruption(path, record.offset_bytes, message));
         }
-        apply(&state.memtable, record.payload, record.first_seqno);
-        let last = record.first_seqno + u64::from(record.count).saturating_sub(1);
-        state.last_seqno = state.last_seqno.max(last);
+        let next = apply(&state.memtable, record.payload, record.first_seqno);
+        state.last_seqno = state.last_seqno.max(next.saturating_sub(1));
         *expected = Some(record.ordinal + 1);
     }
     if let Some(LogEnd::Torn { .. }) = reader.end() {

@@ -24,7 +24,7 @@ use crate::fs::{FileLock, Fs};
 use crate::memtable::Memtable;
 use crate::metrics::Counters;
 use crate::options::Options;
-use crate::options::kinds::Durability;
+use crate::options::kinds::{Durability, WalIo};
 use crate::options::validate::Sizes;
 use crate::read::get::Lookup;
 use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
@@ -34,6 +34,7 @@ use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
 use crate::wal::LogWriter;
+use crate::wal::format::FileHeader;
 use crate::write::commit::{Committer, Core, Surroundings};
 use crate::write::pressure;
 
@@ -216,7 +217,7 @@ impl Inner {
         let log = match &core.log {
             Some(old) => {
                 let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-                Some((number, self.start_log(number, old.next_ordinal())?))
+                Some((number, self.start_log(number, old.next_ordinal(), core.next_seqno)?))
             }
             None => None,
         };
@@ -248,9 +249,16 @@ impl Inner {
     }
 
     /// Creates a log whose name is durable.
-    pub fn start_log(&self, number: u64, first_ordinal: u64) -> Result<LogWriter> {
+    pub fn start_log(
+        &self,
+        number: u64,
+        first_ordinal: u64,
+        first_seqno: SeqNo,
+    ) -> Result<LogWriter> {
         let path = names::log_path(&self.dir, number);
-        let log = LogWriter::create(&*self.fs, &path, number, self.next_id(), first_ordinal)?;
+        let header = FileHeader { number, generation: self.next_id(), first_ordinal, first_seqno };
+        let mapped = self.options.load().wal_io == WalIo::Mmap;
+        let log = LogWriter::create(&*self.fs, &path, header, mapped)?;
         self.fs.sync_dir(&self.dir).map_err(|e| Error::io(&self.dir, "sync the directory", e))?;
         Ok(log)
     }
@@ -293,7 +301,8 @@ impl Inner {
 impl Surroundings for Inner {
     #[inline]
     fn make_room(&self, core: &mut Core) -> Result<()> {
-        if (core.memtable.memory_bytes() as u64) < self.sizes.load().memtable_bytes {
+        let full = core.log.as_ref().is_some_and(LogWriter::is_full);
+        if !full && (core.memtable.memory_bytes() as u64) < self.sizes.load().memtable_bytes {
             return self.check_open();
         }
         self.check_open()?;

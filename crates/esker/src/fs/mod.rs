@@ -5,6 +5,7 @@
 //! after a crash: file contents up to the last [`WritableFile::sync`], and names up to the last
 //! [`Fs::sync_dir`] of their directory.
 
+mod mapped;
 pub mod mem;
 pub mod os;
 
@@ -50,6 +51,11 @@ pub struct DirEntry {
 pub trait Fs: Send + Sync + 'static {
     /// Creates a new file for writing; fails if the name exists. Mode 0600.
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn WritableFile>>;
+    /// As [`Fs::create_new`], for many small appends: where it can, the file system takes them
+    /// without a system call, and the file may be longer than what was appended, with zeros.
+    fn create_mapped(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
+        self.create_new(path)
+    }
     /// Opens an existing file for writing; `append` goes to its end.
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>>;
     /// Opens an existing regular file for reading.

@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
+use super::mapped::MappedFile;
 use super::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 
 const FILE_MODE: u32 = 0o600;
@@ -80,6 +81,15 @@ impl Fs for OsFs {
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(FILE_MODE).open(path)?;
         Ok(Box::new(OsWritable(file)))
+    }
+
+    fn create_mapped(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
+        Ok(match MappedFile::new(file) {
+            Ok(mapped) => Box::new(mapped),
+            Err(file) => Box::new(OsWritable(file)),
+        })
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {

@@ -43,6 +43,15 @@ words! {
     }
 }
 words! {
+    /// How a log record reaches the operating system.
+    WalIo {
+        /// Copied into a mapping of the log file: no system call, and as safe from `kill -9`.
+        Mmap = "mmap",
+        /// Handed over by a write call.
+        Write = "write" | "pwrite",
+    }
+}
+words! {
     /// The structure of the table in memory that takes the writes.
     MemtableKind {
         /// A B+tree over key heads: the default and the fastest.

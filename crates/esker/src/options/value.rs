@@ -147,4 +147,13 @@ macro_rules! word_value {
     )+ };
 }
 
-word_value!(Durability, MemtableKind, CachePolicy, BlockLayout, Compression, IndexSearch, Policy);
+word_value!(
+    Durability,
+    MemtableKind,
+    CachePolicy,
+    BlockLayout,
+    Compression,
+    IndexSearch,
+    Policy,
+    WalIo
+);

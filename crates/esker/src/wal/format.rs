@@ -2,18 +2,24 @@
 //!
 //! ```text
 //! header  64 bytes: magic 8 | version u32 | reserved u32 | log number u64 | generation u64
-//!                   | first ordinal u64 | reserved 16 | checksum u64 over the 56 bytes before it
-//! record  48 bytes + payload, padded with zeros to 8:
-//!         checksum u64 over the rest of the header and the payload | payload length u32 | count u32
-//!         | ordinal u64 | durable bytes u64 | first sequence number u64 | kind u32 | reserved u32
+//!                   | first ordinal u64 | first sequence number u64 | reserved 8
+//!                   | checksum u64 over the 56 bytes before it
+//! record  24 bytes + payload, padded with zeros to 8:
+//!         checksum u64 over the rest of the header and the payload | payload length u32
+//!         | durable u32 | ordinal u32 | sequence number u32
 //! ```
+//! `durable` counts multiples of eight bytes of this log; the ordinal counts from the log's first,
+//! the sequence number (of the first operation) likewise. A payload length of `u32::MAX` is the mark
+//! of a clean close, which has no payload. A log ends before a field overflows
+//! ([`super::LogWriter::is_full`]).
+//!
 //! A record's checksum is seeded with the log's generation and the record's offset, so neither a
 //! stale nor a misplaced record passes. Zeros or the end of the file at a record's place are a
 //! clean end.
 
 use crate::base::checksum::{checksum_parts, place_seed};
 use crate::base::coding::Reader;
-use crate::base::key::{SEQNO_MAX, SeqNo};
+use crate::base::key::SeqNo;
 
 /// The first bytes of every log.
 pub const MAGIC: &[u8; 8] = b"eskerWAL";
@@ -22,14 +28,12 @@ pub const VERSION: u32 = 1;
 /// Length of the file header in bytes.
 pub const HEADER_BYTES: usize = 64;
 /// Length of a record's header in bytes.
-pub const RECORD_HEADER_BYTES: usize = 48;
+pub const RECORD_HEADER_BYTES: usize = 24;
 /// Records start at multiples of this.
 pub const ALIGN_BYTES: usize = 8;
 
-/// A record with operations.
-pub const KIND_OPERATIONS: u32 = 1;
-/// The mark of a clean close: no operations, nothing follows.
-pub const KIND_CLOSED: u32 = 2;
+/// The payload length that marks a clean close: no operations, nothing follows.
+const CLOSED: u32 = u32::MAX;
 
 /// What a log says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub struct FileHeader {
     pub generation: u64,
     /// The ordinal its first record has.
     pub first_ordinal: u64,
+    /// No operation in it has a smaller sequence number.
+    pub first_seqno: SeqNo,
 }
 
 impl FileHeader {
@@ -51,6 +57,7 @@ impl FileHeader {
         out[16..24].copy_from_slice(&self.number.to_le_bytes());
         out[24..32].copy_from_slice(&self.generation.to_le_bytes());
         out[32..40].copy_from_slice(&self.first_ordinal.to_le_bytes());
+        out[40..48].copy_from_slice(&self.first_seqno.to_le_bytes());
         let sum = checksum_parts(&[&out[..56]], 0);
         out[56..].copy_from_slice(&sum.to_le_bytes());
         out
@@ -68,72 +75,71 @@ impl FileHeader {
             number: reader.u64()?,
             generation: reader.u64()?,
             first_ordinal: reader.u64()?,
+            first_seqno: reader.u64()?,
         };
-        reader.take(16)?;
+        reader.take(8)?;
         let whole = reader.u64()? == checksum_parts(&[&bytes[..56]], 0);
         Some((version, (whole && version == VERSION).then_some(header)))
     }
 }
 
-/// A record's header.
+/// A record's header, as it stands in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordHeader {
     /// Checksum over everything after it.
     pub checksum: u64,
     /// Bytes of operations.
     pub payload_bytes: u32,
-    /// Operations.
-    pub count: u32,
-    /// Counts records across logs without a gap.
-    pub ordinal: u64,
-    /// How far this log was known to be synced when the record was written.
+    /// Whether this is the mark of a clean close.
+    pub closed: bool,
+    /// How far this log was known to be synced when the record was written, in bytes.
     pub durable_bytes: u64,
-    /// The sequence number of the first operation.
-    pub first_seqno: SeqNo,
-    /// [`KIND_OPERATIONS`] or [`KIND_CLOSED`].
-    pub kind: u32,
+    /// Counts records from the log's first.
+    pub ordinal: u32,
+    /// The sequence number of the first operation, from the log's first.
+    pub seqno: u32,
 }
 
 impl RecordHeader {
     /// Appends the header and `payload` with padding, computing the checksum.
     pub fn append_to(&self, out: &mut Vec<u8>, payload: &[u8], generation: u64, offset_bytes: u64) {
         let start = out.len();
-        out.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
-        let head = &mut out[start..];
-        head[8..12].copy_from_slice(&self.payload_bytes.to_le_bytes());
-        head[12..16].copy_from_slice(&self.count.to_le_bytes());
-        head[16..24].copy_from_slice(&self.ordinal.to_le_bytes());
-        head[24..32].copy_from_slice(&self.durable_bytes.to_le_bytes());
-        head[32..40].copy_from_slice(&self.first_seqno.to_le_bytes());
-        head[40..44].copy_from_slice(&self.kind.to_le_bytes());
+        let whole = RECORD_HEADER_BYTES + payload.len();
+        out.reserve(padded(whole));
+        let length = if self.closed { CLOSED } else { self.payload_bytes };
+        let durable = (self.durable_bytes / ALIGN_BYTES as u64) as u32;
+        let mut head = [0; RECORD_HEADER_BYTES];
+        head[8..12].copy_from_slice(&length.to_le_bytes());
+        head[12..16].copy_from_slice(&durable.to_le_bytes());
+        head[16..20].copy_from_slice(&self.ordinal.to_le_bytes());
+        head[20..24].copy_from_slice(&self.seqno.to_le_bytes());
+        out.extend_from_slice(&head);
         out.extend_from_slice(payload);
         let sum = record_checksum(&out[start + 8..], generation, offset_bytes);
         out[start..start + 8].copy_from_slice(&sum.to_le_bytes());
-        out.resize(start + padded(RECORD_HEADER_BYTES + payload.len()), 0);
+        out.extend_from_slice(&[0; ALIGN_BYTES][..padded(whole) - whole]);
     }
 
     /// Whether the fields could be those of a record at `offset_bytes` of a log of `len_bytes`. Cheap
     /// beside the checksum, and not a proof.
     pub fn could_be_at(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         let whole = RECORD_HEADER_BYTES as u64 + u64::from(self.payload_bytes);
-        (self.kind == KIND_OPERATIONS || self.kind == KIND_CLOSED)
-            && self.durable_bytes <= offset_bytes
-            && self.durable_bytes.is_multiple_of(ALIGN_BYTES as u64)
-            && self.first_seqno <= SEQNO_MAX
-            && whole <= len_bytes.saturating_sub(offset_bytes)
+        self.durable_bytes <= offset_bytes && whole <= len_bytes.saturating_sub(offset_bytes)
     }
 
     /// Reads the fields; whether they mean anything is for the checksum to say.
     pub fn decode(bytes: &[u8]) -> Option<RecordHeader> {
         let mut reader = Reader::new(bytes);
+        let checksum = reader.u64()?;
+        let length = reader.u32()?;
+        let closed = length == CLOSED;
         Some(RecordHeader {
-            checksum: reader.u64()?,
-            payload_bytes: reader.u32()?,
-            count: reader.u32()?,
-            ordinal: reader.u64()?,
-            durable_bytes: reader.u64()?,
-            first_seqno: reader.u64()?,
-            kind: reader.u32()?,
+            checksum,
+            payload_bytes: if closed { 0 } else { length },
+            closed,
+            durable_bytes: u64::from(reader.u32()?) * ALIGN_BYTES as u64,
+            ordinal: reader.u32()?,
+            seqno: reader.u32()?,
         })
     }
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::format::{
-    ALIGN_BYTES, FileHeader, HEADER_BYTES, KIND_CLOSED, KIND_OPERATIONS, RECORD_HEADER_BYTES,
-    RecordHeader, VERSION, padded, record_checksum,
+    ALIGN_BYTES, FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, VERSION, padded,
+    record_checksum,
 };
 use crate::base::key::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
@@ -41,8 +41,6 @@ pub struct LogRecord<'a> {
     pub ordinal: u64,
     /// The sequence number of its first operation.
     pub first_seqno: SeqNo,
-    /// Operations in it.
-    pub count: u32,
     /// The operations ([`crate::base::ops`]).
     pub payload: &'a [u8],
     /// Where it starts in the log.
@@ -59,15 +57,6 @@ pub struct LogReader {
     next_ordinal: u64,
     record: Vec<u8>,
     end: Option<LogEnd>,
-}
-
-/// What makes a witness of a record.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Proof {
-    /// Its checksum.
-    Checksum,
-    /// Its fields alone: without the log's header no checksum can be computed.
-    Looks,
 }
 
 /// What is at a record's place.
@@ -113,12 +102,9 @@ impl LogReader {
                 reader.next_ordinal = header.first_ordinal;
                 reader.header = Some(header);
             }
-            // The header is written before the first record, but neither is on the device before
-            // the first sync: a power failure may leave records behind a header of zeros.
-            _ if len_bytes > HEADER_BYTES as u64
-                && (bytes.iter().any(|b| *b != 0)
-                    || reader.find_witness(0, 0, Proof::Looks)?.is_some()) =>
-            {
+            // The header is synced before the log takes its first record, so a crash can only have
+            // left a bad one in a log without any.
+            _ if reader.has_bytes_behind_header()? => {
                 let message = "expected a log's header, found something else";
                 return Err(Error::corruption(path, 0, message));
             }
@@ -154,21 +140,18 @@ impl LogReader {
         let offset = self.at;
         match self.look(offset)? {
             Found::Record(header)
-                if header.ordinal == self.next_ordinal && header.kind == KIND_OPERATIONS =>
+                if self.ordinal(&header) == self.next_ordinal && !header.closed =>
             {
                 self.at += padded(RECORD_HEADER_BYTES + header.payload_bytes as usize) as u64;
                 self.next_ordinal += 1;
                 Ok(Some(LogRecord {
-                    ordinal: header.ordinal,
-                    first_seqno: header.first_seqno,
-                    count: header.count,
+                    ordinal: self.next_ordinal - 1,
+                    first_seqno: self.header.map_or(0, |h| h.first_seqno) + u64::from(header.seqno),
                     payload: &self.record[RECORD_HEADER_BYTES..],
                     offset_bytes: offset,
                 }))
             }
-            Found::Record(header)
-                if header.ordinal == self.next_ordinal && header.kind == KIND_CLOSED =>
-            {
+            Found::Record(header) if self.ordinal(&header) == self.next_ordinal => {
                 self.end = Some(LogEnd::Closed);
                 Ok(None)
             }
@@ -184,6 +167,11 @@ impl LogReader {
                 Ok(None)
             }
         }
+    }
+
+    /// A record's place among all records of all logs.
+    fn ordinal(&self, header: &RecordHeader) -> u64 {
+        self.header.map_or(0, |h| h.first_ordinal) + u64::from(header.ordinal)
     }
 
     /// Reads what is at `offset` into `self.record`.
@@ -221,29 +209,45 @@ impl LogReader {
             .map_err(|e| Error::io(&self.path, "read the log", e))
     }
 
+    fn read_window(&self, window: &mut Vec<u8>, start: u64, len: usize) -> Result<()> {
+        window.resize(len, 0);
+        let read = self.file.read_exact_at(window, start);
+        read.map_err(|e| Error::io(&self.path, "read the log", e))
+    }
+
+    /// Whether anything but zeros lies behind the header's place.
+    fn has_bytes_behind_header(&self) -> Result<bool> {
+        let mut window = Vec::new();
+        let mut start = HEADER_BYTES as u64;
+        while start < self.len_bytes {
+            let len = (self.len_bytes - start).min(SCAN_WINDOW_BYTES as u64) as usize;
+            self.read_window(&mut window, start, len)?;
+            if window.iter().any(|b| *b != 0) {
+                return Ok(true);
+            }
+            start += len as u64;
+        }
+        Ok(false)
+    }
+
     /// An error if some record behind the bad one at `bad` says that the bad one was durable.
     fn check_not_durable(&mut self, bad: u64) -> Result<()> {
         let wanted = self.next_ordinal;
-        let Some(witness) = self.find_witness(bad, wanted.saturating_add(1), Proof::Checksum)?
-        else {
+        let Some(witness) = self.find_witness(bad, wanted.saturating_add(1))? else {
             return Ok(());
         };
         let message = format!(
             "expected record {wanted} whole: record {} says that everything before byte {} was \
              durable; the log is damaged, `repair` keeps what is readable",
-            witness.ordinal, witness.durable_bytes
+            self.ordinal(&witness),
+            witness.durable_bytes
         );
         Err(Error::corruption(&self.path, bad, message))
     }
 
     /// A record after `bad`, numbered from `ordinal_min` on, that says that `bad` was durable. Reads the
     /// rest of the file once, in windows.
-    fn find_witness(
-        &mut self,
-        bad: u64,
-        ordinal_min: u64,
-        proof: Proof,
-    ) -> Result<Option<RecordHeader>> {
+    fn find_witness(&mut self, bad: u64, ordinal_min: u64) -> Result<Option<RecordHeader>> {
         // A file made for it could look like records that overlap everywhere; hashing each would
         // take for ever, and whatever it is, a crash did not leave it.
         let mut hash_bytes_left = self.len_bytes.saturating_mul(4);
@@ -251,24 +255,20 @@ impl LogReader {
         let mut start = (bad + ALIGN_BYTES as u64).max(HEADER_BYTES as u64);
         while start + RECORD_HEADER_BYTES as u64 <= self.len_bytes {
             let len = (self.len_bytes - start).min(SCAN_WINDOW_BYTES as u64) as usize;
-            window.resize(len, 0);
-            self.file
-                .read_exact_at(&mut window, start)
-                .map_err(|e| Error::io(&self.path, "read the log", e))?;
+            self.read_window(&mut window, start, len)?;
             let last = len - RECORD_HEADER_BYTES;
-            for at in (0..=last).step_by(ALIGN_BYTES) {
+            // What a mapped log had ahead of its records.
+            let nothing = window.iter().all(|b| *b == 0);
+            for at in (0..if nothing { 0 } else { last + 1 }).step_by(ALIGN_BYTES) {
                 let offset = start + at as u64;
                 let head = RecordHeader::decode(&window[at..at + RECORD_HEADER_BYTES]);
                 let Some(header) = head.filter(|h| {
-                    h.ordinal >= ordinal_min
+                    self.ordinal(h) >= ordinal_min
                         && h.durable_bytes > bad
                         && h.could_be_at(offset, self.len_bytes)
                 }) else {
                     continue;
                 };
-                if proof == Proof::Looks {
-                    return Ok(Some(header));
-                }
                 let cost = RECORD_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
                 let Some(left) = hash_bytes_left.checked_sub(cost) else {
                     return Ok(Some(header));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::format::{self, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, padded};
+use super::format::{FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, padded};
 use super::{LogEnd, LogReader, LogWriter};
 use crate::error::{ErrorKind, Result};
 use crate::fs::Fs;
@@ -10,11 +10,14 @@ use crate::fs::mem::MemFs;
 
 const PATH: &str = "/7.wal";
 
-type Records = Vec<(u64, u64, u32, Vec<u8>)>;
+type Records = Vec<(u64, u64, Vec<u8>)>;
+
+const HEADER: FileHeader =
+    FileHeader { number: 7, generation: 99, first_ordinal: 5, first_seqno: 1 };
 
 fn bytes_of(write: impl FnOnce(&mut LogWriter), close: bool) -> Vec<u8> {
     let fs = MemFs::new();
-    let mut log = LogWriter::create(&*fs, Path::new(PATH), 7, 99, 5).unwrap();
+    let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, true).unwrap();
     write(&mut log);
     if close {
         log.close().unwrap();
@@ -28,16 +31,16 @@ fn read(bytes: &[u8]) -> Result<(Records, LogEnd)> {
     let mut log = LogReader::open(&*fs, Path::new(PATH), 7)?;
     let mut records = Vec::new();
     while let Some(r) = log.next()? {
-        records.push((r.ordinal, r.first_seqno, r.count, r.payload.to_vec()));
+        records.push((r.ordinal, r.first_seqno, r.payload.to_vec()));
     }
     Ok((records, log.end().unwrap()))
 }
 
 fn five(log: &mut LogWriter) {
-    log.append(1, 1, b"one").unwrap();
-    log.append_group(&[(2, 3, b"two to four"), (5, 1, b"")]).unwrap();
-    log.append(6, 1, &[9; 100]).unwrap();
-    log.append(7, 1, b"last").unwrap();
+    log.append(1, b"one").unwrap();
+    log.append_group(&[(2, b"two to four"), (5, b"")]).unwrap();
+    log.append(6, &[9; 100]).unwrap();
+    log.append(7, b"last").unwrap();
 }
 
 #[test]
@@ -46,7 +49,7 @@ fn records_come_back_and_the_end_is_known() {
     assert_eq!(end, LogEnd::Closed);
     let ordinals: Vec<_> = records.iter().map(|r| r.0).collect();
     assert_eq!(ordinals, [5, 6, 7, 8, 9]);
-    assert_eq!(records[1], (6, 2, 3, b"two to four".to_vec()));
+    assert_eq!(records[1], (6, 2, b"two to four".to_vec()));
     let mut open = bytes_of(five, false);
     assert_eq!(read(&open).unwrap().1, LogEnd::Clean);
     open.extend_from_slice(&[0; 4096]);
@@ -79,7 +82,9 @@ fn every_flip_is_noticed() {
                 assert_eq!(records, all[..records.len()], "byte {at} bit {bit}");
                 // Padding between records holds nothing.
                 assert!(
-                    records.len() < all.len() || end == LogEnd::Closed || at >= bytes.len() - 48
+                    records.len() < all.len()
+                        || end == LogEnd::Closed
+                        || at >= bytes.len() - RECORD_HEADER_BYTES
                 );
             }
         }
@@ -90,11 +95,11 @@ fn every_flip_is_noticed() {
 fn rot_below_a_durable_mark_is_corruption_and_above_it_a_torn_tail() {
     let bytes = bytes_of(
         |log| {
-            log.append(1, 1, b"durable").unwrap();
-            log.append(2, 1, b"durable too").unwrap();
+            log.append(1, b"durable").unwrap();
+            log.append(2, b"durable too").unwrap();
             log.sync().unwrap();
-            log.append(3, 1, b"says so").unwrap();
-            log.append(4, 1, b"tail").unwrap();
+            log.append(3, b"says so").unwrap();
+            log.append(4, b"tail").unwrap();
         },
         false,
     );
@@ -128,12 +133,12 @@ fn a_newer_version_and_another_log_are_refused() {
 
 /// A log that was synced twice; its last record says how far.
 fn synced(log: &mut LogWriter) {
-    log.append(1, 2, b"durable").unwrap();
-    log.append_group(&[(3, 1, &[8; 70]), (4, 1, b"")]).unwrap();
+    log.append(1, b"durable").unwrap();
+    log.append_group(&[(3, &[8; 70]), (4, b"")]).unwrap();
     log.sync().unwrap();
-    log.append(5, 1, b"durable in the end").unwrap();
+    log.append(5, b"durable in the end").unwrap();
     log.sync().unwrap();
-    log.append(6, 1, b"says so").unwrap();
+    log.append(6, b"says so").unwrap();
 }
 
 #[test]
@@ -145,7 +150,7 @@ fn every_flip_below_a_later_durable_mark_is_corruption() {
     let mut mark = at;
     for record in &all {
         mark = at;
-        let end = at + RECORD_HEADER_BYTES + record.3.len();
+        let end = at + RECORD_HEADER_BYTES + record.2.len();
         at = padded(end);
         padding[end..at].fill(true);
     }
@@ -176,7 +181,10 @@ fn every_flip_below_a_later_durable_mark_is_corruption() {
 fn zeros_in_place_of_a_sector_are_a_torn_tail_unless_it_was_durable() {
     for (write, durable) in [(five as fn(&mut LogWriter), false), (synced, true)] {
         let bytes = bytes_of(write, false);
-        for (from, to) in [(0, HEADER_BYTES), (0, 200), (HEADER_BYTES, 200)] {
+        // The header is always durable before the first record.
+        for (from, to, durable) in
+            [(0, HEADER_BYTES, true), (0, 150, true), (HEADER_BYTES, 150, durable)]
+        {
             let mut bad = bytes.clone();
             bad[from..to].fill(0);
             match read(&bad) {
@@ -197,10 +205,10 @@ fn a_witness_is_found_across_the_windows_of_the_scan() {
     for filler in 65_300..65_560 {
         let mut bytes = bytes_of(
             |log| {
-                log.append(1, 1, b"first").unwrap();
-                log.append(2, 1, &vec![7; filler]).unwrap();
+                log.append(1, b"first").unwrap();
+                log.append(2, &vec![7; filler]).unwrap();
                 log.sync().unwrap();
-                log.append(3, 1, b"witness").unwrap();
+                log.append(3, b"witness").unwrap();
             },
             false,
         );
@@ -211,18 +219,17 @@ fn a_witness_is_found_across_the_windows_of_the_scan() {
 
 #[test]
 fn a_file_made_to_look_like_records_everywhere_ends_soon() {
-    let mut bytes = bytes_of(|log| log.append(1, 1, b"first").unwrap(), false);
+    let mut bytes = bytes_of(|log| log.append(1, b"first").unwrap(), false);
     bytes[HEADER_BYTES + RECORD_HEADER_BYTES] ^= 1;
     let total = 4 << 20;
     while bytes.len() < total {
         let header = RecordHeader {
             checksum: 1,
             payload_bytes: (total - bytes.len()) as u32,
-            count: 1,
-            ordinal: 1 << 40,
+            closed: false,
             durable_bytes: 80,
-            first_seqno: 1,
-            kind: format::KIND_OPERATIONS,
+            ordinal: 1 << 30,
+            seqno: 1,
         };
         header.append_to(&mut bytes, b"", 1, 0);
     }

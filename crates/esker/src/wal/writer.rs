@@ -5,13 +5,17 @@
 
 use std::path::{Path, PathBuf};
 
-use super::format::{FileHeader, HEADER_BYTES, KIND_CLOSED, KIND_OPERATIONS, RecordHeader};
+use super::format::{FileHeader, HEADER_BYTES, RecordHeader};
 use crate::base::key::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, WritableFile};
 
 /// Scratch larger than this is given back after a record.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
+/// A log this long is full: its records' fields count to twice as much.
+const LEN_BYTES_MAX: u64 = 1 << 34;
+/// A log with this many records or operations is full.
+const COUNT_MAX: u64 = 1 << 31;
 
 /// The writing end of a log.
 pub struct LogWriter {
@@ -19,83 +23,85 @@ pub struct LogWriter {
     path: PathBuf,
     header: FileHeader,
     next_ordinal: u64,
+    /// The first sequence number of the last record.
+    last_seqno: SeqNo,
     len_bytes: u64,
     synced_bytes: u64,
     scratch: Vec<u8>,
 }
 
 impl LogWriter {
-    /// Creates a log with its header. Neither contents nor name are synced yet.
-    pub fn create(
-        fs: &dyn Fs,
-        path: &Path,
-        number: u64,
-        generation: u64,
-        first_ordinal: u64,
-    ) -> Result<LogWriter> {
-        let file = fs.create_new(path).map_err(|e| Error::io(path, "create the log", e))?;
-        let header = FileHeader { number, generation, first_ordinal };
+    /// Creates a log with its header, in a mapped file where the file system has them and `mapped`
+    /// asks for it. The header is synced, so that whoever reads the log can tell a crash during
+    /// its creation from damage; the name is not yet.
+    pub fn create(fs: &dyn Fs, path: &Path, header: FileHeader, mapped: bool) -> Result<LogWriter> {
+        let file = if mapped { fs.create_mapped(path) } else { fs.create_new(path) };
         let mut writer = LogWriter {
-            file,
+            file: file.map_err(|e| Error::io(path, "create the log", e))?,
             path: path.to_path_buf(),
             header,
-            next_ordinal: first_ordinal,
+            next_ordinal: header.first_ordinal,
+            last_seqno: header.first_seqno,
             len_bytes: HEADER_BYTES as u64,
-            synced_bytes: 0,
+            synced_bytes: HEADER_BYTES as u64,
             scratch: Vec::new(),
         };
-        if let Err(error) = writer.file.append(&header.encode()) {
+        let written = writer.file.append(&header.encode()).and_then(|()| writer.file.sync());
+        if let Err(error) = written {
             let _ = fs.remove(path);
             return Err(Error::io(path, "write the log's header", error));
         }
         Ok(writer)
     }
 
-    /// Appends one record of `count` operations.
+    /// Appends one record, whose first operation has `first_seqno`.
     ///
     /// # Errors
     /// `NoSpace` when the device is full and the log was cut back to where it was; `Io` else, and
     /// then what is in the file is unknown.
-    pub fn append(&mut self, first_seqno: SeqNo, count: u32, payload: &[u8]) -> Result<()> {
-        self.append_group(&[(first_seqno, count, payload)])
+    pub fn append(&mut self, first_seqno: SeqNo, payload: &[u8]) -> Result<()> {
+        self.append_group(&[(first_seqno, payload)])
     }
 
     /// Appends several records with one `write`.
     ///
     /// # Errors
     /// As [`LogWriter::append`]; either all records are in the log or none.
-    pub fn append_group(&mut self, records: &[(SeqNo, u32, &[u8])]) -> Result<()> {
+    pub fn append_group(&mut self, records: &[(SeqNo, &[u8])]) -> Result<()> {
         self.scratch.clear();
         let mut ordinal = self.next_ordinal;
-        for (first_seqno, count, payload) in records {
-            self.encode(KIND_OPERATIONS, ordinal, *first_seqno, *count, payload)?;
+        for (first_seqno, payload) in records {
+            self.encode(ordinal, *first_seqno, Some(payload))?;
             ordinal += 1;
         }
         self.write_scratch()?;
+        self.last_seqno = records.last().map_or(self.last_seqno, |(seqno, _)| *seqno);
         self.next_ordinal = ordinal;
         Ok(())
     }
 
-    fn encode(
-        &mut self,
-        kind: u32,
-        ordinal: u64,
-        first_seqno: SeqNo,
-        count: u32,
-        payload: &[u8],
-    ) -> Result<()> {
-        let payload_bytes = u32::try_from(payload.len())
-            .map_err(|_| Error::invalid("a log record takes less than 4 GiB").at(&self.path))?;
+    /// Puts a record into the scratch; without a payload it is the mark of a clean close.
+    fn encode(&mut self, ordinal: u64, seqno: SeqNo, payload: Option<&[u8]>) -> Result<()> {
+        let narrow = |number: u64| u32::try_from(number).ok();
+        let length = payload.map_or(0, |p| p.len() as u64);
+        let (Some(ordinal), Some(seqno), Some(payload_bytes)) = (
+            narrow(ordinal - self.header.first_ordinal),
+            narrow(seqno.saturating_sub(self.header.first_seqno)),
+            narrow(length).filter(|bytes| *bytes != u32::MAX),
+        ) else {
+            let message = "a log record takes less than 4 GiB and a log less than 2^32 operations";
+            return Err(Error::invalid(message).at(&self.path));
+        };
         let header = RecordHeader {
             checksum: 0,
             payload_bytes,
-            count,
-            ordinal,
+            closed: payload.is_none(),
             durable_bytes: self.synced_bytes,
-            first_seqno,
-            kind,
+            ordinal,
+            seqno,
         };
         let offset = self.len_bytes + self.scratch.len() as u64;
+        let payload = payload.unwrap_or_default();
         header.append_to(&mut self.scratch, payload, self.header.generation, offset);
         Ok(())
     }
@@ -136,8 +142,18 @@ impl LogWriter {
     /// Ends the log with the mark of a clean close.
     pub fn close(mut self) -> Result<()> {
         self.scratch.clear();
-        self.encode(KIND_CLOSED, self.next_ordinal, 0, 0, &[])?;
-        self.write_scratch()
+        self.encode(self.next_ordinal, self.header.first_seqno, None)?;
+        self.write_scratch()?;
+        // A mapped file is longer than its log.
+        let io = |e| Error::io(&self.path, "end the log", e);
+        self.file.set_len(self.len_bytes).map_err(io)
+    }
+
+    /// Whether the next record belongs into another log.
+    pub fn is_full(&self) -> bool {
+        self.len_bytes > LEN_BYTES_MAX
+            || self.next_ordinal - self.header.first_ordinal > COUNT_MAX
+            || self.last_seqno - self.header.first_seqno > COUNT_MAX
     }
 
     /// The log's number.

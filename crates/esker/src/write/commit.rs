@@ -183,13 +183,13 @@ impl Core {
         let before = log.len_bytes();
         let written = match members {
             [one] if one.durability == Durability::None => Ok(()),
-            [one] => log.append(first, one.count, one.payload),
+            [one] => log.append(first, one.payload),
             _ => {
                 let mut seqno = first;
                 let mut records = Vec::with_capacity(members.len());
                 for member in members {
                     if member.durability != Durability::None {
-                        records.push((seqno, member.count, member.payload));
+                        records.push((seqno, member.payload));
                     }
                     seqno += member.count as u64;
                 }
@@ -235,8 +235,9 @@ impl Core {
     }
 }
 
-/// Puts the operations of a valid payload into the memtable, numbered from `seqno`.
-pub fn apply(memtable: &Memtable, payload: &[u8], mut seqno: SeqNo) {
+/// Puts the operations of a valid payload into the memtable, numbered from `seqno`; returns the
+/// number after the last.
+pub fn apply(memtable: &Memtable, payload: &[u8], mut seqno: SeqNo) -> SeqNo {
     for op in ops::Ops::new(payload).flatten() {
         match op.kind {
             Kind::RangeDelete => memtable.add_range_delete(op.key, op.value, seqno),
@@ -244,6 +245,7 @@ pub fn apply(memtable: &Memtable, payload: &[u8], mut seqno: SeqNo) {
         }
         seqno += 1;
     }
+    seqno
 }
 
 fn refused(cause: &Error) -> Error {

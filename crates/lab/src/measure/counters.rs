@@ -11,7 +11,7 @@ use super::host::{self, Io};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteSource {
-    /// `wchar`: bytes given to write calls. A page written twice counts twice, whenever the
+    /// `wchar`: bytes given to write calls, and those the engine says it wrote through maps. A page written twice counts twice, whenever the
     /// system carries it to the disk, so that short runs and long ones agree.
     WriteCalls,
     /// `write_bytes`: pages made dirty; used where it is the larger, as by writing to a map.
@@ -30,7 +30,7 @@ pub struct Moment {
 pub struct Used {
     /// CPU seconds of all threads.
     pub cpu_seconds: f64,
-    /// Bytes given to write calls.
+    /// Bytes given to write calls, or written through maps and counted by the engine.
     pub write_call_bytes: Option<u64>,
     /// Bytes of pages made dirty.
     pub write_disk_bytes: Option<u64>,
@@ -61,6 +61,12 @@ impl Moment {
 }
 
 impl Used {
+    /// With the bytes that the engine says it wrote through maps.
+    pub fn with_mapped(mut self, bytes: u64) -> Used {
+        self.write_call_bytes = self.write_call_bytes.map(|calls| calls + bytes);
+        self
+    }
+
     /// Bytes written for each byte the user wrote, and by which counter; none when the user
     /// wrote nothing or the system counts nothing.
     pub fn write_amplification(&self, user_bytes: u64) -> Option<(f64, WriteSource)> {
@@ -94,6 +100,8 @@ mod tests {
         assert_eq!(calls, Some((2.0, WriteSource::WriteCalls)));
         let mapped = used(Some(300), Some(0)).write_amplification(100);
         assert_eq!(mapped, Some((3.0, WriteSource::DirtyPages)));
+        let counted = used(Some(300), Some(0)).with_mapped(250).write_amplification(100);
+        assert_eq!(counted, Some((2.5, WriteSource::WriteCalls)));
         assert_eq!(used(None, None).write_amplification(100), None);
         assert_eq!(used(Some(1), Some(1)).write_amplification(0), None);
     }

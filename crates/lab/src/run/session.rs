@@ -49,6 +49,8 @@ struct Session<'a> {
     oracle: Oracle,
     generation: u32,
     baseline_bytes: u64,
+    /// Written through maps by the stores closed so far.
+    mapped_bytes: u64,
 }
 
 /// Operations of a checksum task.
@@ -64,7 +66,8 @@ pub fn run(
     let existing = turn.config.use_existing_db;
     let oracle = if existing { Oracle::unknown(turn.data) } else { Oracle::empty(turn.data) };
     let baseline_bytes = host::memory().resident_bytes.unwrap_or(0);
-    let mut session = Session { turn, target: None, oracle, generation: 0, baseline_bytes };
+    let mut session =
+        Session { turn, target: None, oracle, generation: 0, baseline_bytes, mapped_bytes: 0 };
     let moment = Moment::now();
     let mut samples: Vec<TaskSample> = Vec::new();
     for (position, task) in tasks.iter().enumerate() {
@@ -86,7 +89,7 @@ pub fn run(
     {
         last.error = Some(format!("closing failed: {error}"));
     }
-    let used = moment.used();
+    let used = moment.used().with_mapped(session.mapped_bytes);
     let user_written_bytes = samples.iter().map(|sample| sample.user_written_bytes).sum();
     let amplified = used.write_amplification(user_written_bytes);
     let persistent = turn.engine.capabilities().persistent;
@@ -104,7 +107,13 @@ pub fn run(
 
 impl Session<'_> {
     fn close(&mut self) -> Result<()> {
+        self.mapped_bytes = self.mapped_so_far();
         self.target.take().map_or(Ok(()), |target| target.close())
+    }
+
+    /// Bytes written through maps during this turn, by the engine's count.
+    fn mapped_so_far(&self) -> u64 {
+        self.mapped_bytes + self.target.as_ref().map_or(0, |target| target.mapped_write_bytes())
     }
 
     fn open(&mut self) -> Result<()> {
@@ -160,11 +169,12 @@ impl Session<'_> {
             self.close()?;
         }
         host::reset_peak();
+        let mapped = self.mapped_so_far();
         let moment = Moment::now();
         let start = Instant::now();
         let outcome = self.measured(task, &prepared, sample)?;
         let elapsed = outcome.wall.unwrap_or_else(|| start.elapsed());
-        sample.used = Some(moment.used());
+        sample.used = Some(moment.used().with_mapped(self.mapped_so_far() - mapped));
         let peak = host::memory().peak_bytes;
         let own = self.baseline_bytes + prepared.memory_bytes();
         sample.peak_memory_bytes = peak.map(|peak| peak.saturating_sub(own));

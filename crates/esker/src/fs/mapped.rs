@@ -1,0 +1,298 @@
+//! A file that is written through a mapping: an append copies bytes and makes no system call, and
+//! they survive the process as those of a `write` do, since they are in the page cache at once.
+//!
+//! The file is mapped window by window. A thread of the process allocates, maps and populates the
+//! next window while the present one fills: a first touch of a page costs ten times what copying a
+//! record into it does. Windows that were never filled leave zeros behind the last byte written.
+//!
+//! What stays true:
+//! 1. A byte is only touched inside a window, and a window is only made of a part of the file whose
+//!    blocks have been allocated: a full device is an error of [`WritableFile::append`], not a
+//!    signal.
+//! 2. A window has one owner: the preparing thread until it is handed over, the file after that.
+//! 3. An append that fails has changed nothing: all it needs is allocated before it copies.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::ptr::{self, NonNull};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+
+use super::WritableFile;
+
+/// Bytes mapped at once: a multiple of every page size in use, and small enough that little is
+/// populated in vain.
+const WINDOW_BYTES: u64 = 256 << 10;
+
+/// A part of a file, mapped shared and writable.
+struct Window {
+    start: NonNull<u8>,
+    /// Which window of the file it is.
+    index: u64,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and `Window` is its only owner.
+unsafe impl Send for Window {}
+
+impl Window {
+    /// Maps window `index` of `file`, whose blocks the caller has allocated.
+    fn map(file: &File, index: u64) -> io::Result<Window> {
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        let (len, offset) = (WINDOW_BYTES as usize, index * WINDOW_BYTES);
+        // SAFETY: a new mapping at an address the kernel chooses overlaps nothing of ours.
+        let start = unsafe { mmap(ptr::null_mut(), len, protection, flags, file, offset)? };
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Window { start, index })
+    }
+
+    /// Faults every page in. Kernels before 5.14 cannot; then the first write to a page does.
+    fn populate(&self) {
+        // SAFETY: the range is exactly this mapping; populating changes no byte.
+        let _ = unsafe {
+            madvise(self.start.as_ptr().cast(), WINDOW_BYTES as usize, Advice::LinuxPopulateWrite)
+        };
+    }
+
+    /// Copies `bytes` to `at`.
+    fn copy(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= WINDOW_BYTES as usize, "a copy stays within its window");
+        // SAFETY: the target lies within the mapping (checked above), which nobody else writes or
+        // borrows from; its blocks are allocated (invariant 1), so the kernel can back each page.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len());
+        }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly this mapping, and no pointer into it outlives the window.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), WINDOW_BYTES as usize) };
+    }
+}
+
+/// Gives windows `first..=last` of `file` their blocks; the file grows with zeros.
+fn allocate(file: &File, first: u64, last: u64) -> io::Result<()> {
+    let (from, len) = (first * WINDOW_BYTES, (last + 1 - first) * WINDOW_BYTES);
+    Ok(fallocate(file, FallocateFlags::empty(), from, len)?)
+}
+
+/// The window after the present one.
+#[derive(Default)]
+enum Next {
+    /// Nobody has asked for it.
+    #[default]
+    Unasked,
+    /// The preparing thread has it.
+    Asked,
+    /// It is there.
+    Ready(Window),
+}
+
+struct Request {
+    file: Arc<File>,
+    next: Arc<Mutex<Next>>,
+    index: u64,
+}
+
+impl Request {
+    fn carry_out(self) {
+        let made = allocate(&self.file, self.index, self.index)
+            .and_then(|()| Window::map(&self.file, self.index));
+        if let Ok(window) = &made {
+            window.populate();
+        }
+        // After a failure the file tries for itself, and has whom to tell.
+        *self.next.lock() = made.map_or(Next::Unasked, Next::Ready);
+    }
+}
+
+/// Asks the preparing thread of this process; without one (none could be started, or this process
+/// is a fork) nothing is prepared and files map for themselves.
+fn ask(request: Request) {
+    static QUEUE: LazyLock<Mutex<Option<Sender<Request>>>> = LazyLock::new(|| {
+        let (sender, receiver) = channel::<Request>();
+        let body = move || receiver.iter().for_each(Request::carry_out);
+        let thread = std::thread::Builder::new().name("esker-log-pages".into()).spawn(body);
+        Mutex::new(thread.is_ok().then_some(sender))
+    });
+    if let Some(sender) = &*QUEUE.lock() {
+        let _ = sender.send(request);
+    }
+}
+
+/// See the module.
+pub(super) struct MappedFile {
+    file: Arc<File>,
+    len_bytes: u64,
+    /// Windows below this one have their blocks.
+    allocated: u64,
+    window: Option<Window>,
+    next: Arc<Mutex<Next>>,
+}
+
+impl MappedFile {
+    /// Takes an empty file, open for reading and writing. `None` where the file system cannot
+    /// allocate ahead or map.
+    pub(super) fn new(file: File) -> Result<MappedFile, File> {
+        let window = allocate(&file, 0, 0).and_then(|()| Window::map(&file, 0));
+        let Ok(window) = window else {
+            let _ = file.set_len(0);
+            return Err(file);
+        };
+        let mut mapped = MappedFile {
+            file: Arc::new(file),
+            len_bytes: 0,
+            allocated: 1,
+            window: Some(window),
+            next: Arc::default(),
+        };
+        mapped.ask_for(1);
+        Ok(mapped)
+    }
+
+    fn ask_for(&mut self, index: u64) {
+        // A window that is still being prepared for another place is dropped where it arrives.
+        self.next = Arc::new(Mutex::new(Next::Asked));
+        ask(Request { file: self.file.clone(), next: self.next.clone(), index });
+    }
+
+    /// Allocates all that an append of `len` bytes will touch.
+    fn reserve(&mut self, len: usize) -> io::Result<()> {
+        let last = (self.len_bytes + len as u64).saturating_sub(1) / WINDOW_BYTES;
+        if last >= self.allocated {
+            allocate(&self.file, self.allocated, last)?;
+            self.allocated = last + 1;
+        }
+        Ok(())
+    }
+
+    /// The window with `index`, whose blocks are allocated.
+    fn enter(&mut self, index: u64) -> io::Result<&mut Window> {
+        if self.window.as_ref().is_none_or(|window| window.index != index) {
+            self.window = None;
+            let prepared = match std::mem::take(&mut *self.next.lock()) {
+                Next::Ready(window) if window.index == index => Some(window),
+                _ => None,
+            };
+            self.window = Some(match prepared {
+                Some(window) => window,
+                None => Window::map(&self.file, index)?,
+            });
+            self.ask_for(index + 1);
+        }
+        self.window.as_mut().ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+
+    /// Copies to `offset`, whose blocks are allocated.
+    fn copy(&mut self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let at = (offset % WINDOW_BYTES) as usize;
+            let (now, later) = bytes.split_at(bytes.len().min(WINDOW_BYTES as usize - at));
+            self.enter(offset / WINDOW_BYTES)?.copy(at, now);
+            (bytes, offset) = (later, offset + now.len() as u64);
+        }
+        Ok(())
+    }
+}
+
+impl WritableFile for MappedFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let at = (self.len_bytes % WINDOW_BYTES) as usize;
+        if at + bytes.len() <= WINDOW_BYTES as usize
+            && let Some(window) = &mut self.window
+            && window.index == self.len_bytes / WINDOW_BYTES
+        {
+            window.copy(at, bytes);
+        } else {
+            self.reserve(bytes.len())?;
+            self.copy(bytes, self.len_bytes)?;
+        }
+        self.len_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset_bytes)?;
+        self.len_bytes = self.len_bytes.max(offset_bytes + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn set_len(&mut self, len_bytes: u64) -> io::Result<()> {
+        // No window may reach beyond the file's end.
+        self.window = None;
+        self.next = Arc::default();
+        self.file.set_len(len_bytes)?;
+        self.len_bytes = len_bytes;
+        self.allocated = 0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapped(path: &std::path::Path) -> MappedFile {
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).open(path).unwrap();
+        MappedFile::new(file).ok().unwrap()
+    }
+
+    #[test]
+    fn appends_of_every_size_are_in_the_file_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let mut file = mapped(&path);
+        let mut want = Vec::new();
+        let window = WINDOW_BYTES as usize;
+        for (step, len) in [1, 100, window, window - 101, 3 * window + 5, 0, 7].iter().enumerate() {
+            let bytes: Vec<u8> = (0..*len).map(|i| (i * 31 + step) as u8 | 1).collect();
+            file.append(&bytes).unwrap();
+            want.extend_from_slice(&bytes);
+            let read = std::fs::read(&path).unwrap();
+            assert_eq!(read[..want.len()], want);
+            assert!(read[want.len()..].iter().all(|b| *b == 0));
+        }
+        file.sync().unwrap();
+        file.set_len(50).unwrap();
+        file.append(b"after the cut").unwrap();
+        want.truncate(50);
+        want.extend_from_slice(b"after the cut");
+        assert_eq!(std::fs::read(&path).unwrap()[..want.len()], want);
+        file.write_at(b"X", 0).unwrap();
+        want[0] = b'X';
+        file.set_len(want.len() as u64).unwrap();
+        drop(file);
+        // A window asked for before the cut may arrive after it and lengthen the file again.
+        let read = std::fs::read(&path).unwrap();
+        assert_eq!(read[..want.len()], want);
+        assert!(read[want.len()..].iter().all(|b| *b == 0));
+    }
+
+    #[test]
+    fn many_small_appends_cross_windows_that_others_prepared() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let mut file = mapped(&path);
+        let mut want = Vec::new();
+        for number in 0..40_000u64 {
+            let bytes = [&number.to_le_bytes()[..], b"record"].concat();
+            file.append(&bytes).unwrap();
+            want.extend_from_slice(&bytes);
+        }
+        let read = std::fs::read(&path).unwrap();
+        assert_eq!(read[..want.len()], want);
+        assert!(read[want.len()..].iter().all(|b| *b == 0));
+    }
+}

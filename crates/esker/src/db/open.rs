@@ -21,7 +21,7 @@ use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::os::OsFs;
 use crate::fs::{DirEntry, FileLock, Fs, parent_of};
-use crate::memtable::Memtable;
+use crate::memtable::{ChunkPool, Memtable};
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::read::View;
@@ -236,6 +236,7 @@ fn random_id(dir: &Path) -> u64 {
 /// What the logs gave back.
 struct Replayed {
     memtable: Arc<Memtable>,
+    pool: Arc<ChunkPool>,
     last_seqno: SeqNo,
     next_ordinal: u64,
     log_number_max: u64,
@@ -319,6 +320,7 @@ fn assemble(
         cache,
         counters: Counters::default(),
         versions: Mutex::new(versions),
+        pool: replayed.pool.clone(),
         numbers: Arc::new(AtomicU64::new(next_number)),
         ids: AtomicU64::new(random_id(dir)),
         queue: Mutex::new(Queue::default()),
@@ -396,9 +398,12 @@ fn replay(
     versions: &VersionSet,
     sync: bool,
 ) -> Result<Replayed> {
-    let memtable = Arc::new(Memtable::new(options.memtable_kind, options.key_order.clone()));
+    let pool = Arc::new(ChunkPool::new(sizes_here(options).memtable_bytes as usize));
+    let order = options.key_order.clone();
+    let memtable = Memtable::with_pool(options.memtable_kind, order, pool.clone());
     let mut state = Replayed {
-        memtable,
+        memtable: Arc::new(memtable),
+        pool,
         last_seqno: versions.last_seqno(),
         next_ordinal: 0,
         log_number_max: 0,

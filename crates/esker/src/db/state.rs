@@ -21,7 +21,7 @@ use crate::cache::BlockCache;
 use crate::compaction::BusySet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileLock, Fs};
-use crate::memtable::Memtable;
+use crate::memtable::{ChunkPool, Memtable};
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::options::kinds::{Durability, WalIo};
@@ -79,6 +79,8 @@ pub(crate) struct Inner {
     pub cache: Arc<BlockCache<Block>>,
     pub counters: Counters,
     pub versions: Mutex<VersionSet>,
+    /// Where memtables leave their memory for the next; keeps at most one memtable's worth.
+    pub pool: Arc<ChunkPool>,
     pub numbers: Arc<AtomicU64>,
     pub ids: AtomicU64,
     pub queue: Mutex<Queue>,
@@ -222,7 +224,8 @@ impl Inner {
             None => None,
         };
         let kind = self.options.load().memtable_kind;
-        let fresh = Arc::new(Memtable::new(kind, self.order.clone()));
+        let fresh = Memtable::with_pool(kind, self.order.clone(), self.pool.clone());
+        let fresh = Arc::new(fresh);
         let full = std::mem::replace(&mut core.memtable, fresh.clone());
         core.unlogged = false;
         let logs_below = log.as_ref().map_or(0, |(number, _)| *number);

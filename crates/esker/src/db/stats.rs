@@ -26,6 +26,7 @@ impl Inner {
     pub fn adopt(&self, next: Options) {
         let sizes = sizes_here(&next);
         self.cache.set_policy(next.cache_policy);
+        self.pool.set_capacity(sizes.memtable_bytes as usize);
         self.options.store(Arc::new(next));
         self.sizes.store(Arc::new(sizes));
         self.fit_cache();
@@ -67,6 +68,7 @@ impl Inner {
             memory: MemoryMetrics {
                 active_memtable_bytes: view.active.memory_bytes() as u64,
                 frozen_memtables_bytes: view.frozen.iter().map(|m| m.memory_bytes() as u64).sum(),
+                pooled_bytes: self.pool.free_bytes() as u64,
                 cache_bytes: self.cache.used_bytes(),
                 cache_capacity_bytes: self.cache.capacity_bytes(),
                 tables_bytes: version.tables_memory_bytes(),

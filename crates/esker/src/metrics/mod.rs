@@ -104,6 +104,8 @@ pub struct MemoryMetrics {
     pub active_memtable_bytes: u64,
     /// Memtables waiting for their flush.
     pub frozen_memtables_bytes: u64,
+    /// Memory of dropped memtables, kept for the next.
+    pub pooled_bytes: u64,
     /// Blocks in the cache.
     pub cache_bytes: u64,
     /// What the cache may hold now.
@@ -196,7 +198,7 @@ impl std::fmt::Display for Metrics {
         writeln!(f, "write amplification {}", ratio(self.write_amplification()))?;
         writeln!(f, "cache hit rate {}", ratio(self.cache_hit_rate()))?;
         let m = &self.memory;
-        let memtables = m.active_memtable_bytes + m.frozen_memtables_bytes;
+        let memtables = m.active_memtable_bytes + m.frozen_memtables_bytes + m.pooled_bytes;
         write!(
             f,
             "memory: memtables {}, cache {}, tables {}, budget {}",

@@ -37,8 +37,7 @@ impl Lookup<'_> {
     pub fn get(&self, view: &View, key: &[u8]) -> Result<Option<Slice>> {
         let mut covered: SeqNo = 0;
         for memtable in view.memtables() {
-            let deletes = memtable.range_deletes();
-            if let Some(seqno) = deletes.covering(self.order, key, self.seqno) {
+            if let Some(seqno) = memtable.covering(key, self.seqno) {
                 covered = covered.max(seqno);
             }
             if let Some((seqno, kind, value)) = memtable.get_slice(key, self.seqno) {

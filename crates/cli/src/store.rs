@@ -26,7 +26,8 @@ pub fn split(pair: &str) -> Result<(&str, &str), Failure> {
 
 /// The store as it is at this moment; it may be open elsewhere, and nothing of it is changed.
 pub fn open_reader(path: &Path, global: &Global) -> Result<Db, Failure> {
-    Db::open_read_only(path, options(global)?).map_err(|error| explain(path, error))
+    let opened = Db::open_read_only(path, options(global)?);
+    opened.map(noted).map_err(|error| explain(path, error))
 }
 
 /// The store for reading and writing; one that is not there is made if `create`.
@@ -36,7 +37,15 @@ pub fn open_writer(path: &Path, global: &Global, create: bool) -> Result<Db, Fai
     if !create && !global.set.iter().any(given) {
         options.create_if_missing = false;
     }
-    Db::open(path, options).map_err(|error| explain(path, error))
+    Db::open(path, options).map(noted).map_err(|error| explain(path, error))
+}
+
+/// Says what a crash before this opening took.
+fn noted(db: Db) -> Db {
+    for note in db.recovery_notes() {
+        eprintln!("note: {note}");
+    }
+    db
 }
 
 /// A wrong argument is the caller's; a store that is not there is a matter of files.

@@ -110,6 +110,17 @@ impl Error {
         }
     }
 
+    /// The same error, or `Corruption` when a file that `named_by` names is not there.
+    pub(crate) fn missing_is_damage(self, named_by: &str) -> Error {
+        match &self.inner.path {
+            Some(path) if self.is_not_found() => {
+                let message = format!("{named_by} names this file, but it is not there");
+                Error::corruption(path, 0, message)
+            }
+            _ => self,
+        }
+    }
+
     /// The same error with `path` added if it had none.
     pub fn at(self, path: &Path) -> Error {
         if self.inner.path.is_some() {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{files, image, in_order, pairs, tiny_options};
+use esker::fs::Fs;
 use esker::fs::mem::MemFs;
 use esker::{Batch, Db, Durability, ErrorKind, KeyOrder, Options, WriteOptions};
 
@@ -42,6 +43,35 @@ fn history() -> (Vec<(String, Vec<u8>)>, Vec<Pairs>) {
 }
 
 #[test]
+fn a_store_of_a_newer_version_is_refused_and_untouched() {
+    let fs: Arc<MemFs> = MemFs::new();
+    let dir = Path::new("/db");
+    let db = Db::open_on(fs.clone(), dir, lazy_options()).unwrap();
+    db.put("k", "v").unwrap();
+    db.close().unwrap();
+    let path = dir.join("CURRENT");
+    let mut current = fs.read(&path, 4096).unwrap();
+    for which in 0..2 {
+        let slot = &mut current[which * 512..(which + 1) * 512];
+        slot[8] += 1;
+        let sum = esker::base::checksum::checksum(&slot[..504], which as u64);
+        slot[504..].copy_from_slice(&sum.to_le_bytes());
+    }
+    fs.open_write(&path).unwrap().write_at(&current, 0).unwrap();
+    let before = common::files(&*fs, dir);
+    let refused = |result: esker::Result<()>| {
+        assert_eq!(result.unwrap_err().kind(), esker::ErrorKind::Incompatible);
+        assert_eq!(common::files(&*fs, dir), before);
+    };
+    refused(Db::open_on(fs.clone(), dir, lazy_options()).map(|_| ()));
+    refused(Db::open_read_only_on(fs.clone(), dir, lazy_options()).map(|_| ()));
+    refused(Db::destroy_on(fs.clone(), dir));
+}
+
+/// See `docs/format.md`.
+const LOG_HEADER_BYTES: usize = 64;
+
+#[test]
 fn a_log_cut_at_any_byte_leaves_a_prefix_of_the_writes() {
     let (all, states) = history();
     let dir = Path::new("/db");
@@ -51,6 +81,12 @@ fn a_log_cut_at_any_byte_leaves_a_prefix_of_the_writes() {
         let mut cut = all.clone();
         cut[log].1.truncate(len);
         let fs = image(dir, &cut);
+        if len < LOG_HEADER_BYTES {
+            // The header was durable before the log took its first record: no crash cuts it.
+            let error = Db::open_on(fs, dir, lazy_options()).err().unwrap();
+            assert!(error.is_corruption(), "cut at {len}: {error}");
+            continue;
+        }
         let db = Db::open_on(fs.clone(), dir, lazy_options())
             .unwrap_or_else(|e| panic!("cut at {len}: {e}"));
         let found = pairs(db.iter().unwrap());

@@ -310,3 +310,82 @@ fn buffered_writes_over_several_logs_are_left_without_a_hole() {
         }
     }
 }
+
+/// The logs, oldest first.
+fn log_names(fs: &CrashFs) -> Vec<String> {
+    let names = fs.list(dir()).unwrap().into_iter().map(|e| e.name);
+    names.filter(|name| name.ends_with(".wal")).collect()
+}
+
+#[test]
+fn rot_in_a_log_that_later_logs_know_to_be_durable_is_corruption() {
+    let disk = CrashFs::new();
+    for life in ["one", "two"] {
+        killed_after(&disk, |db| {
+            db.put_with(format!("{life}-a"), "synced", &WriteOptions::SYNC).unwrap();
+            db.put_with(format!("{life}-b"), "synced", &WriteOptions::SYNC).unwrap();
+        });
+    }
+    let logs = log_names(&disk);
+    assert_eq!(logs.len(), 2, "{logs:?}");
+    let older = dir().join(&logs[0]);
+    let whole = disk.read(&older, u64::MAX).unwrap();
+    for (at, byte) in whole.iter().enumerate() {
+        for cut in [false, true] {
+            let image = disk.crash_image(CrashModel::Everything);
+            let mut file = image.open_write(&older).unwrap();
+            if cut {
+                file.set_len(at as u64).unwrap();
+            } else {
+                file.write_at(&[byte ^ 4], at as u64).unwrap();
+            }
+            drop(file);
+            let opened = Db::open_on(image, dir(), lazy_options());
+            match opened {
+                Err(error) => assert!(error.is_corruption(), "byte {at}, cut {cut}: {error}"),
+                // Padding between records.
+                Ok(db) => assert_eq!(pairs(db.iter().unwrap()).len(), 4, "byte {at}, cut {cut}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_left_behind_by_a_failure_does_not_hide_what_came_after() {
+    for at in 1..4 {
+        for op in [Op::SyncDir, Op::Create, Op::Write, Op::Sync, Op::Remove] {
+            let disk = CrashFs::new();
+            let fs = FaultFs::new(disk.clone());
+            let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
+            db.put_with("a", "1", &WriteOptions::SYNC).unwrap();
+            fs.arm(Fault::once(OpMask::of(&[op]), at, FaultKind::Io));
+            let _ = db.flush();
+            fs.disarm();
+            let kept = ["b", "c", "d"].map(|k| db.put_with(k, "2", &WriteOptions::SYNC).is_ok());
+            fs.arm(Fault::for_ever(OpMask::ALL, 1, FaultKind::Io));
+            drop(db);
+            for model in [CrashModel::Everything, CrashModel::SyncedOnly] {
+                let db = Db::open_on(disk.crash_image(model), dir(), lazy_options())
+                    .unwrap_or_else(|e| panic!("{op:?} {at} {model:?}: {e}"));
+                assert!(db.contains_key("a").unwrap(), "{op:?} {at} {model:?}");
+                for (key, kept) in ["b", "c", "d"].iter().zip(kept) {
+                    assert!(!kept || db.contains_key(key).unwrap(), "{op:?} {at} {model:?} {key}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_short_openings_leave_few_logs() {
+    let disk = CrashFs::new();
+    for life in 0..40 {
+        let db = Db::open_on(disk.clone(), dir(), lazy_options()).unwrap();
+        db.put(format!("{life:02}"), "v").unwrap();
+        db.close().unwrap();
+        assert!(log_names(&disk).len() <= 5, "{:?}", log_names(&disk));
+    }
+    let db = Db::open_on(disk, dir(), lazy_options()).unwrap();
+    assert_eq!(pairs(db.iter().unwrap()).len(), 40);
+    assert!(db.recovery_notes().is_empty());
+}

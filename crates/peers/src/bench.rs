@@ -4,7 +4,7 @@ use std::io::Write;
 
 use esker_lab::BenchConfig;
 use esker_lab::bench::BenchOutcome;
-use esker_lab::error::{LabError, Result};
+use esker_lab::error::{LabError, LabErrorKind, Result};
 use esker_lab::reference::Reference;
 use esker_lab::run::interleave::Candidate;
 use esker_lab::target::Engine;
@@ -52,10 +52,7 @@ fn esker() -> Result<Box<dyn Engine>> {
 
 #[cfg(not(feature = "engine"))]
 fn esker() -> Result<Box<dyn Engine>> {
-    Err(LabError::new(
-        esker_lab::LabErrorKind::NotInstalled,
-        "not built in: build with the feature `engine`",
-    ))
+    Err(LabError::new(LabErrorKind::NotInstalled, "not built in: build with the feature `engine`"))
 }
 
 /// Runs the benchmark: rows, tables or JSON lines to `out`, what is said meanwhile to `talk`.
@@ -79,7 +76,12 @@ fn candidates(list: &str) -> Result<Vec<Candidate>> {
         if candidates.iter().any(|other| other.name == name) {
             return Err(LabError::usage(format!("engine {name:?} is named twice")));
         }
-        candidates.push(Candidate { name: name.into(), engine: engine_named(name, path) });
+        let engine = match engine_named(name, path) {
+            // An engine nobody knows is a mistake; one that is not installed is only left out.
+            Err(error) if error.kind() == LabErrorKind::Usage => return Err(error),
+            engine => engine,
+        };
+        candidates.push(Candidate { name: name.into(), engine });
     }
     if candidates.is_empty() {
         return Err(LabError::usage("no engine is named"));

@@ -13,6 +13,12 @@ pub trait Comparator: Send + Sync + 'static {
     fn name(&self) -> &str;
     /// Compares two keys. Must be a total order, and must not panic.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
+    /// Whether keys that compare equal are always the same bytes. The built-in Bloom filter hashes
+    /// bytes, so it is only used for an order that says so; a filter policy of the user's own is
+    /// used in any case. Default false, which is always safe.
+    fn equal_keys_are_identical(&self) -> bool {
+        false
+    }
 }
 
 /// The order a store keeps its keys in. Fixed when the store is created.
@@ -44,6 +50,14 @@ impl KeyOrder {
             KeyOrder::Bytewise => a.cmp(b),
             KeyOrder::Reverse => b.cmp(a),
             KeyOrder::Custom(c) => c.compare(a, b),
+        }
+    }
+
+    /// Whether keys that compare equal are always the same bytes.
+    pub fn equal_keys_are_identical(&self) -> bool {
+        match self {
+            KeyOrder::Bytewise | KeyOrder::Reverse => true,
+            KeyOrder::Custom(c) => c.equal_keys_are_identical(),
         }
     }
 

@@ -80,14 +80,47 @@ impl RangeDeletes {
         &self.fragments
     }
 
-    /// Every tombstone again, one per fragment and sequence number.
+    /// Every tombstone again; what lies next to each other with one sequence number is one.
     pub fn to_tombstones(&self) -> Vec<RangeDelete> {
-        let one = |f: &DeletedFragment, seqno| RangeDelete {
-            start: f.start.clone(),
-            end: f.end.clone(),
-            seqno,
-        };
-        self.fragments.iter().flat_map(|f| f.seqnos.iter().map(|&s| one(f, s))).collect()
+        self.tombstones_where(|_, _| true)
+    }
+
+    /// The tombstones that some reader can tell from the newer ones over them: `snapshots`
+    /// (ascending) are the sequence numbers still read, besides the newest state. Without
+    /// snapshots that is the newest over each key.
+    pub fn to_tombstones_seen(&self, snapshots: &[SeqNo]) -> Vec<RangeDelete> {
+        let stripe = |seqno: SeqNo| snapshots.partition_point(|&snapshot| snapshot < seqno);
+        self.tombstones_where(|newer, seqno| newer.is_none_or(|n| stripe(n) != stripe(seqno)))
+    }
+
+    /// Those for which `keep`, given the next newer one over the same keys, is true.
+    fn tombstones_where(&self, keep: impl Fn(Option<SeqNo>, SeqNo) -> bool) -> Vec<RangeDelete> {
+        let mut all: Vec<RangeDelete> = Vec::new();
+        // Where in `all` the tombstones of the fragment before are, by sequence number descending.
+        let (mut open, mut next): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+        for fragment in &self.fragments {
+            let mut newer = None;
+            let mut candidates = open.iter().copied().peekable();
+            for &seqno in &fragment.seqnos {
+                if !keep(newer.replace(seqno), seqno) {
+                    continue;
+                }
+                while candidates.next_if(|&at| all[at].seqno > seqno).is_some() {}
+                let touching =
+                    |at: &usize| all[*at].seqno == seqno && all[*at].end == fragment.start;
+                if let Some(at) = candidates.next_if(touching) {
+                    all[at].end.clone_from(&fragment.end);
+                    next.push(at);
+                } else {
+                    let (start, end) = (fragment.start.clone(), fragment.end.clone());
+                    next.push(all.len());
+                    all.push(RangeDelete { start, end, seqno });
+                }
+            }
+            open.clear();
+            std::mem::swap(&mut open, &mut next);
+        }
+        all
     }
 
     /// The fragment that covers `key`, if any.
@@ -152,6 +185,32 @@ mod tests {
                     .map(|t| t.seqno)
                     .max();
                 assert_eq!(set.covering(&order, &[key], at), want, "key {} at {at}", key as char);
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_a_reader_can_tell_apart_is_written_again() {
+        let order = KeyOrder::Bytewise;
+        let nested: Vec<_> = (1..=2000u64).map(|i| del("", &format!("{i:05}"), i)).collect();
+        let set = RangeDeletes::build(&order, &nested);
+        assert_eq!(set.to_tombstones_seen(&[]), vec![del("", "02000", 2000)]);
+        let list = [del("b", "f", 5), del("a", "c", 9), del("d", "z", 2), del("e", "x", 7)];
+        let set = RangeDeletes::build(&order, &list);
+        let same = RangeDeletes::build(&order, &set.to_tombstones());
+        assert_eq!(same.fragments(), set.fragments());
+        for snapshots in [vec![], vec![2], vec![4, 6], vec![1, 2, 3, 4, 5, 6, 7, 8, 9]] {
+            let seen = RangeDeletes::build(&order, &set.to_tombstones_seen(&snapshots));
+            for key in b'a'..=b'z' {
+                // A put at any time is hidden from a reader by both or by neither.
+                for at in snapshots.iter().copied().chain([20]) {
+                    let stripe =
+                        |s: Option<SeqNo>| s.map(|s| snapshots.partition_point(|&n| n < s));
+                    let want = set.covering(&order, &[key], at);
+                    let found = seen.covering(&order, &[key], at);
+                    assert_eq!(found, want, "{} at {at}", key as char);
+                    assert_eq!(stripe(found), stripe(want));
+                }
             }
         }
     }

@@ -29,6 +29,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
         "k" | "kb" | "kib" => KIB,
         "m" | "mb" | "mib" => MIB,
         "g" | "gb" | "gib" => GIB,
+        "t" | "tb" | "tib" => 1024 * GIB,
         _ => return None,
     };
     let number = number.replace('_', "");

@@ -125,9 +125,10 @@ fn merge(plan: &Plan, context: JobContext<'_>, stats: &mut JobStats) -> Result<V
     }
     let below = Below::new(plan, &version, &order);
     let deletes = Arc::new(input_deletes(plan, &tables, &order)?);
+    let seen = deletes.to_tombstones_seen(&snapshots);
     let mut retain = Retain::new(order.clone(), snapshots, deletes.clone());
     let mut kept = Vec::new();
-    for delete in deletes.to_tombstones() {
+    for delete in seen {
         if retain.keep_range_delete(delete.seqno, !below.overlaps(&delete.start, &delete.end)) {
             kept.push(delete);
         }

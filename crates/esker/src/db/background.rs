@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::state::{Frozen, Inner};
+use super::state::{Frozen, Inner, Queue};
 use crate::compaction::job::{self, JobContext};
 use crate::compaction::{Picker, Plan, PlanKind, TreeLimits, policy};
 use crate::error::{Error, ErrorKind, Result};
@@ -27,10 +27,14 @@ const RETRY_WAIT_MS: u64 = 200;
 pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
     let mut threads = Vec::new();
     let compactors = inner.sizes.load().compaction_threads;
-    for index in 0..=compactors {
+    for index in 0..compactors + 2 {
         let shared = inner.clone();
-        let name = if index == 0 { "esker-flush".into() } else { format!("esker-compact-{index}") };
-        let body = move || if index == 0 { shared.flush_loop() } else { shared.compact_loop() };
+        let (name, run): (String, fn(&Inner)) = match index {
+            0 => ("esker-flush".into(), Inner::flush_loop),
+            1 => ("esker-sync".into(), Inner::sync_loop),
+            _ => (format!("esker-compact-{}", index - 1), Inner::compact_loop),
+        };
+        let body = move || run(&shared);
         let thread = std::thread::Builder::new().name(name).spawn(body);
         threads.push(thread.map_err(|e| Error::io(&inner.dir, "start a background thread", e))?);
     }
@@ -39,7 +43,6 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
 
 impl Inner {
     fn flush_loop(&self) {
-        let mut last_sync = Instant::now();
         loop {
             let next = {
                 let mut queue = self.queue.lock();
@@ -48,41 +51,48 @@ impl Inner {
                         return;
                     }
                     if let Some(front) = queue.frozen.front() {
-                        break Some(front.clone());
+                        break front.clone();
                     }
-                    match self.options.load().sync_every_ms {
-                        0 => self.work.wait(&mut queue),
-                        every => {
-                            let wait = Duration::from_millis(every);
-                            if last_sync.elapsed() >= wait {
-                                break None;
-                            }
-                            self.work.wait_for(&mut queue, wait);
-                        }
-                    }
+                    self.work.wait(&mut queue);
                 }
             };
-            let every = self.options.load().sync_every_ms;
-            if every > 0 && last_sync.elapsed() >= Duration::from_millis(every) {
-                last_sync = Instant::now();
-                // A failure poisons the log; the next write reports it.
-                if let Some(mut core) = self.committer.try_lock() {
-                    let _ = core.sync_logs(&self.counters);
+            self.settle(self.flush_one(&next), |queue| &mut queue.flush_failed);
+        }
+    }
+
+    /// Syncs the log every `sync_every_ms`, whatever the other threads do.
+    fn sync_loop(&self) {
+        let mut due = Instant::now();
+        loop {
+            let every = Duration::from_millis(self.options.load().sync_every_ms);
+            {
+                let mut queue = self.queue.lock();
+                if queue.stop {
+                    return;
+                }
+                if every.is_zero() {
+                    self.work.wait(&mut queue);
+                    due = Instant::now();
+                    continue;
+                }
+                if Instant::now() < due {
+                    self.work.wait_until(&mut queue, due);
+                    continue;
                 }
             }
-            if let Some(frozen) = next {
-                self.settle(self.flush_one(&frozen));
-            }
+            due = Instant::now() + every;
+            // A failure poisons the log; the next write reports it.
+            let _ = self.committer.lock().sync_logs(&self.counters);
         }
     }
 
     /// Notes how a piece of background work ended; a failure rests before the next try.
-    fn settle(&self, outcome: Result<()>) {
+    fn settle(&self, outcome: Result<()>, place: fn(&mut Queue) -> &mut Option<Error>) {
         let mut queue = self.queue.lock();
         match outcome {
-            Ok(()) => queue.failed = None,
+            Ok(()) => *place(&mut queue) = None,
             Err(error) => {
-                queue.failed = Some(error);
+                *place(&mut queue) = Some(error);
                 self.idle.notify_all();
                 if !queue.stop {
                     self.work.wait_for(&mut queue, Duration::from_millis(RETRY_WAIT_MS));
@@ -175,7 +185,7 @@ impl Inner {
                 queue.busy.remove(&plan);
                 queue.running -= 1;
             }
-            self.settle(outcome);
+            self.settle(outcome, |queue| &mut queue.compaction_failed);
         }
     }
 
@@ -246,7 +256,9 @@ impl Inner {
             if level <= 1 { options.compression_upper } else { options.compression };
         let filter = match (&options.filter_policy, options.filter_bits_per_key) {
             (Some(policy), _) => FilterConfig::Custom(policy.clone()),
-            (None, bits) if bits > 0.0 => FilterConfig::Bloom { bits_per_key: bits },
+            (None, bits) if bits > 0.0 && self.order.equal_keys_are_identical() => {
+                FilterConfig::Bloom { bits_per_key: bits }
+            }
             _ => FilterConfig::None,
         };
         let numbers = self.numbers.clone();
@@ -291,7 +303,7 @@ impl Inner {
         let mut queue = self.queue.lock();
         loop {
             self.check_open()?;
-            if let Some(error) = &queue.failed {
+            if let Some(error) = queue.flush_failed.as_ref().or(queue.compaction_failed.as_ref()) {
                 return Err(error.clone());
             }
             let quiet = queue.frozen.is_empty() && queue.running == 0;
@@ -319,7 +331,7 @@ impl Inner {
     pub fn wait_flushed(&self) -> Result<()> {
         let mut queue = self.queue.lock();
         while !queue.frozen.is_empty() {
-            if let Some(error) = &queue.failed {
+            if let Some(error) = &queue.flush_failed {
                 return Err(error.clone());
             }
             if queue.stop {

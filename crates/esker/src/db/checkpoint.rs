@@ -27,6 +27,20 @@ impl Db {
             return Err(Error::invalid(message).at(dir));
         }
         fs.create_dir(dir).map_err(|e| Error::io(dir, "create the checkpoint's directory", e))?;
+        let made = self.fill_checkpoint(dir);
+        if made.is_err() {
+            // So that the next try finds no half of one.
+            for entry in fs.list(dir).unwrap_or_default() {
+                let _ = fs.remove(&dir.join(entry.name));
+            }
+            let _ = fs.remove_dir(dir);
+        }
+        made
+    }
+
+    fn fill_checkpoint(&self, dir: &Path) -> Result<()> {
+        let inner = &self.inner;
+        let fs = &inner.fs;
         let version = inner.view.load().version.clone();
         for file in version.files() {
             let (from, to) =

@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
+use crate::base::key::SeqNo;
 use crate::base::ops;
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
@@ -127,7 +128,7 @@ impl Db {
         key: impl AsRef<[u8]>,
         options: &ReadOptions<'_>,
     ) -> Result<Option<Slice>> {
-        self.inner.get_at(key.as_ref(), options.snapshot.map(|s| s.seqno), options.fill_cache)
+        self.inner.get_at(key.as_ref(), self.seqno_of(options)?, options.fill_cache)
     }
 
     /// Copies the value of `key` into `value` (replacing what was there); `false` when the key is
@@ -216,7 +217,7 @@ impl Db {
 
     /// The pairs within `bounds`, at a snapshot or past the cache.
     pub fn iter_with(&self, options: &ReadOptions<'_>, bounds: KeyBounds) -> Result<DbIterator> {
-        self.inner.iter_at(bounds, options.snapshot.map(|s| s.seqno), options.fill_cache)
+        self.inner.iter_at(bounds, self.seqno_of(options)?, options.fill_cache)
     }
 
     /// The store as it is now, readable until dropped.
@@ -269,6 +270,7 @@ impl Db {
     /// Changes several options at once: all of them or, on an error, none.
     pub fn set_options(&self, pairs: &[(&str, &str)]) -> Result<()> {
         self.inner.check_open()?;
+        let _changing = self.inner.options_change.lock();
         let mut next = (**self.inner.options.load()).clone();
         for (name, value) in pairs {
             next.set(name, value)?;
@@ -289,15 +291,33 @@ impl Db {
         self.inner.options.load().get(name)
     }
 
+    /// What a crash before this opening took, one sentence for each log whose end was cut; empty
+    /// after a clean close.
+    pub fn recovery_notes(&self) -> &[String] {
+        &self.inner.notes
+    }
+
     /// Where the store is.
     pub fn path(&self) -> &Path {
         &self.inner.dir
     }
 
     /// Stops background work, writes what no log holds, and closes the log with a mark that says
-    /// it is whole. Snapshots, iterators and slices made before stay readable.
+    /// it is whole. Slices made before stay readable; snapshots return `Closed`. An iterator made
+    /// before goes on over what it has open, but another opening of the store may have removed
+    /// files it comes to, which is an `Io` error then.
     pub fn close(self) -> Result<()> {
         self.shut()
+    }
+
+    /// The sequence number of the snapshot asked for, which must be one of this store.
+    fn seqno_of(&self, options: &ReadOptions<'_>) -> Result<Option<SeqNo>> {
+        match options.snapshot {
+            Some(snapshot) if !Arc::ptr_eq(&snapshot.inner, &self.inner) => {
+                Err(Error::invalid("the snapshot is of another store or another opening of it"))
+            }
+            snapshot => Ok(snapshot.map(|s| s.seqno)),
+        }
     }
 
     fn write_one(

@@ -26,13 +26,18 @@ use crate::metrics::Counters;
 use crate::options::Options;
 use crate::read::View;
 use crate::table::ReadConfig;
+use crate::tree::current::Current;
 use crate::tree::edit::VersionEdit;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
 use crate::tree::version::Version;
 use crate::tree::{foreign, names};
+use crate::wal::format::FileHeader;
 use crate::wal::{LogEnd, LogReader};
 use crate::write::commit::{Committer, Core, apply};
+
+/// More logs than this are turned into tables at open: each costs a sync at every opening.
+const REPLAYED_LOGS_MAX: usize = 3;
 
 impl Db {
     /// Opens the store in the directory `path`, creating it if it is not there (unless
@@ -52,6 +57,9 @@ impl Db {
         let dir = path.as_ref();
         let found = look(&*fs, dir)?;
         let exists = found.is_store(dir)?;
+        if exists {
+            refuse_newer(&*fs, dir)?;
+        }
         if exists && options.error_if_exists {
             return Err(Error::invalid("the store exists, and error_if_exists is set").at(dir));
         }
@@ -110,6 +118,7 @@ impl Db {
         let dir = path.as_ref();
         let found = look(&*fs, dir)?;
         found.refuse_foreign(dir)?;
+        refuse_newer(&*fs, dir)?;
         if !found.entries.iter().any(|e| names::is_ours(&e.name)) {
             return Err(Error::invalid("there is no store here").at(dir));
         }
@@ -181,6 +190,14 @@ impl Found {
     }
 }
 
+/// Refuses a store of a newer version, before anything in it is touched.
+pub(super) fn refuse_newer(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    match Current::read(fs, dir) {
+        Err(error) if error.kind() == ErrorKind::Incompatible => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Takes the store's lock, making the directory if needed.
 pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Box<dyn FileLock>> {
     if !fs.exists(dir).map_err(|e| Error::io(dir, "look at the directory", e))? {
@@ -242,6 +259,14 @@ struct Replayed {
     log_number_max: u64,
     /// Whether every log ended cleanly, so that it can stay as it is.
     clean: bool,
+    /// The first record of a gap, when a log does not continue the one before.
+    gap: Option<u64>,
+    /// Logs that hold nothing: their creation failed or a crash cut it short.
+    unused: Vec<u64>,
+    /// Logs read.
+    logs: usize,
+    /// What a crash took, in sentences.
+    notes: Vec<String>,
 }
 
 fn open_existing(
@@ -314,6 +339,7 @@ fn assemble(
         options: ArcSwap::from_pointee(options),
         view: ArcSwap::from_pointee(view),
         view_change: Mutex::new(()),
+        options_change: Mutex::new(()),
         visible: AtomicU64::new(replayed.last_seqno),
         committer: Committer::new(core),
         tables,
@@ -321,6 +347,7 @@ fn assemble(
         counters: Counters::default(),
         versions: Mutex::new(versions),
         pool: replayed.pool.clone(),
+        notes: replayed.notes.clone(),
         numbers: Arc::new(AtomicU64::new(next_number)),
         ids: AtomicU64::new(random_id(dir)),
         queue: Mutex::new(Queue::default()),
@@ -338,13 +365,27 @@ fn assemble(
 
 impl Inner {
     /// Starts the log of this opening and removes what no version refers to. Logs that ended in
-    /// the middle of a record are turned into tables first, so that the cut is made only once.
+    /// the middle of a record are turned into tables first, so that the cut is made only once; so
+    /// are many logs of short openings.
     fn begin_writing(&self, replayed: &Replayed) -> Result<()> {
         self.remove_strays()?;
+        for number in &replayed.unused {
+            // Gone for good before the manifest names a newer log: starting that syncs the names.
+            let path = names::log_path(&self.dir, *number);
+            self.fs.remove(&path).map_err(|e| Error::io(&path, "remove an unused log", e))?;
+        }
         let mut core = self.committer.lock();
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        core.log = Some(self.start_log(number, replayed.next_ordinal, core.next_seqno)?);
-        let full = replayed.memtable.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2;
+        core.log = Some(self.start_log(FileHeader {
+            number,
+            generation: self.next_id(),
+            first_ordinal: replayed.next_ordinal,
+            first_seqno: core.next_seqno,
+            // Replaying synced every older log.
+            durable_ordinal: replayed.next_ordinal,
+        })?);
+        let full = replayed.memtable.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2
+            || replayed.logs > REPLAYED_LOGS_MAX;
         if !replayed.memtable.is_empty() && (full || !replayed.clean) {
             self.freeze(&mut core)?;
             drop(core);
@@ -408,6 +449,10 @@ fn replay(
         next_ordinal: 0,
         log_number_max: 0,
         clean: true,
+        gap: None,
+        unused: Vec::new(),
+        logs: 0,
+        notes: Vec::new(),
     };
     let mut logs: Vec<u64> =
         look(fs, dir)?.entries.iter().filter_map(|e| names::parse_log(&e.name)).collect();
@@ -427,10 +472,21 @@ fn replay(
             continue;
         }
         let path = names::log_path(dir, number);
-        if !replay_one(fs, &path, number, &mut expected, &mut state)? {
-            break;
+        state.logs += 1;
+        let mut reader = LogReader::open(fs, &path, number)?;
+        let named = number <= versions.min_wal().max(versions.newest_wal());
+        if named && reader.header().is_none() {
+            let message =
+                "the manifest names this log, but it has no header; `repair` keeps the rest";
+            return Err(Error::corruption(&path, 0, message));
         }
-        if sync {
+        if let Some(gap) = state.gap {
+            // Nothing behind a gap is taken; it may still say that there must be none.
+            check_gap(&mut reader, &path, gap)?;
+            continue;
+        }
+        replay_one(&mut reader, &path, number, &mut expected, &mut state)?;
+        if sync && state.gap.is_none() {
             let synced = fs.open_write(&path).and_then(|mut log| log.sync());
             synced.map_err(|e| Error::io(&path, "sync the log", e))?;
         }
@@ -439,30 +495,49 @@ fn replay(
     Ok(state)
 }
 
-/// Replays one log; `false` when what follows would leave a hole.
+/// An error if the log read, which comes after a gap, says that the record lost there was durable.
+fn check_gap(reader: &mut LogReader, path: &Path, lost: u64) -> Result<()> {
+    if !reader.proves_durable(lost)? {
+        return Ok(());
+    }
+    let message = format!(
+        "this log says that record {lost}, which an older log should end with, was durable, but it \
+         is not there; the older log is damaged, `repair` keeps what is readable"
+    );
+    Err(Error::corruption(path, 0, message))
+}
+
+/// Replays one log, or finds that it comes after a gap.
 fn replay_one(
-    fs: &dyn Fs,
+    reader: &mut LogReader,
     path: &Path,
     number: u64,
     expected: &mut Option<u64>,
     state: &mut Replayed,
-) -> Result<bool> {
-    let mut reader = LogReader::open(fs, path, number)?;
-    if let (Some(want), Some(first)) = (*expected, reader.first_ordinal())
-        && first != want
-    {
-        // The log before this one ended early: what is here came after a gap.
+) -> Result<()> {
+    // A log without a header was being created when a crash came.
+    let Some(header) = reader.header() else {
+        state.unused.push(number);
+        return Ok(());
+    };
+    let want = *expected.get_or_insert(header.first_ordinal);
+    if header.first_ordinal > want {
+        // The log before this one ended early.
+        state.gap = Some(want);
         state.clean = false;
-        return Ok(false);
+        return check_gap(reader, path, want);
     }
-    if expected.is_none() {
-        *expected = reader.first_ordinal();
-    }
-    if expected.is_none() {
-        // The first log lost even its header: nobody knows how many records are missing here, so
-        // what follows may come after a gap.
-        state.clean = false;
-        return Ok(false);
+    if header.first_ordinal < want {
+        // Made, never used, and left behind by a failure.
+        if reader.next()?.is_none() {
+            state.unused.push(number);
+            return Ok(());
+        }
+        let message = format!(
+            "expected a log that goes on at record {want}, found one from {}",
+            header.first_ordinal
+        );
+        return Err(Error::corruption(path, 0, message));
     }
     while let Some(record) = reader.next()? {
         let valid = ops::Ops::new(record.payload).all(|op| op.is_some());
@@ -474,8 +549,13 @@ fn replay_one(
         state.last_seqno = state.last_seqno.max(next.saturating_sub(1));
         *expected = Some(record.ordinal + 1);
     }
-    if let Some(LogEnd::Torn { .. }) = reader.end() {
+    if let Some(LogEnd::Torn { offset_bytes, .. }) = reader.end() {
         state.clean = false;
+        state.notes.push(format!(
+            "{}: a crash came while the record at byte {offset_bytes} was written; it and what \
+             follows were left out",
+            path.display()
+        ));
     }
-    Ok(true)
+    Ok(())
 }

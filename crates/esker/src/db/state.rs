@@ -1,6 +1,6 @@
 //! What an open store holds, shared by its handles, snapshots, iterators and threads.
 //!
-//! Lock order, outermost first: `committer.core` → `versions` → `queue` → `view_change`. The
+//! Lock order, outermost first: `options_change` → `committer.core` → `versions` → `queue` → `view_change`. The
 //! snapshot list's lock is taken alone. No lock is held while a table is read or written, except
 //! that `versions` is held while its own manifest record is written and synced.
 
@@ -38,6 +38,12 @@ use crate::wal::format::FileHeader;
 use crate::write::commit::{Committer, Core, Surroundings};
 use crate::write::pressure;
 
+/// What back-pressure asks of one write at most.
+const SLOWED_NS_MAX: u64 = 50_000_000;
+/// A memtable with this many range tombstones is full: a reader cuts them at each other's bounds,
+/// which takes the square of their number.
+const RANGE_DELETES_MAX: usize = 256;
+
 /// A memtable that waits for its flush.
 #[derive(Clone)]
 pub(crate) struct Frozen {
@@ -57,8 +63,10 @@ pub(crate) struct Queue {
     pub running: usize,
     /// Set while one caller compacts by hand; no other compaction starts.
     pub exclusive: bool,
-    /// The last background failure, until the work succeeds.
-    pub failed: Option<Error>,
+    /// The last failure of a flush, until one succeeds.
+    pub flush_failed: Option<Error>,
+    /// The last failure of a compaction, until one succeeds.
+    pub compaction_failed: Option<Error>,
     /// The store is closing.
     pub stop: bool,
 }
@@ -73,12 +81,16 @@ pub(crate) struct Inner {
     pub sizes: ArcSwap<Sizes>,
     pub view: ArcSwap<View>,
     pub view_change: Mutex<()>,
+    /// Held while options are changed.
+    pub options_change: Mutex<()>,
     pub visible: AtomicU64,
     pub committer: Committer,
     pub tables: Arc<Tables>,
     pub cache: Arc<BlockCache<Block>>,
     pub counters: Counters,
     pub versions: Mutex<VersionSet>,
+    /// What a crash before this opening took, in sentences.
+    pub notes: Vec<String>,
     /// Where memtables leave their memory for the next; keeps at most one memtable's worth.
     pub pool: Arc<ChunkPool>,
     pub numbers: Arc<AtomicU64>,
@@ -195,7 +207,8 @@ impl Inner {
         if debt <= limit / 2 {
             return;
         }
-        let delay = pressure::delay_ns(debt, limit, bytes);
+        // However much one write brings, it does not wait for long at once.
+        let delay = pressure::delay_ns(debt, limit, bytes).min(SLOWED_NS_MAX);
         let owed = self.owed_ns.fetch_add(delay, Ordering::Relaxed) + delay;
         if owed >= 500_000 {
             self.owed_ns.store(0, Ordering::Relaxed);
@@ -219,7 +232,14 @@ impl Inner {
         let log = match &core.log {
             Some(old) => {
                 let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-                Some((number, self.start_log(number, old.next_ordinal(), core.next_seqno)?))
+                let header = FileHeader {
+                    number,
+                    generation: self.next_id(),
+                    first_ordinal: old.next_ordinal(),
+                    first_seqno: core.next_seqno,
+                    durable_ordinal: old.durable_ordinal(),
+                };
+                Some((number, self.start_log(header)?))
             }
             None => None,
         };
@@ -251,18 +271,15 @@ impl Inner {
         Ok(())
     }
 
-    /// Creates a log whose name is durable.
-    pub fn start_log(
-        &self,
-        number: u64,
-        first_ordinal: u64,
-        first_seqno: SeqNo,
-    ) -> Result<LogWriter> {
-        let path = names::log_path(&self.dir, number);
-        let header = FileHeader { number, generation: self.next_id(), first_ordinal, first_seqno };
+    /// Creates a log whose header and name are durable; after an error it is not there.
+    pub fn start_log(&self, header: FileHeader) -> Result<LogWriter> {
+        let path = names::log_path(&self.dir, header.number);
         let mapped = self.options.load().wal_io == WalIo::Mmap;
         let log = LogWriter::create(&*self.fs, &path, header, mapped)?;
-        self.fs.sync_dir(&self.dir).map_err(|e| Error::io(&self.dir, "sync the directory", e))?;
+        if let Err(error) = self.fs.sync_dir(&self.dir) {
+            let _ = self.fs.remove(&path);
+            return Err(Error::io(&self.dir, "sync the directory", error));
+        }
         Ok(log)
     }
 
@@ -276,7 +293,12 @@ impl Inner {
     pub fn refresh_debt(&self) {
         let view = self.view.load();
         let frozen: u64 = view.frozen.iter().map(|m| m.memory_bytes() as u64).sum();
-        let picker_debt = self.picker().debt_bytes(&view.version, &self.limits());
+        // Work that nobody will do must not slow writers down.
+        let picker_debt = if self.options.load().auto_compaction {
+            self.picker().debt_bytes(&view.version, &self.limits())
+        } else {
+            0
+        };
         self.debt_bytes.store(frozen + picker_debt, Ordering::Relaxed);
     }
 
@@ -288,7 +310,7 @@ impl Inner {
         }
         let began = Instant::now();
         while queue.frozen.len() >= most {
-            if let Some(error) = &queue.failed {
+            if let Some(error) = &queue.flush_failed {
                 return Err(error.clone());
             }
             if queue.stop {
@@ -305,6 +327,7 @@ impl Surroundings for Inner {
     #[inline]
     fn make_room(&self, core: &mut Core) -> Result<()> {
         let full = core.log.as_ref().is_some_and(LogWriter::is_full);
+        let full = full || core.memtable.range_delete_count() >= RANGE_DELETES_MAX;
         if !full && (core.memtable.memory_bytes() as u64) < self.sizes.load().memtable_bytes {
             return self.check_open();
         }

@@ -22,8 +22,9 @@ pub fn write_tables(
     config: OutputConfig,
 ) -> Result<Vec<NewFile>> {
     let deletes = memtable.range_deletes();
+    let kept = deletes.to_tombstones_seen(&snapshots);
     let mut retain = Retain::new(order.clone(), snapshots, deletes.clone());
-    let mut output = Output::new(config, Vec::new(), deletes.to_tombstones());
+    let mut output = Output::new(config, Vec::new(), kept);
     let mut cursor = memtable.cursor();
     let walked = (|| {
         cursor.seek_to_first()?;

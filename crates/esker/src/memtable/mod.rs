@@ -294,6 +294,11 @@ impl Memtable {
             + self.range_bytes.load(Atomic::Relaxed)
     }
 
+    /// How many range tombstones there are.
+    pub fn range_delete_count(&self) -> usize {
+        self.range_count.load(Atomic::Relaxed)
+    }
+
     /// How many entries there are, range tombstones not counted.
     pub fn len(&self) -> usize {
         self.entries.load(Atomic::Relaxed)

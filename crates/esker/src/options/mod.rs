@@ -29,7 +29,9 @@ impl Options {
 
 /// The row of a knob by its name or an alias, in any case, with `-` for `_` allowed.
 pub fn find(name: &str) -> Option<&'static Knob> {
-    let name = name.replace('-', "_");
+    // YCSB's properties name the store first.
+    let bare = name.strip_prefix("esker.").or_else(|| name.strip_prefix("leveldb."));
+    let name = bare.unwrap_or(name).replace('-', "_");
     KNOBS.iter().find(|k| {
         k.name.eq_ignore_ascii_case(&name)
             || k.aliases.iter().any(|a| a.eq_ignore_ascii_case(&name))

@@ -30,13 +30,25 @@ impl Options {
             let range = super::find(name).map(|k| k.range.to_string()).unwrap_or_default();
             return Err(Error::invalid(format!("{name} cannot be {value}: it takes {range}")));
         }
+        if let (Some(budget), Some(memtable)) = (self.memory_budget_bytes, self.memtable_size_bytes)
+            && memtable.saturating_mul(1 + self.frozen_memtables_max) > budget
+        {
+            return Err(Error::invalid(format!(
+                "a memory_budget_bytes of {budget} does not hold 1 + {} memtables of {memtable} \
+                 bytes; raise it, or lower memtable_size_bytes or frozen_memtables_max",
+                self.frozen_memtables_max
+            )));
+        }
         Ok(())
     }
 
     /// Works out every `auto` for a machine with this much memory and this many cores.
     pub fn sizes(&self, memory_bytes: u64, cores: usize) -> Sizes {
         let automatic = (memory_bytes / 4).clamp(16 * MIB, GIB);
-        let memtable = |budget: u64| self.memtable_size_bytes.unwrap_or((budget / 8).min(64 * MIB));
+        let memtable = |budget: u64| {
+            let several = budget / 2 / (1 + self.frozen_memtables_max);
+            self.memtable_size_bytes.unwrap_or((budget / 8).min(several).min(64 * MIB))
+        };
         let memtables = |budget: u64| memtable(budget) * (1 + self.frozen_memtables_max);
         let budget = self.memory_budget_bytes.unwrap_or_else(|| {
             let asked = self.cache_size_bytes.map_or(0, |c| c + memtables(automatic) + 32 * MIB);
@@ -76,6 +88,23 @@ mod tests {
         assert_eq!(small.memory_budget_bytes, 64 * MIB);
         assert_eq!(small.memtable_bytes, 8 * MIB);
         assert_eq!(small.compaction_threads, 1);
+    }
+
+    #[test]
+    fn memtables_that_do_not_fit_the_budget_are_refused() {
+        let mut options = Options {
+            memory_budget_bytes: Some(16 * MIB),
+            memtable_size_bytes: Some(256 * MIB),
+            ..Options::default()
+        };
+        let error = options.validate().unwrap_err();
+        assert!(error.message().contains("memtable_size_bytes"), "{error}");
+        options.memtable_size_bytes = Some(5 * MIB);
+        options.validate().unwrap();
+        options.memtable_size_bytes = None;
+        options.frozen_memtables_max = 64;
+        options.validate().unwrap();
+        assert!(options.sizes(GIB, 2).memtable_bytes * 65 <= 8 * MIB);
     }
 
     #[test]

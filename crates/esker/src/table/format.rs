@@ -125,14 +125,15 @@ impl Footer {
         if word(10) != MAGIC {
             return Err(damaged("the file does not end as a table does"));
         }
+        let table_id = word(8);
+        let body = &bytes[..FOOTER_BYTES - 8];
+        // The checksum's place is the same in every version, so that damage is not taken for one.
+        if checksum(body, place_seed(table_id, offset_bytes)) != word(11) {
+            return Err(damaged("the footer's checksum does not match"));
+        }
         let version = word(9) as u32;
         if version != FORMAT_VERSION {
             return Err(FooterError::Version(version));
-        }
-        let table_id = word(8);
-        let body = &bytes[..FOOTER_BYTES - 8];
-        if word(9) >> 32 != 0 || checksum(body, place_seed(table_id, offset_bytes)) != word(11) {
-            return Err(damaged("the footer's checksum does not match"));
         }
         let footer = Footer {
             filter: handle(0),

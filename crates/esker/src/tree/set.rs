@@ -107,7 +107,8 @@ impl VersionSet {
         read_only: bool,
     ) -> Result<VersionSet> {
         let slot = Current::read(&*fs, dir)?;
-        let found = manifest::read(&*fs, dir, slot.manifest, slot.store_id, slot.manifest_bytes)?;
+        let found = manifest::read(&*fs, dir, slot.manifest, slot.store_id, slot.manifest_bytes)
+            .map_err(|e| e.missing_is_damage("CURRENT"))?;
         let path = names::manifest_path(dir, slot.manifest);
         let purger = (!read_only).then(|| {
             Arc::new(Purger { fs: fs.clone(), dir: dir.to_path_buf(), cache: cache.clone() })

@@ -52,7 +52,7 @@ impl Tables {
             table_id: file.info.table_id,
             size_bytes: file.info.size_bytes,
         };
-        Table::open(source, &config)
+        Table::open(source, &config).map_err(|e| e.missing_is_damage("the manifest"))
     }
 
     /// Notes that an open table's file is gone.

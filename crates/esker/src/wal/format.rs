@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header  64 bytes: magic 8 | version u32 | reserved u32 | log number u64 | generation u64
-//!                   | first ordinal u64 | first sequence number u64 | reserved 8
+//!                   | first ordinal u64 | first sequence number u64 | durable ordinal u64
 //!                   | checksum u64 over the 56 bytes before it
 //! record  24 bytes + payload, padded with zeros to 8:
 //!         checksum u64 over the rest of the header and the payload | payload length u32
@@ -19,7 +19,7 @@
 
 use crate::base::checksum::{checksum_parts, place_seed};
 use crate::base::coding::Reader;
-use crate::base::key::SeqNo;
+use crate::base::key::{SEQNO_MAX, SeqNo};
 
 /// The first bytes of every log.
 pub const MAGIC: &[u8; 8] = b"eskerWAL";
@@ -46,6 +46,8 @@ pub struct FileHeader {
     pub first_ordinal: u64,
     /// No operation in it has a smaller sequence number.
     pub first_seqno: SeqNo,
+    /// Every record of older logs with a smaller ordinal was durable when this log was created.
+    pub durable_ordinal: u64,
 }
 
 impl FileHeader {
@@ -58,12 +60,14 @@ impl FileHeader {
         out[24..32].copy_from_slice(&self.generation.to_le_bytes());
         out[32..40].copy_from_slice(&self.first_ordinal.to_le_bytes());
         out[40..48].copy_from_slice(&self.first_seqno.to_le_bytes());
+        out[48..56].copy_from_slice(&self.durable_ordinal.to_le_bytes());
         let sum = checksum_parts(&[&out[..56]], 0);
         out[56..].copy_from_slice(&sum.to_le_bytes());
         out
     }
 
-    /// Reads a header: its version, and its content if the version is ours and the checksum holds.
+    /// Reads a whole header: its version, and its content if the version is ours. Where the checksum
+    /// lies is the same in every version, so that damage is not taken for a newer one.
     pub fn decode(bytes: &[u8]) -> Option<(u32, Option<FileHeader>)> {
         let mut reader = Reader::new(bytes.get(..HEADER_BYTES)?);
         if reader.take(8)? != MAGIC {
@@ -76,10 +80,13 @@ impl FileHeader {
             generation: reader.u64()?,
             first_ordinal: reader.u64()?,
             first_seqno: reader.u64()?,
+            durable_ordinal: reader.u64()?,
         };
-        reader.take(8)?;
-        let whole = reader.u64()? == checksum_parts(&[&bytes[..56]], 0);
-        Some((version, (whole && version == VERSION).then_some(header)))
+        let whole = reader.u64()? == checksum_parts(&[&bytes[..56]], 0)
+            // No store gets this far; a record's own numbers are added to these.
+            && header.first_seqno < SEQNO_MAX - (1 << 34)
+            && header.first_ordinal < 1 << 62;
+        whole.then(|| (version, (version == VERSION).then_some(header)))
     }
 }
 

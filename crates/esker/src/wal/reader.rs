@@ -41,6 +41,8 @@ pub struct LogRecord<'a> {
     pub ordinal: u64,
     /// The sequence number of its first operation.
     pub first_seqno: SeqNo,
+    /// How far this log was known to be durable when the record was written.
+    pub durable_bytes: u64,
     /// The operations ([`crate::base::ops`]).
     pub payload: &'a [u8],
     /// Where it starts in the log.
@@ -113,14 +115,28 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// The log's own random number; `None` when the header is unfinished.
-    pub fn generation(&self) -> Option<u64> {
-        self.header.map(|h| h.generation)
+    /// What the log says of itself; `None` when the header is unfinished, and then the log never
+    /// held anything.
+    pub fn header(&self) -> Option<FileHeader> {
+        self.header
     }
 
-    /// The ordinal of the first record; `None` when the header is unfinished.
-    pub fn first_ordinal(&self) -> Option<u64> {
-        self.header.map(|h| h.first_ordinal)
+    /// Whether this log, read from its start, proves that the record `ordinal` of an older log was
+    /// durable: its header says so, or a record of it says that this log was synced, which older
+    /// logs are before.
+    ///
+    /// # Errors
+    /// As [`LogReader::next`].
+    pub fn proves_durable(&mut self, ordinal: u64) -> Result<bool> {
+        if self.header.is_some_and(|h| h.durable_ordinal > ordinal) {
+            return Ok(true);
+        }
+        while let Some(record) = self.next()? {
+            if record.durable_bytes > HEADER_BYTES as u64 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// How the log ends, once [`LogReader::next`] returned `None`.
@@ -147,6 +163,7 @@ impl LogReader {
                 Ok(Some(LogRecord {
                     ordinal: self.next_ordinal - 1,
                     first_seqno: self.header.map_or(0, |h| h.first_seqno) + u64::from(header.seqno),
+                    durable_bytes: header.durable_bytes,
                     payload: &self.record[RECORD_HEADER_BYTES..],
                     offset_bytes: offset,
                 }))

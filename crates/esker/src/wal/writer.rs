@@ -27,6 +27,7 @@ pub struct LogWriter {
     last_seqno: SeqNo,
     len_bytes: u64,
     synced_bytes: u64,
+    durable_ordinal: u64,
     scratch: Vec<u8>,
 }
 
@@ -44,6 +45,7 @@ impl LogWriter {
             last_seqno: header.first_seqno,
             len_bytes: HEADER_BYTES as u64,
             synced_bytes: HEADER_BYTES as u64,
+            durable_ordinal: header.durable_ordinal,
             scratch: Vec::new(),
         };
         let written = writer.file.append(&header.encode()).and_then(|()| writer.file.sync());
@@ -124,7 +126,7 @@ impl LogWriter {
         Err(error)
     }
 
-    /// Makes every record so far durable.
+    /// Makes every record so far durable. Older logs are synced before.
     ///
     /// # Errors
     /// `Io`; the log must not be used again, since the kernel may have dropped what it could not
@@ -136,6 +138,7 @@ impl LogWriter {
             Error::new(ErrorKind::Io, message).at(&self.path)
         })?;
         self.synced_bytes = self.len_bytes;
+        self.durable_ordinal = self.next_ordinal;
         Ok(())
     }
 
@@ -169,6 +172,11 @@ impl LogWriter {
     /// Bytes of it known to be durable.
     pub fn synced_bytes(&self) -> u64 {
         self.synced_bytes
+    }
+
+    /// Every record with a smaller ordinal, in this log and older ones, is durable.
+    pub fn durable_ordinal(&self) -> u64 {
+        self.durable_ordinal
     }
 
     /// The ordinal the next record gets.

@@ -1,6 +1,8 @@
 //! Files that are not what was written: an error or the same answer, never another one.
 
 use super::*;
+use crate::base::checksum::{checksum, place_seed};
+use crate::table::format::FOOTER_BYTES;
 
 /// What every way to read a damaged file may give: an error, or what was written.
 fn probe(files: &Arc<Files>, size_bytes: u64, order: &KeyOrder, list: &[Entry]) -> usize {
@@ -106,6 +108,13 @@ fn another_table_order_or_version_is_refused() {
     let mut newer = files.bytes(path);
     let version_at = newer.len() - 24;
     newer[version_at] = 2;
+    files.put(path, newer.clone());
+    assert_eq!(open(source.clone(), &KeyOrder::Bytewise), ErrorKind::Corruption);
+    let footer = newer.len() - FOOTER_BYTES;
+    let body = &newer[footer..newer.len() - 8];
+    let sum = checksum(body, place_seed(TABLE_ID, footer as u64));
+    let sum_at = newer.len() - 8;
+    newer[sum_at..].copy_from_slice(&sum.to_le_bytes());
     files.put(path, newer);
     assert_eq!(open(source.clone(), &KeyOrder::Bytewise), ErrorKind::Incompatible);
     let missing = TableSource { path: "gone".into(), ..source };

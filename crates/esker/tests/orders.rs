@@ -1,0 +1,112 @@
+//! Orders in which different bytes are one key, many range deletes, and options that go wrong.
+
+mod common;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use common::{pairs, tiny_options};
+use esker::fs::mem::MemFs;
+use esker::{Comparator, Db, ErrorKind, KeyOrder, Options, ReadOptions};
+
+/// Letters of either case are one key.
+struct NoCase;
+
+impl Comparator for NoCase {
+    fn name(&self) -> &str {
+        "test.no_case"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
+    }
+}
+
+#[test]
+fn keys_that_compare_equal_are_one_key_in_memory_and_in_tables() {
+    for bits in [0.0, 10.0] {
+        let options = Options {
+            key_order: KeyOrder::Custom(Arc::new(NoCase)),
+            filter_bits_per_key: bits,
+            ..tiny_options()
+        };
+        let db = Db::open_on(MemFs::new(), "/db", options).unwrap();
+        let value = |key: &str| db.get(key).unwrap().map(|v| v.to_vec());
+        db.put("ABC", "1").unwrap();
+        assert_eq!(value("abc"), Some(b"1".to_vec()));
+        db.flush().unwrap();
+        assert_eq!(value("abc"), Some(b"1".to_vec()));
+        db.delete("abc").unwrap();
+        db.flush().unwrap();
+        assert_eq!(value("ABC"), None);
+        db.put("aBc", "2").unwrap();
+        db.flush().unwrap();
+        db.compact_range(None, None).unwrap();
+        assert_eq!(value("Abc"), Some(b"2".to_vec()));
+        assert_eq!(pairs(db.iter().unwrap()), [(b"aBc".to_vec(), b"2".to_vec())]);
+    }
+}
+
+#[test]
+fn a_queue_trimmed_by_range_deletes_stays_small() {
+    let db = Db::open_on(MemFs::new(), "/db", tiny_options()).unwrap();
+    for i in 0..3_000u32 {
+        db.put(format!("{i:06}"), "job").unwrap();
+        db.delete_range("", format!("{i:06}")).unwrap();
+        if i % 10 == 0 {
+            assert!(db.get(format!("{i:06}")).unwrap().is_some());
+        }
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(pairs(db.iter().unwrap()).len(), 1);
+    let bytes = db.metrics().table_bytes;
+    assert!(bytes < 100_000, "{bytes} bytes of tables for one pair");
+}
+
+#[test]
+fn options_changed_by_many_threads_at_once_are_all_kept() {
+    let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
+    let live = ["restart_interval", "runs_max", "l0_runs_max", "sync_every_ms"];
+    for round in 2..80u32 {
+        std::thread::scope(|scope| {
+            for name in live {
+                let db = &db;
+                scope.spawn(move || db.set_option(name, &round.to_string()).unwrap());
+            }
+        });
+        for name in live {
+            assert_eq!(db.option(name).unwrap(), round.to_string(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_of_another_store_is_refused() {
+    let one = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
+    let two = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
+    let snapshot = one.snapshot();
+    let options = ReadOptions { snapshot: Some(&snapshot), fill_cache: true };
+    let error = two.get_with("k", &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    one.get_with("k", &options).unwrap();
+}
+
+#[test]
+fn properties_named_for_ycsb_are_taken() {
+    let mut options = Options::default();
+    for (name, value) in [
+        ("leveldb.write_buffer_size", "2097152"),
+        ("leveldb.max_file_size", "4194304"),
+        ("leveldb.compression", "snappy"),
+        ("leveldb.cache_size", "4194304"),
+        ("leveldb.filter_bits", "10"),
+        ("leveldb.block_size", "4096"),
+        ("leveldb.block_restart_interval", "16"),
+        ("esker.block_size_bytes", "8192"),
+        ("debt_limit_bytes", "1TiB"),
+    ] {
+        options.set(name, value).unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+    assert_eq!(options.block_size_bytes, 8192);
+}

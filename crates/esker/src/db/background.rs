@@ -14,6 +14,7 @@ use crate::compaction::{Picker, Plan, PlanKind, TreeLimits, policy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::options::kinds::Compression;
+use crate::options::validate::transient_bytes;
 use crate::read::View;
 use crate::table::{FilterConfig, TableOptions};
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
@@ -293,7 +294,8 @@ impl Inner {
         let view = self.view.load();
         let tables = view.version.tables_memory_bytes();
         let memtables = sizes.memtable_bytes * (1 + self.options.load().frozen_memtables_max);
-        let room = sizes.memory_budget_bytes.saturating_sub(memtables + tables);
+        let held = memtables + tables + transient_bytes(sizes.memory_budget_bytes);
+        let room = sizes.memory_budget_bytes.saturating_sub(held);
         let least = sizes.cache_bytes / 8;
         self.cache.set_capacity(sizes.cache_bytes.min(room.max(least)));
     }

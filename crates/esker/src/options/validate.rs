@@ -19,6 +19,12 @@ pub struct Sizes {
     pub compaction_threads: usize,
 }
 
+/// The part of a budget left for what is held for a moment (cursors with what they read ahead,
+/// blocks and filters being built) and for the allocator's gaps.
+pub fn transient_bytes(budget_bytes: u64) -> u64 {
+    budget_bytes / 8
+}
+
 impl Options {
     /// Checks every range.
     ///
@@ -51,7 +57,8 @@ impl Options {
         };
         let memtables = |budget: u64| memtable(budget) * (1 + self.frozen_memtables_max);
         let budget = self.memory_budget_bytes.unwrap_or_else(|| {
-            let asked = self.cache_size_bytes.map_or(0, |c| c + memtables(automatic) + 32 * MIB);
+            let asked =
+                self.cache_size_bytes.map_or(0, |c| (c + memtables(automatic) + 32 * MIB) / 7 * 8);
             let for_memtables = memtables(automatic) * 2;
             automatic.max(asked).max(if self.memtable_size_bytes.is_some() {
                 for_memtables

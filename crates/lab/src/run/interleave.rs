@@ -90,7 +90,8 @@ fn one_turn(
         place.empty()?;
     }
     (run.settle_memory)();
-    let turn = Turn { engine, config: run.config, data: run.data, place: &place, repetition, turn };
+    let (config, data, settle_memory) = (run.config, run.data, run.settle_memory);
+    let turn = Turn { engine, config, data, place: &place, repetition, turn, settle_memory };
     let outcome = session::run(&turn, run.tasks, observer);
     if run.config.db.is_none() {
         place.remove()?;

@@ -33,6 +33,9 @@ pub struct Turn<'a> {
     pub repetition: usize,
     /// Place of the turn in the run, from 0.
     pub turn: usize,
+    /// Gives freed memory back to the system, so that what the lab held for the task before is not
+    /// counted as the engine's.
+    pub settle_memory: &'a dyn Fn(),
 }
 
 /// What a turn says while it runs.
@@ -168,6 +171,7 @@ impl Session<'_> {
         if task.kind == TaskKind::Open {
             self.close()?;
         }
+        (self.turn.settle_memory)();
         host::reset_peak();
         let mapped = self.mapped_so_far();
         let moment = Moment::now();

@@ -63,6 +63,18 @@ pub fn head(suffix: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
+/// Sixteen bytes of a key as a big-endian number, padded with zeros. In bytewise order a smaller
+/// number is a smaller key; equal numbers decide nothing.
+#[inline]
+pub fn head16(key: &[u8]) -> u128 {
+    if let Some(first) = key.first_chunk::<16>() {
+        return u128::from_be_bytes(*first);
+    }
+    let mut bytes = [0; 16];
+    bytes[..key.len()].copy_from_slice(key);
+    u128::from_be_bytes(bytes)
+}
+
 /// How many leading bytes two keys share.
 #[inline]
 pub fn shared_prefix_len(a: &[u8], b: &[u8]) -> usize {

@@ -16,7 +16,7 @@ use crate::iter::merge::MergeCursor;
 use crate::iter::retain::{Decision, Retain};
 use crate::tree::cursor::{BoxedCursor, run_cursor};
 use crate::tree::edit::{AddedFile, AddedSlice, RemovedSlice, VersionEdit};
-use crate::tree::guard::Run;
+use crate::tree::guard::{Fragments, Run};
 use crate::tree::output::{NewFile, Output, OutputConfig};
 use crate::tree::tables::Tables;
 use crate::tree::version::Version;
@@ -180,29 +180,15 @@ fn walk(
 /// The inputs as runs, newest first, their fragments in key order.
 fn runs_newest_first(inputs: &[PlanInput], order: &KeyOrder) -> Vec<Run> {
     let mut sorted: Vec<&PlanInput> = inputs.iter().collect();
-    sorted.sort_by(|a, b| {
-        let age = a.level.cmp(&b.level).then(b.order.cmp(&a.order));
-        age.then_with(|| {
-            let (a, b) = (&a.fragment.file.info, &b.fragment.file.info);
-            order.compare(&a.smallest, &b.smallest)
+    sorted.sort_by(|a, b| a.level.cmp(&b.level).then(b.order.cmp(&a.order)));
+    sorted
+        .chunk_by(|a, b| a.level == b.level && a.order == b.order)
+        .map(|run| {
+            let mut fragments: Vec<_> = run.iter().map(|input| input.fragment.clone()).collect();
+            fragments.sort_by(|a, b| a.compare_start(order, b));
+            Run { order: run[0].order, fragments: Fragments::new(order, fragments) }
         })
-    });
-    let mut runs: Vec<(usize, Run)> = Vec::new();
-    for input in sorted {
-        match runs.last_mut() {
-            Some((level, run)) if *level == input.level && run.order == input.order => {
-                run.fragments.push(input.fragment.clone());
-            }
-            _ => {
-                let fragments = vec![input.fragment.clone()];
-                runs.push((input.level, Run { order: input.order, fragments }));
-            }
-        }
-    }
-    for (_, run) in &mut runs {
-        run.fragments.sort_by(|a, b| a.compare_start(order, b));
-    }
-    runs.into_iter().map(|(_, run)| run).collect()
+        .collect()
 }
 
 fn input_deletes(plan: &Plan, tables: &Tables, order: &KeyOrder) -> Result<RangeDeletes> {

@@ -13,7 +13,7 @@
 //! 3. With two or more rungs, every rung's head is that of its child's key.
 
 use crate::base::cursor::Cursor;
-use crate::base::key::{Kind, SeqNo};
+use crate::base::key::{Kind, SeqNo, head16};
 use crate::base::order::KeyOrder;
 use crate::error::Result;
 
@@ -26,18 +26,6 @@ struct Rung {
     /// The first sixteen bytes of its key; 0 when the order has no heads.
     head: u128,
     child: u32,
-}
-
-/// Sixteen bytes of a key as a big-endian number, padded with zeros. In bytewise order a smaller
-/// number is a smaller key; equal numbers decide nothing.
-#[inline]
-fn head_of(key: &[u8]) -> u128 {
-    if let Some(first) = key.first_chunk::<16>() {
-        return u128::from_be_bytes(*first);
-    }
-    let mut bytes = [0; 16];
-    bytes[..key.len()].copy_from_slice(key);
-    u128::from_be_bytes(bytes)
 }
 
 /// The union of sorted sources. An entry that two sources share is shown once for each.
@@ -78,7 +66,7 @@ impl MergeCursor {
 
     #[inline]
     fn rung(&self, child: usize) -> Rung {
-        let head = if self.order.has_heads() { head_of(self.children[child].key()) } else { 0 };
+        let head = if self.order.has_heads() { head16(self.children[child].key()) } else { 0 };
         Rung { head, child: child as u32 }
     }
 

@@ -4,15 +4,12 @@
 //! Sources are ordered so that every version of a key in an earlier source is newer than any in a
 //! later one; a range tombstone met on the way therefore hides every older version below it.
 
-use std::cmp::Ordering;
-
 use super::{Slice, View};
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::error::Result;
 use crate::metrics::Counters;
 use crate::tree::fragment::Fragment;
-use crate::tree::guard::Run;
 use crate::tree::tables::Tables;
 
 /// What a lookup reads with.
@@ -50,31 +47,13 @@ impl Lookup<'_> {
             }
             let guard = view.version.guard_of(number, key);
             for run in &guard.runs {
-                let Some(fragment) = self.fragment_of(run, key) else { continue };
+                let Some(fragment) = run.fragments.holding(self.order, key) else { continue };
                 if let Some(hit) = self.look_into(number, fragment, key, &mut covered)? {
                     return Ok(shown(hit, covered));
                 }
             }
         }
         Ok(None)
-    }
-
-    /// The fragment of `run` whose slice holds `key`.
-    #[inline]
-    fn fragment_of<'r>(&self, run: &'r Run, key: &[u8]) -> Option<&'r Fragment> {
-        let fragment = match run.fragments.as_slice() {
-            [one] => one,
-            many => {
-                let ends_before = |f: &Fragment| {
-                    self.order.compare(&f.file.info.largest, key) == Ordering::Less
-                        || f.hi
-                            .as_ref()
-                            .is_some_and(|hi| self.order.compare(hi, key) != Ordering::Greater)
-                };
-                many.get(many.partition_point(|f| ends_before(f)))?
-            }
-        };
-        fragment.contains(self.order, key).then_some(fragment)
     }
 
     fn look_into(

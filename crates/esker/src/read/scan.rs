@@ -73,9 +73,9 @@ impl DbIterator {
                     }
                 }
                 [only] => sources.push(guard_cursor(tables, only, fill_cache)?),
-                many => {
-                    let guards = many.to_vec();
-                    sources.push(Box::new(ChainCursor::new(tables.clone(), guards, fill_cache)));
+                _ => {
+                    let level = level.clone();
+                    sources.push(Box::new(ChainCursor::new(tables.clone(), level, fill_cache)));
                 }
             }
         }

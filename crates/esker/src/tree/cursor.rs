@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::fragment::Fragment;
-use super::guard::{Guard, Run};
+use super::guard::{Fragments, Guard, Level, Run};
 use super::tables::Tables;
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
@@ -157,70 +157,81 @@ impl Cursor for SliceCursor {
     }
 }
 
-/// Something a chain can be made of: it knows where it ends and can make its cursor.
-pub trait Link {
-    /// Whether every key of it sorts before `key`.
-    fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool;
-    /// Whether every key of it sorts at or after `key`.
-    fn is_from(&self, order: &KeyOrder, key: &[u8]) -> bool;
-    /// Its cursor.
-    fn cursor(&self, tables: &Arc<Tables>, fill_cache: bool) -> Result<BoxedCursor>;
+/// What a chain goes along: parts that are disjoint and in key order.
+pub trait Links {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// How many end before `key`.
+    fn ended_before(&self, order: &KeyOrder, key: &[u8]) -> usize;
+    /// How many start before `key`.
+    fn started_before(&self, order: &KeyOrder, key: &[u8]) -> usize;
+    /// A cursor over one of them.
+    fn cursor(&self, index: usize, tables: &Arc<Tables>, fill_cache: bool) -> Result<BoxedCursor>;
 }
 
-impl Link for Arc<Fragment> {
-    fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
-        order.compare(&self.file.info.largest, key) == Ordering::Less
-            || self.hi.as_ref().is_some_and(|hi| order.compare(hi, key) != Ordering::Greater)
+impl Links for Fragments {
+    fn count(&self) -> usize {
+        self.len()
     }
 
-    fn is_from(&self, order: &KeyOrder, key: &[u8]) -> bool {
-        order.compare(&self.file.info.smallest, key) != Ordering::Less
-            || self.lo.as_ref().is_some_and(|lo| order.compare(lo, key) != Ordering::Less)
+    fn ended_before(&self, order: &KeyOrder, key: &[u8]) -> usize {
+        Fragments::ended_before(self, order, key)
     }
 
-    fn cursor(&self, tables: &Arc<Tables>, fill_cache: bool) -> Result<BoxedCursor> {
-        Ok(Box::new(SliceCursor::new(tables, self, fill_cache)?))
-    }
-}
-
-impl Link for Arc<Guard> {
-    fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
-        self.hi.as_ref().is_some_and(|hi| order.compare(hi, key) != Ordering::Greater)
+    fn started_before(&self, order: &KeyOrder, key: &[u8]) -> usize {
+        let at = self.ended_before(order, key);
+        at + usize::from(at < self.len() && self.starts_before(order, at, key, false))
     }
 
-    fn is_from(&self, order: &KeyOrder, key: &[u8]) -> bool {
-        self.lo.as_ref().is_some_and(|lo| order.compare(lo, key) != Ordering::Less)
-    }
-
-    fn cursor(&self, tables: &Arc<Tables>, fill_cache: bool) -> Result<BoxedCursor> {
-        guard_cursor(tables, self, fill_cache)
+    fn cursor(&self, index: usize, tables: &Arc<Tables>, fill_cache: bool) -> Result<BoxedCursor> {
+        Ok(Box::new(SliceCursor::new(tables, &self[index], fill_cache)?))
     }
 }
 
-/// A cursor over links that are disjoint and in key order; each is opened when reached.
-pub struct ChainCursor<L: Link> {
+impl Links for Arc<Level> {
+    fn count(&self) -> usize {
+        self.guards.len()
+    }
+
+    fn ended_before(&self, order: &KeyOrder, key: &[u8]) -> usize {
+        self.index_of(order, key)
+    }
+
+    fn started_before(&self, order: &KeyOrder, key: &[u8]) -> usize {
+        let at = self.index_of(order, key);
+        let lo = self.guards[at].lo.as_ref();
+        at + usize::from(lo.is_none_or(|lo| order.compare(lo, key) == Ordering::Less))
+    }
+
+    fn cursor(&self, index: usize, tables: &Arc<Tables>, fill_cache: bool) -> Result<BoxedCursor> {
+        guard_cursor(tables, &self.guards[index], fill_cache)
+    }
+}
+
+/// A cursor over links; each is opened when reached.
+pub struct ChainCursor<L: Links> {
     tables: Arc<Tables>,
-    links: Vec<L>,
+    links: L,
     at: usize,
     current: Option<BoxedCursor>,
     fill_cache: bool,
 }
 
-impl<L: Link> ChainCursor<L> {
+impl<L: Links> ChainCursor<L> {
     /// A cursor over `links`, not yet positioned.
-    pub fn new(tables: Arc<Tables>, links: Vec<L>, fill_cache: bool) -> ChainCursor<L> {
+    pub fn new(tables: Arc<Tables>, links: L, fill_cache: bool) -> ChainCursor<L> {
         ChainCursor { tables, links, at: usize::MAX, current: None, fill_cache }
     }
 
     fn enter(&mut self, index: usize) -> Result<bool> {
-        if index >= self.links.len() {
+        if index >= self.links.count() {
             self.current = None;
             self.at = usize::MAX;
             return Ok(false);
         }
         if self.at != index || self.current.is_none() {
             self.current = None;
-            self.current = Some(self.links[index].cursor(&self.tables, self.fill_cache)?);
+            self.current = Some(self.links.cursor(index, &self.tables, self.fill_cache)?);
             self.at = index;
         }
         Ok(true)
@@ -273,7 +284,7 @@ impl<L: Link> ChainCursor<L> {
     }
 }
 
-impl<L: Link> Cursor for ChainCursor<L> {
+impl<L: Links> Cursor for ChainCursor<L> {
     #[inline]
     fn valid(&self) -> bool {
         self.here().is_some()
@@ -290,7 +301,7 @@ impl<L: Link> Cursor for ChainCursor<L> {
 
     fn seek_to_last(&mut self) -> Result<()> {
         self.guarded(|c| {
-            if c.enter(c.links.len().wrapping_sub(1))? {
+            if c.enter(c.links.count().wrapping_sub(1))? {
                 c.current_mut().seek_to_last()?;
             }
             c.skip_backward()
@@ -300,7 +311,7 @@ impl<L: Link> Cursor for ChainCursor<L> {
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.guarded(|c| {
             let order = &c.tables.config().order;
-            let index = c.links.partition_point(|l| l.is_before(order, key));
+            let index = c.links.ended_before(order, key);
             if c.enter(index)? {
                 c.current_mut().seek(key, seqno)?;
             }
@@ -311,7 +322,7 @@ impl<L: Link> Cursor for ChainCursor<L> {
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.guarded(|c| {
             let order = &c.tables.config().order;
-            let from = c.links.partition_point(|l| !l.is_from(order, key));
+            let from = c.links.started_before(order, key);
             // The link that starts at `key` may hold newer versions of it; the one before it may
             // reach beyond `key`.
             for index in [Some(from), from.checked_sub(1)].into_iter().flatten() {
@@ -366,9 +377,9 @@ impl<L: Link> Cursor for ChainCursor<L> {
 
 /// A cursor over one run.
 pub fn run_cursor(tables: &Arc<Tables>, run: &Run, fill_cache: bool) -> Result<BoxedCursor> {
-    match run.fragments.as_slice() {
+    match &*run.fragments {
         [one] => Ok(Box::new(SliceCursor::new(tables, one, fill_cache)?)),
-        many => Ok(Box::new(ChainCursor::new(tables.clone(), many.to_vec(), fill_cache))),
+        _ => Ok(Box::new(ChainCursor::new(tables.clone(), run.fragments.clone(), fill_cache))),
     }
 }
 

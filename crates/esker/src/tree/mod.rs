@@ -7,6 +7,7 @@
 pub mod current;
 pub mod cursor;
 pub mod edit;
+pub mod fence;
 pub mod foreign;
 pub mod fragment;
 pub mod guard;

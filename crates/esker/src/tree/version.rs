@@ -9,8 +9,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::edit::{AddedFile, AddedSlice, RemovedSlice, VersionEdit};
+use super::fence::Fence;
 use super::fragment::{FileMeta, Fragment};
-use super::guard::{Guard, Level, Piece, Run};
+use super::guard::{Fragments, Guard, Level, Piece, Run};
 use crate::base::order::KeyOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::LEVELS;
@@ -57,10 +58,7 @@ impl Version {
     #[inline]
     pub fn guard_of(&self, level: usize, key: &[u8]) -> &Arc<Guard> {
         let level = &self.levels[level];
-        let after = level
-            .bounds
-            .partition_point(|bound| self.order.compare(bound, key) != Ordering::Greater);
-        &level.guards[after]
+        &level.guards[level.index_of(&self.order, key)]
     }
 
     /// The guards of `level` that may share a key with `[lo, hi]`; `None` is infinite.
@@ -71,9 +69,7 @@ impl Version {
         hi: Option<&[u8]>,
     ) -> &[Arc<Guard>] {
         let level = &self.levels[level];
-        let upto = |key: &[u8]| {
-            level.bounds.partition_point(|b| self.order.compare(b, key) != Ordering::Greater)
-        };
+        let upto = |key: &[u8]| level.index_of(&self.order, key);
         let first = lo.map_or(0, upto);
         let last = hi.map_or(level.guards.len() - 1, upto);
         &level.guards[first..=last.max(first)]
@@ -332,17 +328,18 @@ fn build_level(order: &KeyOrder, bounds: Vec<Vec<u8>>, pieces: Vec<Piece>) -> Le
     let mut guards = Vec::with_capacity(slices.len());
     for (number, mut slices) in slices.into_iter().enumerate() {
         slices.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.compare_start(order, &b.1)));
-        let mut runs: Vec<Run> = Vec::new();
-        for (age, fragment) in slices {
-            match runs.last_mut() {
-                Some(run) if run.order == age => run.fragments.push(fragment),
-                _ => runs.push(Run { order: age, fragments: vec![fragment] }),
-            }
-        }
+        let runs = slices
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|run| {
+                let fragments = run.iter().map(|(_, fragment)| fragment.clone()).collect();
+                Run { order: run[0].0, fragments: Fragments::new(order, fragments) }
+            })
+            .collect();
         let lo = number.checked_sub(1).map(|i| bounds[i].clone());
         guards.push(Arc::new(Guard { lo, hi: bounds.get(number).cloned(), runs }));
     }
-    Level { guards, bounds, pieces }
+    let fence = Fence::new(order, bounds.iter().map(Vec::as_slice));
+    Level { guards, bounds, fence, pieces }
 }
 
 /// Of two bounds the one that `wins` against the other; a missing one loses.

@@ -14,8 +14,9 @@ use crate::fs::mem::MemFs;
 use crate::options::kinds::{CachePolicy, IndexSearch};
 use crate::table::{FilterConfig, ReadConfig, TableOptions, TableWriter};
 use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
+use crate::tree::fence::Fence;
 use crate::tree::fragment::{FileMeta, Fragment};
-use crate::tree::guard::{Guard, Run};
+use crate::tree::guard::{Fragments, Guard, Level, Run};
 use crate::tree::names;
 use crate::tree::tables::Tables;
 
@@ -112,7 +113,7 @@ fn run(fs: &Arc<dyn Fs>, order: u64, random: &mut Random) -> (Run, Vec<Entry>) {
         }
         at = end;
     }
-    (Run { order, fragments }, shown)
+    (Run { order, fragments: Fragments::new(&KeyOrder::Bytewise, fragments) }, shown)
 }
 
 fn here(cursor: &BoxedCursor) -> Option<Entry> {
@@ -187,7 +188,10 @@ fn guards_of_several_runs_in_a_chain_show_every_slice() {
             Arc::new(Guard { lo: lo.clone(), hi: hi.clone(), runs })
         };
         let guards = vec![half(&None, &middle), half(&middle, &None)];
-        let mut cursor: BoxedCursor = Box::new(ChainCursor::new(tables(&fs), guards, false));
+        let bounds: Vec<Vec<u8>> = middle.into_iter().collect();
+        let fence = Fence::new(&KeyOrder::Bytewise, bounds.iter().map(Vec::as_slice));
+        let level = Arc::new(Level { guards, bounds, fence, pieces: Vec::new() });
+        let mut cursor: BoxedCursor = Box::new(ChainCursor::new(tables(&fs), level, false));
         compare(&mut cursor, &shown, &mut random);
     }
 }
@@ -207,5 +211,5 @@ fn cut(run: &Run, lo: &Option<Vec<u8>>, hi: &Option<Vec<u8>>) -> Run {
             fragments.push(Arc::new(Fragment { file, lo, hi, estimated_bytes: 0 }));
         }
     }
-    Run { order: run.order, fragments }
+    Run { order: run.order, fragments: Fragments::new(&KeyOrder::Bytewise, fragments) }
 }

@@ -1,5 +1,5 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench test check fuzz crash docs
+.PHONY: bench results test check fuzz crash docs
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -8,9 +8,12 @@ test:   ## everything that must pass, after installing what is missing
 	scripts/deps.sh
 	scripts/test.sh
 
+results: ## measure the README's table again and write it, its picture and its record
+	scripts/results.sh
+
 check:  ## the quick part: format, lints, shape of the tree, generated documents
 	cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
-	cargo xtask tidy && cargo xtask options --check
+	cargo xtask tidy && cargo xtask options --check && cargo xtask results --check
 
 fuzz:   ## the random-operations tests, longer; SEED and CASES can be given
 	scripts/fuzz.sh

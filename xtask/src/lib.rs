@@ -1,6 +1,7 @@
 //! Checks of the source tree and generated documents, as a library so that tests run them.
 
 pub mod options;
+pub mod results;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! `cargo xtask tidy` checks the shape of the tree; `cargo xtask options [--check]` writes
-//! `docs/options.md` from the table of knobs, or says whether it differs.
+//! `docs/options.md` from the table of knobs, or says whether it differs; `cargo xtask results [--check]` does the same
+//! for the README's result table and its picture.
 
 use std::process::ExitCode;
 
@@ -14,8 +15,10 @@ fn main() -> ExitCode {
             Err(error) => Err(error.to_string()),
         },
         ["options"] => xtask::options::write(&root),
+        ["results"] => xtask::results::write(&root),
+        ["results", "--check"] => xtask::results::check(&root),
         ["options", "--check"] => xtask::options::check(&root),
-        _ => Err("usage: cargo xtask tidy | options [--check]".into()),
+        _ => Err("usage: cargo xtask tidy | options [--check] | results [--check]".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

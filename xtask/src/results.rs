@@ -1,0 +1,213 @@
+//! The README's result table and its picture, from the committed record of a run.
+//!
+//! What stays true: every figure there is computed from `docs/results/first-benchmark.json`, which
+//! `make results` measures; a check fails when README or picture differ from it.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use esker_lab::record::schema::RunRecord;
+use esker_lab::record::store;
+use esker_lab::report::html::escape;
+use esker_lab::report::plot::{Bar, bars};
+use esker_lab::report::table::{bytes_text, micros_text};
+use esker_lab::stats::compare::Ratio;
+use esker_lab::stats::summary::{Cell, cells, totals};
+
+const RECORD: &str = "docs/results/first-benchmark.json";
+const PICTURE: &str = "docs/results/first-benchmark.svg";
+const README: &str = "README.md";
+const BEGIN: &str = "<!-- results: cargo xtask results -->\n";
+const END: &str = "<!-- /results -->\n";
+
+/// Width of one task's picture and of its name above it.
+const COLUMN: usize = 372;
+const NAME: usize = 22;
+/// Colours the pictures name by variable: ink, soft, grid, then the engines'.
+const STYLE: &str = "svg{--ink:#1d2330;--soft:#6b7280;--grid:#d4d4d8;--e0:#d9622b;--e1:#3b6fb6;\
+                     --e2:#3f9d63;--e3:#8a5bb5}text{font-family:sans-serif}";
+
+/// Writes table and picture.
+///
+/// # Errors
+/// A sentence, when a file cannot be read or written.
+pub fn write(root: &Path) -> Result<(), String> {
+    for (name, text) in make(root)? {
+        std::fs::write(root.join(name), text).map_err(|e| format!("{name}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Compares both with what the record says.
+///
+/// # Errors
+/// A sentence that names the file that differs.
+pub fn check(root: &Path) -> Result<(), String> {
+    for (name, text) in make(root)? {
+        let found = std::fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"))?;
+        if found != text {
+            return Err(format!("{name} differs from {RECORD}; run `cargo xtask results`"));
+        }
+    }
+    Ok(())
+}
+
+fn make(root: &Path) -> Result<[(&'static str, String); 2], String> {
+    let record = store::load(&root.join(RECORD)).map_err(|e| e.to_string())?;
+    let readme =
+        std::fs::read_to_string(root.join(README)).map_err(|e| format!("{README}: {e}"))?;
+    let parts = readme.split_once(BEGIN).and_then(|(before, rest)| {
+        rest.split_once(END).map(|(_, after)| (before.to_string(), after.to_string()))
+    });
+    let (before, after) = parts
+        .ok_or_else(|| format!("{README}: expected {BEGIN:?} and {END:?} around the table"))?;
+    let readme = format!("{before}{BEGIN}{}{END}{after}", table(&record));
+    Ok([(README, readme), (PICTURE, picture(&record))])
+}
+
+fn engines(record: &RunRecord) -> Vec<String> {
+    record.engines.iter().map(|engine| engine.name.clone()).collect()
+}
+
+/// Cells by task, in the order of the run.
+fn by_task(record: &RunRecord) -> Vec<(String, Vec<Cell>)> {
+    let mut tasks: Vec<(String, Vec<Cell>)> = Vec::new();
+    for cell in cells(record) {
+        match tasks.last_mut() {
+            Some((label, group)) if *label == cell.label => group.push(cell),
+            _ => tasks.push((cell.label.clone(), vec![cell])),
+        }
+    }
+    tasks
+}
+
+fn table(record: &RunRecord) -> String {
+    let engines = engines(record);
+    let base = record.base_engine.as_deref().unwrap_or_default();
+    let mut text = String::new();
+    let _ = writeln!(text, "\n| µs per operation | {} |", engines.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---|".repeat(engines.len()));
+    for (label, group) in by_task(record) {
+        let mut row = format!("| {label} |");
+        for engine in &engines {
+            let cell = group.iter().find(|cell| cell.engine == *engine);
+            row += &format!(" {} |", cell.map_or("n/a".into(), |cell| cell_text(cell, base)));
+        }
+        text += &row;
+        text.push('\n');
+    }
+    for (name, value) in [
+        ("write amplification, whole turn", write_amplification as fn(&RunRecord, &str) -> String),
+        ("peak memory", peak_memory),
+    ] {
+        let values: Vec<String> = engines.iter().map(|engine| value(record, engine)).collect();
+        let _ = writeln!(text, "| {name} | {} |", values.join(" | "));
+    }
+    let commit = record.commit.as_deref().map_or("unknown", |c| c.get(..7).unwrap_or(c));
+    let work = &record.workload;
+    let processor = record.machine.cpu_model.as_deref().unwrap_or("an unknown processor");
+    let _ = writeln!(
+        text,
+        "\n{} pairs of {:.0} + {:.0} bytes, one thread, medians of {} interleaved turns. In brackets: \
+         how many times as fast as Esker, with its 95 % interval; `~` where that shows no \
+         difference. Every engine got {}. Measured at commit {commit} on {} × {processor}; \
+         [the record]({RECORD}) was made by `make results`.\n\n![The same figures as bars]({PICTURE})",
+        work.rows,
+        work.key_bytes_mean,
+        work.value_bytes_mean,
+        work.repetitions,
+        given(record),
+        record.machine.cpu_count,
+    );
+    text
+}
+
+/// The settings every engine was given, from the flags of the run.
+fn given(record: &RunRecord) -> String {
+    let size = |name: &str| {
+        let bytes = record.options.get(name).and_then(|value| value.parse::<f64>().ok());
+        bytes.map_or("its default".into(), bytes_text)
+    };
+    let text = |name: &str| record.options.get(name).cloned().unwrap_or_else(|| "default".into());
+    format!(
+        "a memtable of {}, a cache of {}, {} filter bits a key, {} compression and durability \
+         {} (LMDB has none of the first four: it maps its file)",
+        size("write_buffer_size"),
+        size("cache_size"),
+        text("bloom_bits"),
+        text("compression"),
+        text("durability"),
+    )
+}
+
+fn cell_text(cell: &Cell, base: &str) -> String {
+    let Some(micros) = cell.micros_per_op else { return "n/a".into() };
+    let micros = micros_text(micros);
+    match &cell.ratio {
+        Some(Ratio { ratio, interval: Some((low, high)) }) if cell.engine != base => {
+            let unclear = if *low <= 1.0 && *high >= 1.0 { " ~" } else { "" };
+            format!("{micros} ({ratio:.2}{unclear}, {low:.2}..{high:.2})")
+        }
+        Some(Ratio { ratio, interval: None }) if cell.engine != base => {
+            format!("{micros} ({ratio:.2})")
+        }
+        _ => format!("**{micros}**"),
+    }
+}
+
+fn write_amplification(record: &RunRecord, engine: &str) -> String {
+    let total = totals(record).into_iter().find(|total| total.engine == engine);
+    total
+        .and_then(|total| total.write_amplification)
+        .map_or("n/a".into(), |ratio| format!("{ratio:.2}"))
+}
+
+fn peak_memory(record: &RunRecord, engine: &str) -> String {
+    let total = totals(record).into_iter().find(|total| total.engine == engine);
+    total.and_then(|total| total.peak_memory_bytes).map_or("n/a".into(), bytes_text)
+}
+
+/// Every task's bars in one picture, two beside each other.
+fn picture(record: &RunRecord) -> String {
+    let engines = engines(record);
+    let height = engines.len() * 30 + 6 + NAME + 10;
+    let tasks = by_task(record);
+    let rows = tasks.len().div_ceil(2);
+    let (width, whole) = (COLUMN * 2, rows * height);
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {whole}\" width=\"{width}\" \
+         height=\"{whole}\"><style>{STYLE}</style><rect width=\"{width}\" height=\"{whole}\" \
+         fill=\"#fbfaf7\"/>\n"
+    );
+    for (index, (label, group)) in tasks.iter().enumerate() {
+        let (x, y) = (index % 2 * COLUMN, index / 2 * height);
+        let _ = writeln!(
+            text,
+            "<text x=\"{}\" y=\"{}\" font-size=\"14\" font-weight=\"600\" fill=\"#1d2330\">{}, µs</text>",
+            x + 12,
+            y + NAME - 4,
+            escape(label)
+        );
+        let drawn = bars(&group_bars(&engines, group), label);
+        let place = format!("<svg x=\"{x}\" y=\"{}\" width=\"360\" ", y + NAME);
+        text += &drawn.replacen("<svg ", &place, 1).replacen("data-height=\"", "height=\"", 1);
+        text.push('\n');
+    }
+    text + "</svg>\n"
+}
+
+fn group_bars(engines: &[String], group: &[Cell]) -> Vec<Bar> {
+    let bar = |(colour, name): (usize, &String)| {
+        let cell = group.iter().find(|cell| cell.engine == *name)?;
+        let low = cell.samples.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = cell.samples.iter().copied().fold(0.0, f64::max);
+        Some(Bar {
+            name: name.clone(),
+            colour,
+            value: cell.micros_per_op,
+            spread: (high > 0.0).then_some((low, high)),
+            text: cell.micros_per_op.map_or("n/a".into(), micros_text),
+        })
+    };
+    engines.iter().enumerate().filter_map(bar).collect()
+}

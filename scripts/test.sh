@@ -13,3 +13,4 @@ step cargo clippy --workspace --all-targets -- -D warnings
 step cargo test --workspace
 step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 step cargo xtask options --check
+step cargo xtask results --check

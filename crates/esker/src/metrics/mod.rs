@@ -34,7 +34,7 @@ pub struct LevelCounters {
     pub compactions: Counter,
     /// Files moved into this level without a rewrite.
     pub moves: Counter,
-    /// Tables of this level asked for a key after their filter let it pass.
+    /// Gets that found their version in this level (a value or a tombstone).
     pub table_gets: Counter,
 }
 

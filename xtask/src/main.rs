@@ -1,5 +1,6 @@
 //! `cargo xtask tidy` checks the shape of the tree; `cargo xtask options [--check]` writes
-//! `docs/options.md` from the table of knobs, or says whether it differs.
+//! `docs/options.md` from the table of knobs, or says whether it differs; `cargo xtask headers
+//! [--check]` does the same for the header of the C interface.
 
 use std::process::ExitCode;
 
@@ -15,7 +16,9 @@ fn main() -> ExitCode {
         },
         ["options"] => xtask::options::write(&root),
         ["options", "--check"] => xtask::options::check(&root),
-        _ => Err("usage: cargo xtask tidy | options [--check]".into()),
+        ["headers"] => xtask::headers::write(&root),
+        ["headers", "--check"] => xtask::headers::check(&root),
+        _ => Err("usage: cargo xtask tidy | options [--check] | headers [--check]".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -13,3 +13,5 @@ step cargo clippy --workspace --all-targets -- -D warnings
 step cargo test --workspace
 step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 step cargo xtask options --check
+step cargo xtask headers --check
+step scripts/dropin.sh c_test plyvel

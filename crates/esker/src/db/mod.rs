@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::base::key::SeqNo;
 use crate::base::ops;
 use crate::error::{Error, Result};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, TableEntry};
 use crate::options::kinds::Durability;
 use crate::options::{self, When};
 use crate::read::Slice;
@@ -95,7 +95,7 @@ impl Db {
     /// what a crash after `Ok` can take.
     ///
     /// # Errors
-    /// `InvalidArgument` for a key over 64 KiB or a value over 1 GiB, `NoSpace`, `Io`, `ReadOnly`.
+    /// `InvalidArgument` for a key over 1 MiB or a value over 1 GiB, `NoSpace`, `Io`, `ReadOnly`.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, &WriteOptions::default())
     }
@@ -257,6 +257,11 @@ impl Db {
     /// A picture of the store's state and counters.
     pub fn metrics(&self) -> Metrics {
         self.inner.metrics()
+    }
+
+    /// The table files of the store at this moment, by level and number.
+    pub fn tables(&self) -> Vec<TableEntry> {
+        self.inner.table_entries()
     }
 
     /// Changes an option that can change while the store is open.

@@ -64,7 +64,7 @@ impl Db {
             return Err(Error::invalid("the store exists, and error_if_exists is set").at(dir));
         }
         if !exists && !options.create_if_missing {
-            let message = "there is no store here, and create_if_missing is off";
+            let message = "the store does not exist, and create_if_missing is off";
             return Err(Error::invalid(message).at(dir));
         }
         let lock = take_lock(&fs, dir)?;
@@ -161,11 +161,15 @@ impl Found {
     pub fn refuse_foreign(&self, dir: &Path) -> Result<()> {
         let entries: Vec<&str> = self.entries.iter().map(|e| e.name.as_str()).collect();
         match foreign::identify(&entries) {
-            Some(what) => Err(Error::new(
-                ErrorKind::Incompatible,
-                format!("this is {what}, not an Esker store; it was left untouched"),
-            )
-            .at(dir)),
+            Some(what) => {
+                let mut message =
+                    format!("this is {what}, not an Esker store; it was left untouched");
+                if what == foreign::LEVELDB {
+                    let dir = dir.display();
+                    message += &format!("; `esker import leveldb {dir} NEW` copies it into one");
+                }
+                Err(Error::new(ErrorKind::Incompatible, message).at(dir))
+            }
             None => Ok(()),
         }
     }

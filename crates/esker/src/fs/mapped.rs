@@ -18,7 +18,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -113,17 +114,42 @@ impl Request {
     }
 }
 
-/// Asks the preparing thread of this process; without one (none could be started, or this process
-/// is a fork) nothing is prepared and files map for themselves.
-fn ask(request: Request) {
-    static QUEUE: LazyLock<Mutex<Option<Sender<Request>>>> = LazyLock::new(|| {
+/// The thread that prepares windows; it ends with the last file that uses it.
+struct Preparer {
+    queue: Option<Sender<Request>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Preparer {
+    /// The one of this process, started if there is none. `None` when it cannot be started: then
+    /// nothing is prepared and files map for themselves, as they do in a fork.
+    fn shared() -> Option<Arc<Preparer>> {
+        static SHARED: Mutex<Weak<Preparer>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock();
+        if let Some(preparer) = shared.upgrade() {
+            return Some(preparer);
+        }
         let (sender, receiver) = channel::<Request>();
         let body = move || receiver.iter().for_each(Request::carry_out);
-        let thread = std::thread::Builder::new().name("esker-log-pages".into()).spawn(body);
-        Mutex::new(thread.is_ok().then_some(sender))
-    });
-    if let Some(sender) = &*QUEUE.lock() {
-        let _ = sender.send(request);
+        let thread = std::thread::Builder::new().name("esker-log-pages".into()).spawn(body).ok()?;
+        let preparer = Arc::new(Preparer { queue: Some(sender), thread: Some(thread) });
+        *shared = Arc::downgrade(&preparer);
+        Some(preparer)
+    }
+
+    fn ask(&self, request: Request) {
+        if let Some(queue) = &self.queue {
+            let _ = queue.send(request);
+        }
+    }
+}
+
+impl Drop for Preparer {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 
@@ -135,6 +161,7 @@ pub(super) struct MappedFile {
     allocated: u64,
     window: Option<Window>,
     next: Arc<Mutex<Next>>,
+    preparer: Option<Arc<Preparer>>,
 }
 
 impl MappedFile {
@@ -152,6 +179,7 @@ impl MappedFile {
             allocated: 1,
             window: Some(window),
             next: Arc::default(),
+            preparer: Preparer::shared(),
         };
         mapped.ask_for(1);
         Ok(mapped)
@@ -160,7 +188,9 @@ impl MappedFile {
     fn ask_for(&mut self, index: u64) {
         // A window that is still being prepared for another place is dropped where it arrives.
         self.next = Arc::new(Mutex::new(Next::Asked));
-        ask(Request { file: self.file.clone(), next: self.next.clone(), index });
+        if let Some(preparer) = &self.preparer {
+            preparer.ask(Request { file: self.file.clone(), next: self.next.clone(), index });
+        }
     }
 
     /// Allocates all that an append of `len` bytes will touch.

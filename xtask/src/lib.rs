@@ -1,5 +1,6 @@
 //! Checks of the source tree and generated documents, as a library so that tests run them.
 
+pub mod headers;
 pub mod options;
 pub mod results;
 pub mod tidy;

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy` checks the shape of the tree; `cargo xtask options [--check]` writes
-//! `docs/options.md` from the table of knobs, or says whether it differs; `cargo xtask results [--check]` does the same
-//! for the README's result table and its picture.
+//! `docs/options.md` from the table of knobs, or says whether it differs; `cargo xtask results
+//! [--check]` does the same for the README's result table and its picture, `cargo xtask headers
+//! [--check]` for the header of the C interface.
 
 use std::process::ExitCode;
 
@@ -18,7 +19,9 @@ fn main() -> ExitCode {
         ["results"] => xtask::results::write(&root),
         ["results", "--check"] => xtask::results::check(&root),
         ["options", "--check"] => xtask::options::check(&root),
-        _ => Err("usage: cargo xtask tidy | options [--check] | results [--check]".into()),
+        ["headers"] => xtask::headers::write(&root),
+        ["headers", "--check"] => xtask::headers::check(&root),
+        _ => Err("usage: cargo xtask tidy | (options | results | headers) [--check]".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -54,7 +54,7 @@ pub use db::snapshot::Snapshot;
 pub use db::verify::VerifyReport;
 pub use db::{Db, ReadOptions, WriteOptions};
 pub use error::{Error, ErrorKind, Result};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, TableEntry};
 pub use options::kinds::{
     BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy, WalIo,
 };

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::base::key::SeqNo;
 use crate::base::ops;
 use crate::error::{Error, Result};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, TableEntry};
 use crate::options::kinds::Durability;
 use crate::options::{self, When};
 use crate::read::Slice;
@@ -257,6 +257,11 @@ impl Db {
     /// A picture of the store's state and counters.
     pub fn metrics(&self) -> Metrics {
         self.inner.metrics()
+    }
+
+    /// The table files of the store at this moment, by level and number.
+    pub fn tables(&self) -> Vec<TableEntry> {
+        self.inner.table_entries()
     }
 
     /// Changes an option that can change while the store is open.

@@ -161,11 +161,15 @@ impl Found {
     pub fn refuse_foreign(&self, dir: &Path) -> Result<()> {
         let entries: Vec<&str> = self.entries.iter().map(|e| e.name.as_str()).collect();
         match foreign::identify(&entries) {
-            Some(what) => Err(Error::new(
-                ErrorKind::Incompatible,
-                format!("this is {what}, not an Esker store; it was left untouched"),
-            )
-            .at(dir)),
+            Some(what) => {
+                let mut message =
+                    format!("this is {what}, not an Esker store; it was left untouched");
+                if what == foreign::LEVELDB {
+                    let dir = dir.display();
+                    message += &format!("; `esker import leveldb {dir} NEW` copies it into one");
+                }
+                Err(Error::new(ErrorKind::Incompatible, message).at(dir))
+            }
             None => Ok(()),
         }
     }

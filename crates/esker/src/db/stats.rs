@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::state::Inner;
 use crate::error::{Error, Result};
-use crate::metrics::{LevelMetrics, MemoryMetrics, Metrics};
+use crate::metrics::{LevelMetrics, MemoryMetrics, Metrics, TableEntry};
 use crate::options::Options;
 use crate::options::validate::Sizes;
 use crate::tree::fragment::Fragment;
@@ -95,6 +95,27 @@ impl Inner {
             table_bytes: files.iter().map(|f| f.info.size_bytes).sum(),
             table_files: files.len() as u64,
         }
+    }
+
+    /// The list behind [`crate::Db::tables`].
+    pub fn table_entries(&self) -> Vec<TableEntry> {
+        let view = self.view.load();
+        let mut entries: Vec<TableEntry> = Vec::new();
+        for (level, slices) in view.version.levels.iter().enumerate() {
+            let runs = slices.guards.iter().flat_map(|guard| &guard.runs);
+            for file in runs.flat_map(|run| &run.fragments).map(|fragment| &fragment.file) {
+                entries.push(TableEntry {
+                    level,
+                    number: file.number,
+                    size_bytes: file.info.size_bytes,
+                    smallest: file.info.smallest.clone(),
+                    largest: file.info.largest.clone(),
+                });
+            }
+        }
+        entries.sort_by_key(|entry| (entry.level, entry.number));
+        entries.dedup_by_key(|entry| (entry.level, entry.number));
+        entries
     }
 
     /// Roughly how many table bytes hold the keys in `[start, end)`.

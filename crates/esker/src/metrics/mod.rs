@@ -116,6 +116,21 @@ pub struct MemoryMetrics {
     pub budget_bytes: u64,
 }
 
+/// One table file in one level, as [`crate::Db::tables`] lists them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableEntry {
+    /// The level it lies in; a file shown as slices in several levels is listed in each.
+    pub level: usize,
+    /// Its number, which is its name.
+    pub number: u64,
+    /// Bytes of the whole file.
+    pub size_bytes: u64,
+    /// Its first key.
+    pub smallest: Vec<u8>,
+    /// Its last key.
+    pub largest: Vec<u8>,
+}
+
 /// A picture of the store at one moment; counters run since it was opened.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metrics {

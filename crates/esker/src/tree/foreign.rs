@@ -2,6 +2,9 @@
 
 use super::names;
 
+/// What a directory of LevelDB's is called.
+pub const LEVELDB: &str = "a LevelDB directory";
+
 /// What a directory with these entries is, if it is another program's; a phrase that fits after
 /// "this is".
 pub fn identify(entries: &[&str]) -> Option<&'static str> {
@@ -12,7 +15,7 @@ pub fn identify(entries: &[&str]) -> Option<&'static str> {
         return Some("a RocksDB directory");
     }
     if starts("MANIFEST-") || (ends(".ldb") && has(names::CURRENT)) {
-        return Some("a LevelDB directory");
+        return Some(LEVELDB);
     }
     if has("data.mdb") {
         return Some("an LMDB directory");

@@ -1,0 +1,182 @@
+//! Comparators and filters that are C functions.
+//!
+//! What stays true: the functions are called only while the object lives, from any thread; the
+//! destructor runs once, after the last store, iterator and option that uses it let go.
+
+use std::cmp::Ordering;
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use esker::{Comparator, FilterPolicy};
+
+use crate::failure::{Failure, Outcome};
+use crate::ffi;
+
+/// Frees a callback's state.
+pub type esker_destructor_t = Option<unsafe extern "C" fn(*mut c_void)>;
+/// Says in a negative, zero or positive number how two keys are ordered.
+pub type esker_compare_t =
+    Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int>;
+/// Gives the name, which lives as long as the state.
+pub type esker_name_t = Option<unsafe extern "C" fn(*mut c_void) -> *const c_char>;
+/// Makes a filter over keys, from `malloc`, and stores its length.
+pub type esker_create_filter_t = Option<
+    unsafe extern "C" fn(
+        *mut c_void,
+        *const *const c_char,
+        *const usize,
+        c_int,
+        *mut usize,
+    ) -> *mut c_char,
+>;
+/// Says whether a key may be among those a filter was made from.
+pub type esker_may_match_t =
+    Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> u8>;
+
+/// What the caller gave to be handed back at each call.
+struct State {
+    pointer: *mut c_void,
+    destructor: esker_destructor_t,
+}
+
+// SAFETY: the interface demands of the caller that its functions may be called with this pointer
+// from any thread; nothing here looks behind it.
+unsafe impl Send for State {}
+// SAFETY: as above, also at the same time.
+unsafe impl Sync for State {}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if let Some(destructor) = self.destructor {
+            // SAFETY: the caller's function with the caller's pointer, once.
+            unsafe { destructor(self.pointer) }
+        }
+    }
+}
+
+/// The name a callback gives itself.
+fn name_of(state: &State, name: esker_name_t) -> Outcome<String> {
+    let name = name.ok_or_else(|| Failure::invalid("the function for the name is NULL"))?;
+    // SAFETY: the caller's function with the caller's pointer.
+    let text = unsafe { name(state.pointer) };
+    if text.is_null() {
+        return Err(Failure::invalid("the name is NULL"));
+    }
+    // SAFETY: the interface demands a C string.
+    Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// An order of keys in C.
+pub struct CComparator {
+    state: State,
+    compare: unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int,
+    name: String,
+}
+
+impl CComparator {
+    /// Takes `pointer` over: `destructor` gets it back, also when this fails.
+    pub fn new(
+        pointer: *mut c_void,
+        destructor: esker_destructor_t,
+        compare: esker_compare_t,
+        name: esker_name_t,
+    ) -> Outcome<CComparator> {
+        let state = State { pointer, destructor };
+        let compare = compare.ok_or_else(|| Failure::invalid("the comparing function is NULL"))?;
+        let name = name_of(&state, name)?;
+        Ok(CComparator { state, compare, name })
+    }
+}
+
+impl Comparator for CComparator {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        // SAFETY: the caller's function with the caller's pointer and bytes that live through it.
+        let sign = unsafe {
+            (self.compare)(
+                self.state.pointer,
+                a.as_ptr().cast(),
+                a.len(),
+                b.as_ptr().cast(),
+                b.len(),
+            )
+        };
+        sign.cmp(&0)
+    }
+}
+
+/// A filter policy in C.
+pub struct CFilter {
+    state: State,
+    create: unsafe extern "C" fn(
+        *mut c_void,
+        *const *const c_char,
+        *const usize,
+        c_int,
+        *mut usize,
+    ) -> *mut c_char,
+    may_match: unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> u8,
+    name: String,
+}
+
+impl CFilter {
+    /// Takes `pointer` over: `destructor` gets it back, also when this fails.
+    pub fn new(
+        pointer: *mut c_void,
+        destructor: esker_destructor_t,
+        create: esker_create_filter_t,
+        may_match: esker_may_match_t,
+        name: esker_name_t,
+    ) -> Outcome<CFilter> {
+        let state = State { pointer, destructor };
+        let create =
+            create.ok_or_else(|| Failure::invalid("the filter-making function is NULL"))?;
+        let may_match =
+            may_match.ok_or_else(|| Failure::invalid("the matching function is NULL"))?;
+        let name = name_of(&state, name)?;
+        Ok(CFilter { state, create, may_match, name })
+    }
+}
+
+impl FilterPolicy for CFilter {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn create(&self, keys: &[&[u8]]) -> Vec<u8> {
+        let starts: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
+        let lengths: Vec<usize> = keys.iter().map(|key| key.len()).collect();
+        let count = c_int::try_from(keys.len()).unwrap_or(c_int::MAX);
+        let mut len = 0usize;
+        // SAFETY: the caller's function with the caller's pointer and arrays of `count` items that
+        // live through it; what it returns holds `len` bytes from `malloc` and is ours to free.
+        unsafe {
+            let filter = (self.create)(
+                self.state.pointer,
+                starts.as_ptr(),
+                lengths.as_ptr(),
+                count,
+                &raw mut len,
+            );
+            let copy = ffi::bytes(filter, len, "filter").map(<[u8]>::to_vec).unwrap_or_default();
+            ffi::free(filter);
+            copy
+        }
+    }
+
+    fn may_contain(&self, key: &[u8], filter: &[u8]) -> bool {
+        // SAFETY: the caller's function with the caller's pointer and bytes that live through it.
+        let answer = unsafe {
+            (self.may_match)(
+                self.state.pointer,
+                key.as_ptr().cast(),
+                key.len(),
+                filter.as_ptr().cast(),
+                filter.len(),
+            )
+        };
+        answer != 0
+    }
+}

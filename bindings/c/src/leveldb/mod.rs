@@ -1,0 +1,49 @@
+//! LevelDB's C interface: the 68 functions its header declares, with its semantics.
+//!
+//! What stays true: an error text is `Kind: sentence` as LevelDB's are, comes from `malloc` and
+//! replaces (and frees) one the caller left; an option out of range is brought into it, as there;
+//! a null handle gives an error text where there is a place for one, and nothing otherwise.
+//!
+//! Stricter or looser than LevelDB: checksums are always verified; a destructor runs once the last
+//! store, iterator and option that uses the object is gone; iterators outlive their store.
+
+pub mod batch;
+pub mod iter;
+pub mod objects;
+pub mod options;
+mod settings;
+pub mod shim;
+pub mod store;
+
+use std::ffi::c_char;
+
+use crate::failure::{
+    ESKER_CORRUPTION, ESKER_INCOMPATIBLE, ESKER_INVALID_ARGUMENT, Failure, Outcome,
+};
+use crate::ffi;
+
+/// A failure as LevelDB would print it.
+fn text_of(failure: &Failure) -> String {
+    let kind = match failure.code {
+        ESKER_CORRUPTION => "Corruption",
+        ESKER_INVALID_ARGUMENT | ESKER_INCOMPATIBLE => "Invalid argument",
+        _ => "IO error",
+    };
+    format!("{kind}: {}", failure.message)
+}
+
+/// What `outcome` holds; its failure goes to `errptr`.
+///
+/// # Safety
+/// As for [`ffi::report`].
+#[inline]
+unsafe fn kept<T>(outcome: Outcome<T>, errptr: Option<&mut *mut c_char>) -> Option<T> {
+    match outcome {
+        Ok(value) => Some(value),
+        Err(failure) => {
+            // SAFETY: the caller's promise.
+            unsafe { ffi::report(errptr, &text_of(&failure)) };
+            None
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What the C++ shim (`shim/`) needs beyond `esker.h`: LevelDB's options and batches as they are.
+//!
+//! These functions are declared in `shim/bridge.h`, not in the public header.
+
+use std::ffi::c_char;
+
+use esker::{Batch, Db};
+
+use super::options::leveldb_options_t;
+use super::store;
+use crate::failure::{ESKER_CORRUPTION, Failure, Outcome, attempt, there};
+use crate::ffi;
+use crate::own::options::esker_memory_t;
+use crate::own::store::esker_db_t;
+
+/// A batch's sequence number and count stand before its operations.
+const HEADER_BYTES: usize = 12;
+const DELETION: u8 = 0;
+const VALUE: u8 = 1;
+
+/// Opens, destroys and repairs stores in `memory` instead of on disk.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_shim_set_memory(
+    options: Option<&mut leveldb_options_t>,
+    memory: Option<&esker_memory_t>,
+) {
+    if let Some(options) = options {
+        options.settings.fs = memory.map(|memory| memory.fs.clone() as _);
+    }
+}
+
+/// Runs `act` with the settings and the path.
+unsafe fn on_path(
+    options: Option<&leveldb_options_t>,
+    path: *const c_char,
+    message: Option<&mut *mut c_char>,
+    act: impl FnOnce(&super::settings::Settings, &std::path::Path) -> Outcome<()>,
+) -> i32 {
+    // SAFETY: the header's contract for strings and messages.
+    unsafe {
+        let outcome = attempt(|| act(&there(options, "options")?.settings, ffi::path(path)?));
+        ffi::code(outcome, message)
+    }
+}
+
+/// Opens a store as LevelDB's options say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_shim_open(
+    options: Option<&leveldb_options_t>,
+    path: *const c_char,
+    db: Option<&mut *mut esker_db_t>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the header's contract for strings and messages.
+    unsafe {
+        on_path(options, path, message, |settings, path| {
+            let place = there(db, "place for the store's handle")?;
+            *place = Box::into_raw(esker_db_t::new(store::open(settings, path)?));
+            Ok(())
+        })
+    }
+}
+
+/// `DestroyDB`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_shim_destroy(
+    options: Option<&leveldb_options_t>,
+    path: *const c_char,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the header's contract for strings and messages.
+    unsafe { on_path(options, path, message, store::destroy) }
+}
+
+/// `RepairDB`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_shim_repair(
+    options: Option<&leveldb_options_t>,
+    path: *const c_char,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the header's contract for strings and messages.
+    unsafe { on_path(options, path, message, store::repair) }
+}
+
+/// Applies a batch given as LevelDB lays it out: sequence number, count, operations.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_shim_write(
+    db: Option<&esker_db_t>,
+    rep: *const u8,
+    rep_len: usize,
+    durability: i32,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the header's contract for buffers and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let options = crate::own::common::write_options(durability)?;
+            let db = esker_db_t::open(db)?;
+            let batch = decode(ffi::bytes(rep, rep_len, "batch")?)?;
+            Ok(Db::write_with(&db, &batch, &options)?)
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+fn wrong(what: &str) -> Failure {
+    Failure { code: ESKER_CORRUPTION, message: format!("the WriteBatch {what}") }
+}
+
+/// The operations of a batch in LevelDB's layout.
+fn decode(rep: &[u8]) -> Outcome<Batch> {
+    let (header, mut rest) =
+        rep.split_at_checked(HEADER_BYTES).ok_or_else(|| wrong("is shorter than its header"))?;
+    let mut batch = Batch::new();
+    let mut found = 0u32;
+    while let Some((&tag, after)) = rest.split_first() {
+        rest = after;
+        found = found.wrapping_add(1);
+        let malformed = || wrong("holds a malformed operation");
+        let key = take(&mut rest).ok_or_else(malformed)?;
+        match tag {
+            VALUE => {
+                batch.put(key, take(&mut rest).ok_or_else(malformed)?);
+            }
+            DELETION => {
+                batch.delete(key);
+            }
+            _ => return Err(wrong("holds an operation of an unknown kind")),
+        }
+    }
+    let count = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+    if found != count {
+        return Err(wrong("does not hold as many operations as it says"));
+    }
+    Ok(batch)
+}
+
+/// The bytes behind a varint of their length.
+fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let mut len = 0u64;
+    for shift in (0..35).step_by(7) {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        len |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            let (taken, after) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+            *rest = after;
+            return Some(taken);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rep(count: u8, operations: &[u8]) -> Vec<u8> {
+        let mut rep = vec![0; HEADER_BYTES];
+        rep[8] = count;
+        rep.extend_from_slice(operations);
+        rep
+    }
+
+    #[test]
+    fn batches_of_leveldbs_layout_are_read() {
+        let batch = decode(&rep(2, b"\x01\x01k\x02vw\x00\x01d")).unwrap();
+        let keys: Vec<&[u8]> = batch.operations().map(|op| op.key).collect();
+        assert_eq!(keys, [b"k", b"d"]);
+        assert!(decode(&rep(0, b"")).unwrap().is_empty());
+    }
+
+    #[test]
+    fn malformed_batches_are_refused() {
+        for bad in [&b"\x01\x01k"[..], b"\x01\x05k", b"\x07\x01k", b"\x00\xff\xff\xff\xff\xff\x01"]
+        {
+            assert_eq!(decode(&rep(1, bad)).unwrap_err().code, ESKER_CORRUPTION, "{bad:?}");
+        }
+        assert_eq!(decode(b"short").unwrap_err().code, ESKER_CORRUPTION);
+        assert!(decode(&rep(1, b"\x00\x01a\x00\x01b")).is_err());
+    }
+}

@@ -1,0 +1,285 @@
+//! `leveldb_open` and what is done with a store, its snapshots and its files.
+
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+
+use esker::fs::Fs;
+use esker::fs::os::OsFs;
+use esker::{Db, ErrorKind, Snapshot};
+
+use super::batch::leveldb_writebatch_t;
+use super::iter::leveldb_iterator_t;
+use super::kept;
+use super::options::{leveldb_options_t, leveldb_readoptions_t, leveldb_writeoptions_t};
+use super::settings::Settings;
+use crate::failure::{Outcome, attempt, there};
+use crate::own::iter::Walk;
+use crate::own::store::optional;
+use crate::{ffi, properties};
+
+/// An open store.
+pub struct leveldb_t {
+    db: Db,
+}
+
+/// The store as it was at one moment.
+pub struct leveldb_snapshot_t {
+    pub(super) snapshot: Snapshot,
+}
+
+fn settings(options: Option<&leveldb_options_t>) -> Settings {
+    options.map(|options| options.settings.clone()).unwrap_or_default()
+}
+
+fn fs_of(settings: &Settings) -> Arc<dyn Fs> {
+    settings.fs.clone().unwrap_or_else(|| OsFs::shared())
+}
+
+/// Opens the store at `path`, as these settings say.
+pub(super) fn open(settings: &Settings, path: &std::path::Path) -> Outcome<Db> {
+    Ok(Db::open_on(fs_of(settings), path, settings.to_options()?)?)
+}
+
+/// Removes the store at `path`; one that is not there is no failure, as with LevelDB.
+pub(super) fn destroy(settings: &Settings, path: &std::path::Path) -> Outcome<()> {
+    match Db::destroy_on(fs_of(settings), path) {
+        Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Repairs the store at `path`.
+pub(super) fn repair(settings: &Settings, path: &std::path::Path) -> Outcome<()> {
+    Db::repair_on(fs_of(settings), path, settings.to_options()?)?;
+    Ok(())
+}
+
+/// Opens a store; null with an error text when that fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_open(
+    options: Option<&leveldb_options_t>,
+    name: *const c_char,
+    errptr: Option<&mut *mut c_char>,
+) -> Option<Box<leveldb_t>> {
+    // SAFETY: LevelDB's contract for strings and error texts.
+    unsafe {
+        let opened = attempt(|| open(&settings(options), ffi::path(name)?));
+        kept(opened, errptr).map(|db| Box::new(leveldb_t { db }))
+    }
+}
+
+/// Closes a store.
+#[unsafe(no_mangle)]
+pub extern "C" fn leveldb_close(db: Option<Box<leveldb_t>>) {
+    let _ = attempt(|| {
+        drop(db);
+        Ok(())
+    });
+}
+
+/// Sets a key to a value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_put(
+    db: Option<&leveldb_t>,
+    options: Option<&leveldb_writeoptions_t>,
+    key: *const c_char,
+    keylen: usize,
+    val: *const c_char,
+    vallen: usize,
+    errptr: Option<&mut *mut c_char>,
+) {
+    // SAFETY: LevelDB's contract for buffers and error texts.
+    unsafe {
+        let done = attempt(|| {
+            let (key, value) = (ffi::bytes(key, keylen, "key")?, ffi::bytes(val, vallen, "value")?);
+            let options = leveldb_writeoptions_t::of(options);
+            Ok(there(db, "store")?.db.put_with(key, value, &options)?)
+        });
+        kept(done, errptr);
+    }
+}
+
+/// Deletes a key.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_delete(
+    db: Option<&leveldb_t>,
+    options: Option<&leveldb_writeoptions_t>,
+    key: *const c_char,
+    keylen: usize,
+    errptr: Option<&mut *mut c_char>,
+) {
+    // SAFETY: LevelDB's contract for buffers and error texts.
+    unsafe {
+        let done = attempt(|| {
+            let key = ffi::bytes(key, keylen, "key")?;
+            Ok(there(db, "store")?.db.delete_with(key, &leveldb_writeoptions_t::of(options))?)
+        });
+        kept(done, errptr);
+    }
+}
+
+/// Applies a batch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_write(
+    db: Option<&leveldb_t>,
+    options: Option<&leveldb_writeoptions_t>,
+    batch: Option<&leveldb_writebatch_t>,
+    errptr: Option<&mut *mut c_char>,
+) {
+    let done = attempt(|| {
+        let batch = &there(batch, "batch")?.batch;
+        Ok(there(db, "store")?.db.write_with(batch, &leveldb_writeoptions_t::of(options))?)
+    });
+    // SAFETY: LevelDB's contract for error texts.
+    unsafe { kept(done, errptr) };
+}
+
+/// The value of a key from `malloc`, or null when it is not there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_get(
+    db: Option<&leveldb_t>,
+    options: Option<&leveldb_readoptions_t>,
+    key: *const c_char,
+    keylen: usize,
+    vallen: Option<&mut usize>,
+    errptr: Option<&mut *mut c_char>,
+) -> *mut c_char {
+    // SAFETY: LevelDB's contract for buffers, snapshots and error texts.
+    unsafe {
+        let found = attempt(|| {
+            let key = ffi::bytes(key, keylen, "key")?;
+            let options = leveldb_readoptions_t::of(options);
+            Ok(there(db, "store")?.db.get_with(key, &options)?)
+        });
+        let (value, len) = match kept(found, errptr).flatten() {
+            Some(found) => (ffi::give_bytes(&found).cast(), found.len()),
+            None => (std::ptr::null_mut(), 0),
+        };
+        if let Some(vallen) = vallen {
+            *vallen = len;
+        }
+        value
+    }
+}
+
+/// An iterator that stands nowhere yet; null only for a null store.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_create_iterator(
+    db: Option<&leveldb_t>,
+    options: Option<&leveldb_readoptions_t>,
+) -> Option<Box<leveldb_iterator_t>> {
+    let made = attempt(|| {
+        // SAFETY: LevelDB's contract for snapshots.
+        let options = unsafe { leveldb_readoptions_t::of(options) };
+        let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        Ok(there(db, "store")?.db.iter_with(&options, everything)?)
+    });
+    db.map(|_| Box::new(leveldb_iterator_t { walk: made.map(Walk::new) }))
+}
+
+/// The store as it is now.
+#[unsafe(no_mangle)]
+pub extern "C" fn leveldb_create_snapshot(
+    db: Option<&leveldb_t>,
+) -> Option<Box<leveldb_snapshot_t>> {
+    let made = attempt(|| Ok(there(db, "store")?.db.snapshot()));
+    made.ok().map(|snapshot| Box::new(leveldb_snapshot_t { snapshot }))
+}
+
+/// Lets a snapshot go.
+#[unsafe(no_mangle)]
+pub extern "C" fn leveldb_release_snapshot(
+    _db: Option<&leveldb_t>,
+    snapshot: Option<Box<leveldb_snapshot_t>>,
+) {
+    drop(snapshot);
+}
+
+/// A property from `malloc`, or null when there is none of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_property_value(
+    db: Option<&leveldb_t>,
+    propname: *const c_char,
+) -> *mut c_char {
+    let found = attempt(|| {
+        // SAFETY: LevelDB's contract for strings.
+        let name = unsafe { ffi::utf8(propname, "property's name") }?;
+        Ok(properties::property(&there(db, "store")?.db, name))
+    });
+    found.ok().flatten().map_or(std::ptr::null_mut(), |text| ffi::give_text(&text))
+}
+
+/// For each range, roughly how many bytes of files hold it; 0 for one that cannot be told.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_approximate_sizes(
+    db: Option<&leveldb_t>,
+    num_ranges: c_int,
+    range_start_key: *const *const c_char,
+    range_start_key_len: *const usize,
+    range_limit_key: *const *const c_char,
+    range_limit_key_len: *const usize,
+    sizes: *mut u64,
+) {
+    let count = usize::try_from(num_ranges).unwrap_or(0);
+    // SAFETY: LevelDB's contract: each array has `num_ranges` items, `sizes` is writable.
+    let _ = attempt(|| unsafe {
+        let starts = ffi::array(range_start_key, count, "start keys")?;
+        let start_lens = ffi::array(range_start_key_len, count, "start keys' lengths")?;
+        let limits = ffi::array(range_limit_key, count, "limit keys")?;
+        let limit_lens = ffi::array(range_limit_key_len, count, "limit keys' lengths")?;
+        ffi::array(sizes.cast_const(), count, "sizes")?;
+        for at in 0..count {
+            let size = || {
+                let start = ffi::bytes(starts[at], start_lens[at], "start key")?;
+                let limit = ffi::bytes(limits[at], limit_lens[at], "limit key")?;
+                Ok(there(db, "store")?.db.approximate_size(start, limit)?)
+            };
+            sizes.add(at).write(attempt(size).unwrap_or(0));
+        }
+        Ok(())
+    });
+}
+
+/// Merges the keys of a range; a null key is before or behind every key.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_compact_range(
+    db: Option<&leveldb_t>,
+    start_key: *const c_char,
+    start_key_len: usize,
+    limit_key: *const c_char,
+    limit_key_len: usize,
+) {
+    // SAFETY: LevelDB's contract for buffers. There is no place for a failure; the next write or
+    // read that it concerns reports it.
+    let _ = attempt(|| unsafe {
+        let start = optional(start_key, start_key_len)?;
+        let limit = optional(limit_key, limit_key_len)?;
+        Ok(there(db, "store")?.db.compact_range(start, limit)?)
+    });
+}
+
+/// Removes a store.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_destroy_db(
+    options: Option<&leveldb_options_t>,
+    name: *const c_char,
+    errptr: Option<&mut *mut c_char>,
+) {
+    // SAFETY: LevelDB's contract for strings and error texts.
+    unsafe {
+        kept(attempt(|| destroy(&settings(options), ffi::path(name)?)), errptr);
+    }
+}
+
+/// Rebuilds a store from what its files still prove.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_repair_db(
+    options: Option<&leveldb_options_t>,
+    name: *const c_char,
+    errptr: Option<&mut *mut c_char>,
+) {
+    // SAFETY: LevelDB's contract for strings and error texts.
+    unsafe {
+        kept(attempt(|| repair(&settings(options), ffi::path(name)?)), errptr);
+    }
+}

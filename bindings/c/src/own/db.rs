@@ -1,0 +1,70 @@
+//! `esker_put` and the other writes.
+
+use std::ffi::c_char;
+
+use super::batch::esker_batch_t;
+use super::common::write_options;
+use super::store::esker_db_t;
+use crate::failure::{attempt, there};
+use crate::ffi;
+
+/// Sets a key to a value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_put(
+    db: Option<&esker_db_t>,
+    key: *const u8,
+    key_len: usize,
+    value: *const u8,
+    value_len: usize,
+    durability: i32,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the header's contract for buffers and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let options = write_options(durability)?;
+            let key = ffi::bytes(key, key_len, "key")?;
+            let value = ffi::bytes(value, value_len, "value")?;
+            Ok(esker_db_t::open(db)?.put_with(key, value, &options)?)
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Deletes a key, whether it is there or not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_delete(
+    db: Option<&esker_db_t>,
+    key: *const u8,
+    key_len: usize,
+    durability: i32,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the header's contract for buffers and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let options = write_options(durability)?;
+            let key = ffi::bytes(key, key_len, "key")?;
+            Ok(esker_db_t::open(db)?.delete_with(key, &options)?)
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Applies a batch: all of it becomes visible at once and survives a crash whole or not at all.
+/// The batch stays as it is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_write(
+    db: Option<&esker_db_t>,
+    batch: Option<&esker_batch_t>,
+    durability: i32,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    let outcome = attempt(|| {
+        let options = write_options(durability)?;
+        let batch = there(batch, "batch")?;
+        Ok(esker_db_t::open(db)?.write_with(&batch.batch, &options)?)
+    });
+    // SAFETY: the header's contract for messages.
+    unsafe { ffi::code(outcome, message) }
+}

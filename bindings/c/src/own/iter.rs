@@ -1,0 +1,214 @@
+//! `esker_iter_*`: keys in order.
+
+use std::ffi::c_char;
+use std::ops::Bound;
+
+use esker::{DbIterator, ReadOptions};
+
+use super::read::esker_snapshot_t;
+use super::store::{esker_db_t, optional};
+use crate::failure::{Failure, Outcome, attempt, there};
+use crate::ffi;
+
+/// Walks the keys of a store as it was when this was made. To be used by one thread at a time. It
+/// may be freed before or after the store.
+pub struct esker_iter_t {
+    walk: Walk,
+}
+
+/// An iterator and the failure it met, which stays until the next seek.
+pub(crate) struct Walk {
+    iter: DbIterator,
+    failed: Option<Failure>,
+}
+
+impl Walk {
+    pub fn new(iter: DbIterator) -> Walk {
+        Walk { iter, failed: None }
+    }
+
+    /// Moves to a place of its own: forgets an earlier failure.
+    pub fn seek(&mut self, seek: impl FnOnce(&mut DbIterator) -> Outcome<()>) {
+        self.failed = None;
+        self.step(seek);
+    }
+
+    /// Moves on from where it stands.
+    #[inline]
+    pub fn step(&mut self, step: impl FnOnce(&mut DbIterator) -> Outcome<()>) {
+        let iter = &mut self.iter;
+        if let Err(failure) = attempt(|| step(iter)) {
+            self.failed.get_or_insert(failure);
+        }
+    }
+
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.failed.is_none() && self.iter.valid()
+    }
+
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.iter.key()
+    }
+
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.iter.value()
+    }
+
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failed.as_ref()
+    }
+}
+
+/// An iterator over the keys from `start` up to but without `end` (a NULL one is no bound), now or
+/// at `snapshot`. It stands nowhere until the first seek. With `fill_cache` 0, blocks read do not
+/// enter the cache.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_iter_create(
+    db: Option<&esker_db_t>,
+    snapshot: Option<&esker_snapshot_t>,
+    start: *const u8,
+    start_len: usize,
+    end: *const u8,
+    end_len: usize,
+    fill_cache: u8,
+    iter: Option<&mut *mut esker_iter_t>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the header's contract for buffers and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let place = there(iter, "place for the iterator")?;
+            *place = std::ptr::null_mut();
+            let owned = |key: Option<&[u8]>| key.map(<[u8]>::to_vec);
+            let from = owned(optional(start, start_len)?).map_or(Bound::Unbounded, Bound::Included);
+            let to = owned(optional(end, end_len)?).map_or(Bound::Unbounded, Bound::Excluded);
+            let options = ReadOptions {
+                snapshot: snapshot.map(|s| &s.snapshot),
+                fill_cache: fill_cache != 0,
+            };
+            let made = esker_db_t::open(db)?.iter_with(&options, (from, to))?;
+            *place = Box::into_raw(Box::new(esker_iter_t { walk: Walk::new(made) }));
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Frees an iterator.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_iter_destroy(iter: Option<Box<esker_iter_t>>) {
+    let _ = attempt(|| {
+        drop(iter);
+        Ok(())
+    });
+}
+
+/// 1 when the iterator stands on a key, 0 at either end, after a failure, and for NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_iter_valid(iter: Option<&esker_iter_t>) -> u8 {
+    u8::from(iter.is_some_and(|iter| iter.walk.valid()))
+}
+
+/// Moves to the first key.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_iter_seek_to_first(iter: Option<&mut esker_iter_t>) {
+    if let Some(iter) = iter {
+        iter.walk.seek(|iter| Ok(iter.seek_to_first()?));
+    }
+}
+
+/// Moves to the last key.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_iter_seek_to_last(iter: Option<&mut esker_iter_t>) {
+    if let Some(iter) = iter {
+        iter.walk.seek(|iter| Ok(iter.seek_to_last()?));
+    }
+}
+
+/// Moves to the first key at or behind this one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_iter_seek(
+    iter: Option<&mut esker_iter_t>,
+    key: *const u8,
+    key_len: usize,
+) {
+    if let Some(iter) = iter {
+        // SAFETY: the header's contract for buffers.
+        let key = unsafe { ffi::bytes(key, key_len, "key") };
+        iter.walk.seek(|iter| Ok(iter.seek(key?)?));
+    }
+}
+
+/// Moves to the last key at or before this one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_iter_seek_for_prev(
+    iter: Option<&mut esker_iter_t>,
+    key: *const u8,
+    key_len: usize,
+) {
+    if let Some(iter) = iter {
+        // SAFETY: the header's contract for buffers.
+        let key = unsafe { ffi::bytes(key, key_len, "key") };
+        iter.walk.seek(|iter| Ok(iter.seek_for_prev(key?)?));
+    }
+}
+
+/// Moves to the next key; does nothing when the iterator stands on none.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_iter_next(iter: Option<&mut esker_iter_t>) {
+    if let Some(iter) = iter {
+        iter.walk.step(|iter| Ok(iter.advance()?));
+    }
+}
+
+/// Moves to the previous key; does nothing when the iterator stands on none.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_iter_prev(iter: Option<&mut esker_iter_t>) {
+    if let Some(iter) = iter {
+        iter.walk.step(|iter| Ok(iter.retreat()?));
+    }
+}
+
+/// The key the iterator stands on, until it moves; empty when it stands on none.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_iter_key(
+    iter: Option<&esker_iter_t>,
+    key_len: Option<&mut usize>,
+) -> *const u8 {
+    lend(iter.map_or(&[], |iter| iter.walk.key()), key_len).cast()
+}
+
+/// The value of that key, until the iterator moves; empty when it stands on none.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_iter_value(
+    iter: Option<&esker_iter_t>,
+    value_len: Option<&mut usize>,
+) -> *const u8 {
+    lend(iter.map_or(&[], |iter| iter.walk.value()), value_len).cast()
+}
+
+/// What the iterator met: `ESKER_OK` when nothing, also at either end. Stays until the next seek.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_iter_failure(
+    iter: Option<&esker_iter_t>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    let outcome = attempt(|| match there(iter, "iterator")?.walk.failure() {
+        Some(failure) => Err(failure.clone()),
+        None => Ok(()),
+    });
+    // SAFETY: the header's contract for messages.
+    unsafe { ffi::code(outcome, message) }
+}
+
+/// Shows `bytes` to C.
+#[inline]
+pub(crate) fn lend(bytes: &[u8], len: Option<&mut usize>) -> *const c_char {
+    if let Some(len) = len {
+        *len = bytes.len();
+    }
+    bytes.as_ptr().cast()
+}

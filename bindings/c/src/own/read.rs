@@ -1,0 +1,112 @@
+//! `esker_get` and snapshots.
+
+use std::ffi::{c_char, c_void};
+
+use esker::{ReadOptions, Slice, Snapshot};
+
+use super::store::esker_db_t;
+use crate::failure::{Outcome, attempt, there};
+use crate::ffi;
+
+/// The store as it was at one moment. It may be freed before or after the store.
+pub struct esker_snapshot_t {
+    pub(crate) snapshot: Snapshot,
+}
+
+/// Is shown a value: state, value and its length. The value lives through the call.
+pub type esker_see_t = Option<unsafe extern "C" fn(*mut c_void, *const u8, usize)>;
+
+/// The store as it is now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_snapshot_create(
+    db: Option<&esker_db_t>,
+    snapshot: Option<&mut *mut esker_snapshot_t>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    let outcome = attempt(|| {
+        let place = there(snapshot, "place for the snapshot")?;
+        *place = std::ptr::null_mut();
+        let snapshot = esker_db_t::open(db)?.snapshot();
+        *place = Box::into_raw(Box::new(esker_snapshot_t { snapshot }));
+        Ok(())
+    });
+    // SAFETY: the header's contract for messages.
+    unsafe { ffi::code(outcome, message) }
+}
+
+/// Frees a snapshot.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_snapshot_destroy(snapshot: Option<Box<esker_snapshot_t>>) {
+    let _ = attempt(|| {
+        drop(snapshot);
+        Ok(())
+    });
+}
+
+#[inline]
+unsafe fn find(
+    db: Option<&esker_db_t>,
+    snapshot: Option<&esker_snapshot_t>,
+    fill_cache: bool,
+    key: *const u8,
+    key_len: usize,
+) -> Outcome<Option<Slice>> {
+    // SAFETY: the caller's promise.
+    let key = unsafe { ffi::bytes(key, key_len, "key") }?;
+    let options = ReadOptions { snapshot: snapshot.map(|s| &s.snapshot), fill_cache };
+    Ok(esker_db_t::open(db)?.get_with(key, &options)?)
+}
+
+/// Finds the value of a key, now or (when `snapshot` is not NULL) then. `*value` becomes a copy to
+/// be freed with `esker_free`, or NULL when the key is not there, which is no failure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_get(
+    db: Option<&esker_db_t>,
+    snapshot: Option<&esker_snapshot_t>,
+    key: *const u8,
+    key_len: usize,
+    value: Option<&mut *mut u8>,
+    value_len: Option<&mut usize>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the header's contract for buffers and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let value = there(value, "place for the value")?;
+            let value_len = there(value_len, "place for the value's length")?;
+            (*value, *value_len) = (std::ptr::null_mut(), 0);
+            if let Some(found) = find(db, snapshot, true, key, key_len)? {
+                (*value, *value_len) = (ffi::give_bytes(&found), found.len());
+            }
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Finds the value of a key and shows it to `see` where it lies, without a copy; `see` is not
+/// called when the key is not there. With `fill_cache` 0, blocks read do not enter the cache.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_get_visit(
+    db: Option<&esker_db_t>,
+    snapshot: Option<&esker_snapshot_t>,
+    fill_cache: u8,
+    key: *const u8,
+    key_len: usize,
+    state: *mut c_void,
+    see: esker_see_t,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the header's contract for buffers and messages; the value lives through the call of
+    // the caller's function.
+    unsafe {
+        let outcome = attempt(|| {
+            let see = there(see, "function that is shown the value")?;
+            if let Some(found) = find(db, snapshot, fill_cache != 0, key, key_len)? {
+                see(state, found.as_ptr(), found.len());
+            }
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}

@@ -1,0 +1,87 @@
+//! `bindings/c/include/esker.h`, from the functions themselves.
+
+use std::path::Path;
+
+use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
+
+const FILE: &str = "bindings/c/include/esker.h";
+
+/// The files whose public items make the header, in its order.
+const SOURCES: &[&str] = &[
+    "failure.rs",
+    "callbacks.rs",
+    "own/common.rs",
+    "own/options.rs",
+    "own/store.rs",
+    "own/db.rs",
+    "own/batch.rs",
+    "own/read.rs",
+    "own/iter.rs",
+];
+
+const INTRODUCTION: &str = "\
+/* Esker's C interface. Made by `cargo xtask headers`; not to be edited by hand.
+ *
+ * Ownership:
+ *  1. What an esker_*_create or esker_open gives is freed by the function of the same type that
+ *     ends in _destroy, once; freeing NULL does nothing. The store may be freed before or after
+ *     its iterators and snapshots, which stay readable.
+ *  2. A buffer (a pointer and a length), a string or a path that is passed in is only lent for the
+ *     call. A buffer of length 0 may be NULL; strings end with a zero byte; names and values of
+ *     options are UTF-8.
+ *  3. A value or a text that is given out is the caller's, to be freed with esker_free (or free).
+ *     Keys and values of an iterator, and values shown to a function, are lent until the iterator
+ *     moves or the function returns.
+ *  4. A function that can fail returns ESKER_OK or one of the codes below. Its last argument may be
+ *     NULL; otherwise *message must be NULL or a text from an earlier call, and becomes, on failure
+ *     only, a sentence to be freed with esker_free. A missing key is no failure.
+ *  5. A NULL handle or a closed store is a failure (ESKER_INVALID_ARGUMENT, ESKER_CLOSED), never a
+ *     crash. A freed handle must not be used.
+ *
+ * Threads: a store may be used by many threads at once, as may a snapshot; options, batches and
+ * iterators by one at a time. The caller's own functions (comparators, filters) are called from
+ * any thread, and must neither throw nor jump out.
+ *
+ * Keys have at most 64 KiB, values at most 1 GiB.
+ */";
+
+/// The header.
+pub fn render(root: &Path) -> Result<String, String> {
+    let config = Config {
+        language: Language::C,
+        cpp_compat: true,
+        include_guard: Some("ESKER_H".into()),
+        header: Some(INTRODUCTION.into()),
+        style: Style::Type,
+        documentation_style: DocumentationStyle::C99,
+        line_length: 100,
+        sys_includes: vec!["stddef.h".into(), "stdint.h".into()],
+        no_includes: true,
+        usize_is_size_t: true,
+        ..Config::default()
+    };
+    let mut builder = Builder::new().with_config(config);
+    for source in SOURCES {
+        builder = builder.with_src(root.join("bindings/c/src").join(source));
+    }
+    let bindings = builder.generate().map_err(|error| error.to_string())?;
+    let mut text = Vec::new();
+    bindings.write(&mut text);
+    String::from_utf8(text).map_err(|error| error.to_string())
+}
+
+/// Writes the header.
+pub fn write(root: &Path) -> Result<(), String> {
+    let path = root.join(FILE);
+    std::fs::write(&path, render(root)?).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Says whether the header is what [`write()`] would make.
+pub fn check(root: &Path) -> Result<(), String> {
+    let path = root.join(FILE);
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    if found == render(root)? {
+        return Ok(());
+    }
+    Err(format!("{FILE} is not what the code says: run `cargo xtask headers` and commit it"))
+}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need and the machine lacks: a C compiler for zstd, and Rust's components.
+# Installs what the tests need and the machine lacks: a C compiler for zstd, and Rust's components;
+# also, where it can, what the drop-in tests need (they are left out by name otherwise).
 set -euo pipefail
 
 missing() { ! command -v "$1" >/dev/null 2>&1; }
@@ -21,4 +22,18 @@ fi
 if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
     echo "installing rustfmt and clippy: rustup component add rustfmt clippy" >&2
     rustup component add rustfmt clippy
+fi
+
+wanted=""
+missing g++ && wanted="$wanted g++"
+missing valgrind && wanted="$wanted valgrind"
+[ -e /usr/include/leveldb/db.h ] || wanted="$wanted libleveldb-dev"
+if [ -n "$wanted" ]; then
+    if [ "$(id -u)" = 0 ] && ! missing apt-get; then
+        echo "installing what the drop-in tests need:$wanted" >&2
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $wanted; } \
+            >/dev/null 2>&1 || echo "that did not work; they will be left out" >&2
+    else
+        echo "the drop-in tests will be left out; for them: sudo apt-get install -y$wanted" >&2
+    fi
 fi

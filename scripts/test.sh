@@ -14,3 +14,5 @@ step cargo test --workspace
 step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 step cargo xtask options --check
 step cargo xtask results --check
+step cargo xtask headers --check
+step scripts/dropin.sh c_test plyvel

@@ -42,7 +42,7 @@ const INTRODUCTION: &str = "\
  * iterators by one at a time. The caller's own functions (comparators, filters) are called from
  * any thread, and must neither throw nor jump out.
  *
- * Keys have at most 64 KiB, values at most 1 GiB.
+ * Keys have at most 1 MiB, values at most 1 GiB.
  */";
 
 /// The header.

@@ -20,7 +20,7 @@
  * iterators by one at a time. The caller's own functions (comparators, filters) are called from
  * any thread, and must neither throw nor jump out.
  *
- * Keys have at most 64 KiB, values at most 1 GiB.
+ * Keys have at most 1 MiB, values at most 1 GiB.
  */
 
 #ifndef ESKER_H

@@ -9,8 +9,8 @@ pub type SeqNo = u64;
 /// The largest sequence number: "the newest version".
 pub const SEQNO_MAX: SeqNo = (1 << 56) - 1;
 
-/// The longest key, in bytes: 64 KiB.
-pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// The longest key, in bytes: 1 MiB.
+pub const KEY_BYTES_MAX: usize = 1 << 20;
 
 /// The longest value, in bytes: 1 GiB.
 pub const VALUE_BYTES_MAX: usize = 1 << 30;

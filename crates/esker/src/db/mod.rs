@@ -95,7 +95,7 @@ impl Db {
     /// what a crash after `Ok` can take.
     ///
     /// # Errors
-    /// `InvalidArgument` for a key over 64 KiB or a value over 1 GiB, `NoSpace`, `Io`, `ReadOnly`.
+    /// `InvalidArgument` for a key over 1 MiB or a value over 1 GiB, `NoSpace`, `Io`, `ReadOnly`.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, &WriteOptions::default())
     }

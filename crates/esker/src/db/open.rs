@@ -64,7 +64,7 @@ impl Db {
             return Err(Error::invalid("the store exists, and error_if_exists is set").at(dir));
         }
         if !exists && !options.create_if_missing {
-            let message = "there is no store here, and create_if_missing is off";
+            let message = "the store does not exist, and create_if_missing is off";
             return Err(Error::invalid(message).at(dir));
         }
         let lock = take_lock(&fs, dir)?;

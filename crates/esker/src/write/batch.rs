@@ -34,7 +34,7 @@ impl Batch {
         Batch::default()
     }
 
-    /// Sets `key` to `value`. A key over 64 KiB or a value over 1 GiB makes the write of the
+    /// Sets `key` to `value`. A key over 1 MiB or a value over 1 GiB makes the write of the
     /// whole batch fail.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
         let (key, value) = (key.as_ref(), value.as_ref());
@@ -131,7 +131,7 @@ impl Batch {
     }
 }
 
-/// Refuses a key longer than 64 KiB.
+/// Refuses a key longer than 1 MiB.
 pub fn check_key(key: &[u8]) -> Result<()> {
     if key.len() <= KEY_BYTES_MAX {
         return Ok(());

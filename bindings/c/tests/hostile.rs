@@ -1,0 +1,464 @@
+//! Every entry point with nulls, with nothing, with too much, and after the store was closed.
+//!
+//! What stays true: a failure is a code and a sentence, or a null; nothing here crashes.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::ptr::{null, null_mut};
+
+use esker_c::leveldb::batch::*;
+use esker_c::leveldb::iter::*;
+use esker_c::leveldb::objects::*;
+use esker_c::leveldb::options::*;
+use esker_c::leveldb::shim::*;
+use esker_c::leveldb::store::*;
+use esker_c::own::batch::*;
+use esker_c::own::common::*;
+use esker_c::own::db::*;
+use esker_c::own::iter::*;
+use esker_c::own::options::*;
+use esker_c::own::read::*;
+use esker_c::own::store::*;
+use proptest::prelude::*;
+
+const INVALID: i32 = 1;
+const CLOSED: i32 = 8;
+
+/// The text at `message`, freed.
+fn taken(message: &mut *mut c_char) -> String {
+    if message.is_null() {
+        return String::new();
+    }
+    // SAFETY: a text this library gave out.
+    unsafe {
+        let text = CStr::from_ptr(*message).to_string_lossy().into_owned();
+        esker_free((*message).cast());
+        *message = null_mut();
+        text
+    }
+}
+
+fn c_path(path: &Path) -> CString {
+    CString::new(path.to_str().unwrap()).unwrap()
+}
+
+/// A call that must fail as the caller's mistake, with a sentence.
+macro_rules! refused {
+    ($($function:ident($($argument:expr),*);)+) => {$({
+        let mut message = null_mut();
+        // SAFETY: null pointers and lent texts only, which the contract allows.
+        #[allow(unused_unsafe, reason = "some of these functions take no raw pointers")]
+        let code = unsafe { $function($($argument,)* Some(&mut message)) };
+        let text = if message.is_null() { String::new() } else { taken(&mut message) };
+        assert_eq!(code, INVALID, "{}: {text}", stringify!($function));
+        assert!(text.contains("NULL"), "{}: {text}", stringify!($function));
+        // SAFETY: as above; nobody asks for the sentence.
+        #[allow(unused_unsafe, reason = "some of these functions take no raw pointers")]
+        let again = unsafe { $function($($argument,)* None) };
+        assert_eq!(again, INVALID, "{}", stringify!($function));
+    })+};
+}
+
+#[test]
+fn null_handles_are_refused_by_eskers_functions() {
+    refused! {
+        esker_options_set(None, c"block_size".as_ptr(), c"1".as_ptr());
+        esker_options_set(Some(&mut esker_options_t::default()), null(), null());
+        esker_options_set_comparator(None, null_mut(), None, None, None);
+        esker_options_set_filter(None, null_mut(), None, None, None, None);
+        esker_open(null(), None, Some(&mut null_mut()));
+        esker_open(c"x".as_ptr(), None, None);
+        esker_open_read_only(null(), None, Some(&mut null_mut()));
+        esker_close(None);
+        esker_destroy_store(null(), None);
+        esker_repair(null(), None, None);
+        esker_flush(None);
+        esker_sync(None);
+        esker_wait_idle(None);
+        esker_compact_range(None, null(), 0, null(), 0);
+        esker_approximate_size(None, null(), 0, null(), 0, None);
+        esker_checkpoint(None, null());
+        esker_set_option(None, null(), null());
+        esker_verify(None);
+        esker_put(None, null(), 0, null(), 0, 0);
+        esker_delete(None, null(), 0, 0);
+        esker_write(None, None, 0);
+        esker_batch_put(None, null(), 0, null(), 0);
+        esker_batch_put(Some(&mut esker_batch_t::default()), null(), 1, null(), 0);
+        esker_batch_delete(None, null(), 0);
+        esker_batch_delete(Some(&mut esker_batch_t::default()), null(), usize::MAX);
+        esker_batch_delete_range(None, null(), 0, null(), 0);
+        esker_batch_append(None, None);
+        esker_snapshot_create(None, Some(&mut null_mut()));
+        esker_get(None, None, null(), 0, Some(&mut null_mut()), Some(&mut 0));
+        esker_get_visit(None, None, 1, null(), 0, null_mut(), None);
+        esker_iter_create(None, None, null(), 0, null(), 0, 1, Some(&mut null_mut()));
+        esker_iter_failure(None);
+        esker_shim_open(None, null(), None);
+        esker_shim_destroy(None, null());
+        esker_shim_repair(None, null());
+        esker_shim_write(None, null(), 0, 0);
+    }
+}
+
+#[test]
+fn null_handles_are_nothing_where_there_is_no_place_for_a_failure() {
+    let mut len = 7;
+    // SAFETY: null pointers only.
+    unsafe {
+        esker_free(null_mut());
+        assert!(esker_property(None, null()).is_null());
+        assert!(esker_options_get(None, null()).is_null());
+        esker_iter_seek(None, null(), 3);
+        esker_iter_seek_for_prev(None, null(), 3);
+        esker_batch_iterate(None, null_mut(), None, None, None);
+    }
+    esker_options_destroy(None);
+    esker_memory_destroy(None);
+    esker_options_set_memory(None, None);
+    esker_db_destroy(None);
+    esker_batch_destroy(None);
+    esker_batch_clear(None);
+    assert_eq!((esker_batch_count(None), esker_batch_size_bytes(None)), (0, 0));
+    esker_snapshot_destroy(None);
+    esker_iter_destroy(None);
+    for step in
+        [esker_iter_seek_to_first, esker_iter_seek_to_last, esker_iter_next, esker_iter_prev]
+    {
+        step(None);
+    }
+    assert_eq!(esker_iter_valid(None), 0);
+    esker_iter_key(None, Some(&mut len));
+    assert_eq!(len, 0);
+    esker_iter_value(None, None);
+    esker_shim_set_memory(None, None);
+}
+
+#[test]
+fn null_handles_of_leveldbs_functions_give_texts_or_nothing() {
+    let mut err: *mut c_char = null_mut();
+    let mut size = 9u64;
+    // SAFETY: null pointers only; each text is taken before the next call.
+    unsafe {
+        assert!(leveldb_open(None, null(), Some(&mut err)).is_none());
+        assert!(taken(&mut err).starts_with("Invalid argument: the path is NULL"));
+        leveldb_put(None, None, null(), 0, null(), 0, Some(&mut err));
+        assert!(taken(&mut err).contains("the store is NULL"));
+        leveldb_put(None, None, null(), 5, null(), 0, Some(&mut err));
+        assert!(taken(&mut err).contains("the key is NULL"));
+        leveldb_delete(None, None, null(), 0, Some(&mut err));
+        assert!(taken(&mut err).contains("NULL"));
+        leveldb_write(None, None, None, Some(&mut err));
+        assert!(taken(&mut err).contains("NULL"));
+        assert!(leveldb_get(None, None, null(), 0, None, Some(&mut err)).is_null());
+        assert!(taken(&mut err).contains("NULL"));
+        leveldb_destroy_db(None, null(), Some(&mut err));
+        assert!(taken(&mut err).contains("NULL"));
+        leveldb_repair_db(None, null(), Some(&mut err));
+        assert!(taken(&mut err).contains("NULL"));
+        leveldb_iter_get_error(None, Some(&mut err));
+        assert!(taken(&mut err).contains("NULL"));
+        leveldb_put(None, None, null(), 0, null(), 0, None);
+        assert!(leveldb_create_iterator(None, None).is_none());
+        assert!(leveldb_property_value(None, null()).is_null());
+        leveldb_approximate_sizes(None, 1, null(), null(), null(), null(), &raw mut size);
+        leveldb_approximate_sizes(None, -1, null(), null(), null(), null(), null_mut());
+        leveldb_compact_range(None, null(), 0, null(), 0);
+        leveldb_iter_seek(None, null(), 3);
+        leveldb_writebatch_put(None, null(), 1, null(), 1);
+        leveldb_writebatch_delete(None, null(), 1);
+        leveldb_writebatch_iterate(None, null_mut(), None, None);
+        leveldb_readoptions_set_snapshot(None, null());
+        leveldb_free(null_mut());
+        assert!(leveldb_comparator_create(null_mut(), None, None, None).is_none());
+        assert!(leveldb_filterpolicy_create(null_mut(), None, None, None, None).is_none());
+    }
+    assert_eq!(size, 9, "nothing was written without the other arrays");
+    leveldb_nulls_that_are_nothing();
+}
+
+fn leveldb_nulls_that_are_nothing() {
+    leveldb_close(None);
+    assert!(leveldb_create_snapshot(None).is_none());
+    leveldb_release_snapshot(None, None);
+    leveldb_iter_destroy(None);
+    assert_eq!(leveldb_iter_valid(None), 0);
+    for step in [
+        leveldb_iter_seek_to_first,
+        leveldb_iter_seek_to_last,
+        leveldb_iter_next,
+        leveldb_iter_prev,
+    ] {
+        step(None);
+    }
+    leveldb_iter_key(None, None);
+    leveldb_iter_value(None, None);
+    leveldb_writebatch_destroy(None);
+    leveldb_writebatch_clear(None);
+    leveldb_writebatch_append(None, None);
+    leveldb_options_destroy(None);
+    leveldb_options_set_comparator(None, None);
+    leveldb_options_set_filter_policy(None, None);
+    leveldb_options_set_create_if_missing(None, 1);
+    leveldb_options_set_error_if_exists(None, 1);
+    leveldb_options_set_paranoid_checks(None, 1);
+    leveldb_options_set_env(None, None);
+    leveldb_options_set_info_log(None, None);
+    leveldb_options_set_write_buffer_size(None, 1);
+    leveldb_options_set_max_open_files(None, 1);
+    leveldb_options_set_cache(None, None);
+    leveldb_options_set_block_size(None, 1);
+    leveldb_options_set_block_restart_interval(None, 1);
+    leveldb_options_set_max_file_size(None, 1);
+    leveldb_options_set_compression(None, 9);
+    leveldb_comparator_destroy(None);
+    leveldb_filterpolicy_destroy(None);
+    leveldb_filterpolicy_destroy(Some(leveldb_filterpolicy_create_bloom(-5)));
+    leveldb_readoptions_destroy(None);
+    leveldb_readoptions_set_verify_checksums(None, 1);
+    leveldb_readoptions_set_fill_cache(None, 1);
+    leveldb_writeoptions_destroy(None);
+    leveldb_writeoptions_set_sync(None, 1);
+    leveldb_cache_destroy(None);
+    leveldb_cache_destroy(Some(leveldb_cache_create_lru(usize::MAX)));
+    leveldb_env_destroy(None);
+    assert!(leveldb_env_get_test_directory(None).is_null());
+    assert_eq!((leveldb_major_version(), leveldb_minor_version()), (1, 23));
+}
+
+/// An open store in memory.
+struct Store {
+    db: *mut esker_db_t,
+}
+
+impl Store {
+    fn open() -> Store {
+        let memory = esker_memory_create();
+        let mut options = esker_options_create();
+        esker_options_set_memory(Some(&mut options), Some(&memory));
+        let (mut db, mut message) = (null_mut(), null_mut());
+        // SAFETY: lent for the call.
+        let code = unsafe {
+            esker_open(c"/store".as_ptr(), Some(&options), Some(&mut db), Some(&mut message))
+        };
+        assert_eq!(code, 0, "{}", taken(&mut message));
+        Store { db }
+    }
+
+    fn get(&self) -> Option<&esker_db_t> {
+        // SAFETY: alive until dropped.
+        unsafe { self.db.as_ref() }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // SAFETY: made by `esker_open`, and no call is running on it.
+        esker_db_destroy(Some(unsafe { Box::from_raw(self.db) }));
+    }
+}
+
+#[test]
+fn a_closed_store_is_a_failure_and_what_came_from_it_stays_readable() {
+    let store = Store::open();
+    let db = store.get();
+    let (mut iter, mut snapshot, mut message) = (null_mut(), null_mut(), null_mut());
+    // SAFETY: lent buffers; handles freed once at the end.
+    unsafe {
+        assert_eq!(esker_put(db, b"k".as_ptr(), 1, b"v".as_ptr(), 1, 3, None), 0);
+        assert_eq!(esker_snapshot_create(db, Some(&mut snapshot), None), 0);
+        let made = esker_iter_create(db, None, null(), 0, null(), 0, 1, Some(&mut iter), None);
+        assert_eq!(made, 0);
+        assert_eq!(esker_close(db, None), 0);
+        assert_eq!(esker_close(db, None), 0);
+        let code = esker_put(db, b"k".as_ptr(), 1, b"v".as_ptr(), 1, 0, Some(&mut message));
+        assert_eq!(code, CLOSED);
+        assert!(taken(&mut message).contains("closed"));
+        let (mut value, mut len) = (null_mut(), 0);
+        let place = (Some(&mut value), Some(&mut len));
+        assert_eq!(esker_get(db, None, b"k".as_ptr(), 1, place.0, place.1, None), CLOSED);
+        assert_eq!(esker_flush(db, None), CLOSED);
+        assert!(esker_property(db, c"leveldb.stats".as_ptr()).is_null());
+        esker_iter_seek_to_first(iter.as_mut());
+        assert_eq!(esker_iter_valid(iter.as_ref()), 1);
+        let mut len = 0;
+        let key = esker_iter_key(iter.as_ref(), Some(&mut len));
+        assert_eq!(std::slice::from_raw_parts(key, len), b"k");
+        esker_iter_destroy(Some(Box::from_raw(iter)));
+        esker_snapshot_destroy(Some(Box::from_raw(snapshot)));
+    }
+}
+
+#[test]
+fn what_is_too_much_or_of_no_meaning_is_refused() {
+    let store = Store::open();
+    let db = store.get();
+    let long = vec![b'x'; esker::base::key::KEY_BYTES_MAX + 1];
+    let mut message = null_mut();
+    // SAFETY: lent buffers; a length that no buffer has is refused before it is read.
+    unsafe {
+        let code = esker_put(db, long.as_ptr(), long.len(), null(), 0, 0, Some(&mut message));
+        assert_eq!(code, INVALID);
+        assert!(taken(&mut message).contains("bytes"));
+        let code = esker_put(db, long.as_ptr(), usize::MAX, null(), 0, 0, Some(&mut message));
+        assert_eq!(code, INVALID);
+        assert!(taken(&mut message).contains("cannot have"));
+        assert_eq!(esker_put(db, null(), 0, null(), 0, 77, Some(&mut message)), INVALID);
+        assert!(taken(&mut message).contains("durability 77"));
+        assert_eq!(esker_put(db, null(), 0, null(), 0, 0, None), 0, "an empty key is a key");
+        let mut batch = esker_batch_t::default();
+        esker_batch_put(Some(&mut batch), long.as_ptr(), long.len(), null(), 0, None);
+        assert_eq!(esker_write(db, Some(&batch), 0, None), INVALID);
+        assert!(esker_property(db, c"leveldb.num-files-at-level7".as_ptr()).is_null());
+        assert!(esker_property(db, c"leveldb.num-files-at-level-1".as_ptr()).is_null());
+        assert!(esker_property(db, c"".as_ptr()).is_null());
+    }
+}
+
+#[test]
+fn properties_are_leveldbs() {
+    let store = Store::open();
+    let property = |name: &CStr| {
+        // SAFETY: a lent string; the text is freed.
+        let mut text = unsafe { esker_property(store.get(), name.as_ptr()) };
+        assert!(!text.is_null(), "{name:?}");
+        taken(&mut text)
+    };
+    // SAFETY: lent buffers.
+    unsafe {
+        assert_eq!(esker_put(store.get(), b"apple".as_ptr(), 5, b"v".as_ptr(), 1, 0, None), 0);
+        assert_eq!(esker_flush(store.get(), None), 0);
+    }
+    let levels = [
+        c"leveldb.num-files-at-level0",
+        c"leveldb.num-files-at-level1",
+        c"leveldb.num-files-at-level2",
+        c"leveldb.num-files-at-level6",
+    ];
+    let files: u64 = levels.iter().map(|name| property(name).parse::<u64>().unwrap()).sum();
+    assert_eq!(files, 1);
+    assert!(property(c"leveldb.stats").contains("Level  Files Size(MB)"));
+    assert!(property(c"leveldb.sstables").contains("['apple' .. 'apple']"));
+    assert!(property(c"leveldb.approximate-memory-usage").parse::<u64>().unwrap() > 0);
+    assert_eq!(property(c"esker.option.block_size"), "4096");
+}
+
+unsafe extern "C" fn backwards(
+    _state: *mut c_void,
+    a: *const c_char,
+    a_len: usize,
+    b: *const c_char,
+    b_len: usize,
+) -> c_int {
+    // SAFETY: the interface gives valid buffers.
+    let (a, b) = unsafe {
+        (
+            std::slice::from_raw_parts(a.cast::<u8>(), a_len),
+            std::slice::from_raw_parts(b.cast::<u8>(), b_len),
+        )
+    };
+    b.cmp(a) as c_int
+}
+
+unsafe extern "C" fn count_down(state: *mut c_void) {
+    // SAFETY: the test passes a counter that outlives the store.
+    unsafe { *state.cast::<i32>() -= 1 }
+}
+
+unsafe extern "C" fn backwards_name(_state: *mut c_void) -> *const c_char {
+    c"test.backwards".as_ptr()
+}
+
+#[test]
+fn a_comparator_orders_its_store_is_remembered_by_name_and_freed_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = c_path(&dir.path().join("db"));
+    let mut alive = 1;
+    let mut err: *mut c_char = null_mut();
+    let mut options = leveldb_options_create();
+    leveldb_options_set_create_if_missing(Some(&mut options), 1);
+    // SAFETY: lent buffers; the counter outlives everything that may count it down.
+    unsafe {
+        let state = (&raw mut alive).cast();
+        let comparator = leveldb_comparator_create(
+            state,
+            Some(count_down),
+            Some(backwards),
+            Some(backwards_name),
+        );
+        leveldb_options_set_comparator(Some(&mut options), comparator.as_deref());
+        let db = leveldb_open(Some(&options), path.as_ptr(), Some(&mut err)).unwrap();
+        for key in [b"a", b"c", b"b"] {
+            let value = b"v".as_ptr().cast();
+            leveldb_put(Some(&db), None, key.as_ptr().cast(), 1, value, 1, Some(&mut err));
+            assert!(err.is_null());
+        }
+        let mut iter = leveldb_create_iterator(Some(&db), None);
+        leveldb_iter_seek_to_first(iter.as_deref_mut());
+        let mut len = 0;
+        let key = leveldb_iter_key(iter.as_deref(), Some(&mut len));
+        assert_eq!(std::slice::from_raw_parts(key.cast::<u8>(), len), b"c");
+        leveldb_iter_destroy(iter);
+        leveldb_close(Some(db));
+        leveldb_comparator_destroy(comparator);
+        leveldb_options_destroy(Some(options));
+        assert_eq!(alive, 0, "the destructor ran once");
+        assert!(leveldb_open(None, path.as_ptr(), Some(&mut err)).is_none());
+        let text = taken(&mut err);
+        assert!(
+            text.starts_with("Invalid argument: ") && text.contains("test.backwards"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_of_leveldbs_is_refused_with_the_command_that_imports_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["CURRENT", "MANIFEST-000002", "000003.log", "LOCK", "LOG"] {
+        std::fs::File::create(dir.path().join(name)).unwrap();
+    }
+    let path = c_path(dir.path());
+    let mut err: *mut c_char = null_mut();
+    // SAFETY: lent for the call.
+    unsafe {
+        assert!(leveldb_open(None, path.as_ptr(), Some(&mut err)).is_none());
+        let text = taken(&mut err);
+        let command = format!("esker import leveldb {}", dir.path().display());
+        assert!(text.contains("a LevelDB directory") && text.contains(&command), "{text}");
+        leveldb_destroy_db(None, path.as_ptr(), Some(&mut err));
+        assert!(taken(&mut err).contains("left untouched"));
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 5);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Any bytes as LevelDB's batch, any option text, any key: an answer, never a crash.
+    #[test]
+    fn any_bytes_are_answered(
+        rep in proptest::collection::vec(any::<u8>(), 0..64),
+        key in proptest::collection::vec(any::<u8>(), 0..64),
+        name in "[ -~]{0,24}", value in "[ -~]{0,24}",
+    ) {
+        let store = Store::open();
+        let db = store.get();
+        let (name, value) = (CString::new(name).unwrap(), CString::new(value).unwrap());
+        // SAFETY: lent buffers and strings.
+        unsafe {
+            let code = esker_shim_write(db, rep.as_ptr(), rep.len(), 0, None);
+            prop_assert!((0..=8).contains(&code));
+            let (n, v) = (name.as_ptr(), value.as_ptr());
+            prop_assert!((0..=8).contains(&esker_set_option(db, n, v, None)));
+            esker_free(esker_property(db, n).cast());
+            let put = esker_put(db, key.as_ptr(), key.len(), rep.as_ptr(), rep.len(), 0, None);
+            prop_assert_eq!(put, 0);
+            let (mut found, mut len) = (null_mut(), 0);
+            let place = (Some(&mut found), Some(&mut len));
+            prop_assert_eq!(esker_get(db, None, key.as_ptr(), key.len(), place.0, place.1, None), 0);
+            prop_assert_eq!(std::slice::from_raw_parts(found, len), rep.as_slice());
+            esker_free(found.cast());
+        }
+    }
+}

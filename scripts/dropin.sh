@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# Other people's programs and tests on Esker's libleveldb.so.1d. Arguments: which (all when none is
+# given); see the list at the end. Each says how much passed, or by name why it is left out.
+# DROPIN=must makes leaving one out a failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+shim=$target/shim
+work=$target/dropin
+failed=0
+left_out=0
+
+say() { echo "dropin: $*" >&2; }
+skip() {
+    say "$1: left out: $2"
+    left_out=1
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Runs the rest with our library before the installed one.
+ours() { LD_LIBRARY_PATH=$shim "$@"; }
+
+# npm NAME VERSION: the package and what it needs, in $work/npm-NAME, without building anything.
+npm_install() {
+    local dir=$work/npm-$1
+    mkdir -p "$dir"
+    [ -f "$dir/package.json" ] || echo '{"private":true}' >"$dir/package.json"
+    [ -d "$dir/node_modules/$1" ] && return 0
+    (cd "$dir" && npm install --silent --ignore-scripts --no-audit --no-fund \
+        "$1@$2" tape@5 >/dev/null 2>&1)
+}
+
+# LevelDB's own test of its C interface, which travels in leveldown's package.
+c_test() {
+    if ! have npm || ! npm_install leveldown 6.1.1; then
+        skip c_test "it comes in npm's leveldown 6.1.1, which cannot be had here"
+        return 0
+    fi
+    local source program=$work/c_test log=$work/c_test.log
+    source=$(find "$work/npm-leveldown" -name c_test.c | head -1)
+    ${CC:-cc} -w -o "$program" "$source" -L"$shim" -lleveldb
+    if ! ours "$program" >"$log" 2>&1 || ! grep -q '^PASS' "$log"; then
+        say "c_test: FAILED: $log"
+        failed=1
+        return 0
+    fi
+    say "c_test: PASS, $(grep -c '^=== Test' "$log") sections"
+    if ! have valgrind; then
+        skip "c_test under valgrind" "valgrind is not installed"
+    elif ours valgrind -q --leak-check=full --errors-for-leak-kinds=definite,possible \
+        --show-leak-kinds=definite,possible --error-exitcode=9 "$program" >"$log" 2>&1; then
+        say "c_test under valgrind: no error, no leak"
+    else
+        say "c_test under valgrind: FAILED: $log"
+        failed=1
+    fi
+}
+
+# Debian's Python binding with the tests of its source distribution. What fails with LevelDB itself
+# (as root, a directory without write permission can be written) may fail here too.
+plyvel() {
+    local python=/usr/bin/python3 dir=$work/plyvel
+    if [ ! -x $python ] || ! have apt-get || ! have dpkg-deb; then
+        skip plyvel "it needs Debian's python3 and apt-get"
+        return 0
+    fi
+    mkdir -p "$dir"
+    if [ ! -d "$dir/deb" ]; then
+        if ! (cd "$dir" && apt-get download -qq python3-plyvel >/dev/null 2>&1); then
+            skip plyvel "Debian's python3-plyvel cannot be had here"
+            return 0
+        fi
+        dpkg-deb -x "$dir"/python3-plyvel_*.deb "$dir/deb"
+    fi
+    if ! [ -d "$dir/tests" ]; then
+        if ! python3 -m pip download -q --no-deps --no-binary :all: \
+            -d "$dir" plyvel==1.5.1 >/dev/null 2>&1; then
+            skip plyvel "the source distribution plyvel 1.5.1 cannot be had here"
+            return 0
+        fi
+        mkdir "$dir/tests"
+        tar -xzf "$dir/plyvel-1.5.1.tar.gz" -C "$dir/tests" --strip-components=2 \
+            plyvel-1.5.1/test/test_plyvel.py
+    fi
+    if ! [ -d "$dir/pytest" ] && ! python3 -m pip install -q --target "$dir/pytest" \
+        --python-version "$($python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" \
+        --only-binary :all: pytest >/dev/null 2>&1; then
+        skip plyvel "pytest cannot be had here"
+        return 0
+    fi
+    local stock=$work/plyvel-leveldb.log mine=$work/plyvel-esker.log
+    run_plyvel "$stock" || true
+    LD_LIBRARY_PATH=$shim run_plyvel "$mine" || true
+    local passed more
+    passed=$(grep -c PASSED "$mine" || true)
+    # Only what passes on LevelDB itself is asked of Esker.
+    more=$(comm -13 <(grep FAILED "$stock" | grep :: | cut -d' ' -f1 | sort) \
+        <(grep FAILED "$mine" | grep :: | cut -d' ' -f1 | sort))
+    if [ "$passed" = 0 ] || [ -n "$more" ]; then
+        say "plyvel: FAILED beyond LevelDB: ${more:-no test ran}: $mine"
+        failed=1
+        return 0
+    fi
+    say "plyvel: $passed passed; on LevelDB itself $(grep -c PASSED "$stock")"
+}
+
+run_plyvel() {
+    (cd "$work/plyvel/tests" &&
+        PYTHONPATH=$work/plyvel/pytest:$work/plyvel/deb/usr/lib/python3/dist-packages \
+            /usr/bin/python3 -m pytest -v -p no:cacheprovider test_plyvel.py) \
+        2>&1 | grep -E '::.* (PASSED|FAILED|ERROR)|passed|failed' | grep -v '^FAILED' >"$1"
+}
+
+# node_suite NAME VERSION BINDING NAPI: a Node binding compiled against the installed headers, with
+# the suite of its abstract package.
+node_suite() {
+    local name=$1 dir=$work/npm-$1 log=$work/$1.log include
+    if ! have node || ! have npm; then
+        skip "$name" "node or npm is not installed"
+        return 0
+    fi
+    include=$(dirname "$(dirname "$(realpath "$(command -v node)")")")/include/node
+    if [ ! -f "$include/node_api.h" ]; then
+        skip "$name" "node's headers are not at $include"
+        return 0
+    fi
+    if ! npm_install "$name" "$2"; then
+        skip "$name" "npm's $name $2 cannot be had here"
+        return 0
+    fi
+    local package=$dir/node_modules/$name
+    mkdir -p "$package/build/Release"
+    ${CXX:-g++} -shared -fPIC -O2 -w -I"$include" -I"$dir/node_modules/napi-macros" \
+        -DNODE_GYP_MODULE_NAME="$3" -DBUILDING_NODE_EXTENSION -DNAPI_VERSION="$4" \
+        "$package/binding.cc" -o "$package/build/Release/$3.node" -L"$shim" -lleveldb
+    cp "scripts/dropin/$name.js" "$dir/suite.js"
+    if (cd "$dir" && EXPECTED="$shim" LD_LIBRARY_PATH=$shim timeout 300 node suite.js) \
+        >"$log" 2>&1 && grep -q '^# ok' "$log"; then
+        say "$name: $(sed -n 's/^# pass *//p' "$log") of $(sed -n 's/^# tests *//p' "$log")"
+    else
+        say "$name: FAILED: $log"
+        failed=1
+    fi
+}
+
+# CometBFT's database layer through levigo, which calls 61 of the 68 C functions.
+cometbft() {
+    local dir=$work/cometbft log=$work/cometbft.log
+    if ! have go; then
+        skip cometbft "go is not installed"
+        return 0
+    fi
+    mkdir -p "$dir"
+    local module=github.com/cometbft/cometbft-db version=v1.0.4 source
+    source=$(cd "$dir" && GOFLAGS=-mod=mod go mod download -json "$module@$version" 2>/dev/null |
+        sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+    if [ -z "$source" ]; then
+        skip cometbft "$module $version cannot be had here"
+        return 0
+    fi
+    [ -d "$dir/source" ] || { cp -r "$source" "$dir/source" && chmod -R u+w "$dir/source"; }
+    if (cd "$dir/source" && CGO_LDFLAGS="-L$shim" LD_LIBRARY_PATH=$shim \
+        go test -count=1 -tags cleveldb -v .) \
+        >"$log" 2>&1; then
+        say "cometbft: $(grep -c '^ *--- PASS.*' "$log") passed," \
+            "$(grep -ci '^ *--- PASS.*cleveldb' "$log") of them on the C interface"
+    else
+        say "cometbft: FAILED: $log"
+        failed=1
+    fi
+}
+
+SHIM=${SHIM:-may} scripts/shim.sh
+if [ ! -e "$shim/libleveldb.so.1d" ]; then
+    skip "every program" "the library was not built"
+    [ "${DROPIN:-may}" = must ] && exit 1
+    exit 0
+fi
+mkdir -p "$work"
+
+all="c_test plyvel leveldown classic-level cometbft"
+for name in ${*:-$all}; do
+    case $name in
+    c_test | plyvel | cometbft) $name ;;
+    leveldown) node_suite leveldown 6.1.1 leveldown 3 ;;
+    classic-level) node_suite classic-level 1.4.1 classic_level 8 ;;
+    *)
+        say "there is no $name; there are $all"
+        exit 2
+        ;;
+    esac
+done
+[ "${DROPIN:-may}" = must ] && [ $left_out = 1 ] && failed=1
+exit $failed

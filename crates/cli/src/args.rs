@@ -4,8 +4,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
-    bench, checkpoint, compact, completions, delete, destroy, dump, get, load, options, put,
-    repair, scan, shell, stats, verify,
+    bench, checkpoint, compact, completions, delete, destroy, dump, get, import, load, options,
+    put, repair, scan, shell, stats, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -69,6 +69,8 @@ pub enum Command {
     Scan(scan::ScanArgs),
     /// Read pairs from CSV, TSV, JSON lines or a dump into the store
     Load(load::LoadArgs),
+    /// Copy another engine's store into a new one and compare the two
+    Import(import::ImportArgs),
     /// Write every pair as text that `load` reads, ending with a mark that says it is whole
     Dump(dump::DumpArgs),
     /// Give commands one after another, by hand or through a pipe

@@ -50,6 +50,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Delete(args) => commands::delete::run(args, global),
         Command::Scan(args) => commands::scan::run(args, global),
         Command::Load(args) => commands::load::run(args, global),
+        Command::Import(args) => commands::import::run(args, global),
         Command::Dump(args) => commands::dump::run(args, global),
         Command::Shell(args) => commands::shell::run(args, global),
         Command::Stats(args) => commands::stats::run(args, global),

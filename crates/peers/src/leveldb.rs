@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use esker_lab::error::Result;
+use esker_lab::error::{LabError, LabErrorKind, Result};
 use esker_lab::target::{Capabilities, Compression, Durability, Engine, StoreOptions, Target};
 
 use crate::capi::{Common, Handle, Opening, Owned};
@@ -16,6 +16,7 @@ functions! {
         options_set_block_restart_interval: fn(Handle, i32),
         options_set_max_file_size: fn(Handle, usize),
         options_set_filter_policy: fn(Handle, Handle),
+        options_set_paranoid_checks: fn(Handle, u8),
         filterpolicy_create_bloom: fn(i32) -> Handle,
         filterpolicy_destroy: fn(Handle),
         major_version: fn() -> i32,
@@ -46,6 +47,47 @@ impl LevelDb {
             own: Own::load(&library, "leveldb_")?,
             library,
         })
+    }
+
+    /// Opens the store in `dir` as it is, with every check there is; one that is not there is an
+    /// error. The library recovers what it finds, and so may write files in `dir`.
+    ///
+    /// Fails when the library is Esker's own under LevelDB's name, which reads no LevelDB store.
+    pub fn open_as_it_is(&self, dir: &Path) -> Result<Box<dyn Target>> {
+        if self.library.exports("esker_version") {
+            let message = format!(
+                "{} is Esker's own library, which reads no LevelDB store: unset LD_LIBRARY_PATH, \
+                 or name LevelDB's library",
+                self.library.origin
+            );
+            return Err(LabError::new(LabErrorKind::NotInstalled, message));
+        }
+        // SAFETY: a fresh options object, kept in an `Owned` that outlives the call.
+        let handle = unsafe {
+            let handle = (self.common.options_create)();
+            (self.common.options_set_create_if_missing)(handle, 0);
+            (self.own.options_set_paranoid_checks)(handle, 1);
+            handle
+        };
+        let owned = Owned { handle, destroy: self.common.options_destroy };
+        self.common.open_store(dir, self.opening(&owned, Vec::new(), false))
+    }
+
+    fn opening<'a>(
+        &'a self,
+        options: &'a Owned,
+        parts: Vec<Owned>,
+        sync_always: bool,
+    ) -> Opening<'a> {
+        Opening {
+            engine: &self.name,
+            options,
+            parts,
+            sync_always,
+            tune_writes: &|_| {},
+            pinned: None,
+            stats_property: c"leveldb.stats",
+        }
     }
 
     fn compression(options: &StoreOptions) -> Compression {
@@ -126,17 +168,6 @@ impl Engine for LevelDb {
             handle
         };
         let owned = Owned { handle, destroy: common.options_destroy };
-        common.open_store(
-            dir,
-            Opening {
-                engine: &self.name,
-                options: &owned,
-                parts,
-                sync_always: options.durability == Durability::Sync,
-                tune_writes: &|_| {},
-                pinned: None,
-                stats_property: c"leveldb.stats",
-            },
-        )
+        common.open_store(dir, self.opening(&owned, parts, options.durability == Durability::Sync))
     }
 }

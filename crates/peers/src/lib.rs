@@ -17,3 +17,4 @@ mod lmdb;
 mod rocksdb;
 
 pub use bench::{config, engine_named, run};
+pub use leveldb::LevelDb;

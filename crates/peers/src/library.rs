@@ -44,6 +44,12 @@ fn open(name: &str) -> std::result::Result<Loaded, String> {
 }
 
 impl Loaded {
+    /// Whether the library exports something of this name.
+    pub fn exports(&self, name: &str) -> bool {
+        // SAFETY: the address is only asked for, never used.
+        unsafe { self.library.get::<*const ()>(name.as_bytes()) }.is_ok()
+    }
+
     /// The address of a function. Fails when the library does not export it.
     ///
     /// # Safety

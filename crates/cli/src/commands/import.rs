@@ -1,0 +1,177 @@
+//! `esker import`: another engine's store, read through its own library, as a new store of ours.
+//!
+//! What stays true: the new store is kept only when it reads back with the count and the checksum
+//! of what was read; on any failure it is removed, and the source was only read.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use esker::base::checksum::checksum;
+use esker::tree::foreign;
+use esker::{Batch, Db, WriteOptions};
+use esker_lab::target::Direction;
+use esker_peers::LevelDb;
+use serde_json::json;
+
+use super::{counted, print};
+use crate::args::Global;
+use crate::failure::{CORRUPTION, Failure, INTERRUPTED, IO, Outcome, say};
+use crate::interrupt;
+use crate::progress::{Count, Progress};
+use crate::store::options;
+
+/// A batch is written at this many bytes.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Whose store it is.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    /// LevelDB, with its bytewise order
+    Leveldb,
+}
+
+/// Arguments of `import`.
+#[derive(Args)]
+pub struct ImportArgs {
+    /// Whose store it is
+    #[arg(value_enum)]
+    engine: Engine,
+    /// The directory of the store to read; closed, and with room: its library recovers its log
+    source: PathBuf,
+    /// The new store's directory; there must be no store in it
+    db: PathBuf,
+    /// The engine's shared library; the installed one when left out
+    #[arg(long, value_name = "PATH")]
+    library: Option<String>,
+}
+
+/// What a walk over all pairs came to: the same for the same pairs in the same order.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Sums {
+    pairs: u64,
+    bytes: u64,
+    checksum: u64,
+}
+
+impl Sums {
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        self.pairs += 1;
+        self.bytes += (key.len() + value.len()) as u64;
+        self.checksum = checksum(value, checksum(key, self.checksum));
+    }
+}
+
+/// Copies, reads back and compares.
+pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
+    let Engine::Leveldb = args.engine;
+    check_source(&args.source)?;
+    let leveldb = LevelDb::load("LevelDB", args.library.as_deref()).map_err(foreign_failure)?;
+    let source = leveldb.open_as_it_is(&args.source).map_err(foreign_failure)?;
+    let mut options = options(global)?;
+    options.create_if_missing = true;
+    options.error_if_exists = true;
+    let db = Db::open(&args.db, options)?;
+    interrupt::watch();
+    let started = Instant::now();
+    let copied = copy(&*source, &db).and_then(|read| compare(&db, read));
+    let closed = db.close().map_err(Failure::from);
+    let sums = match copied.and_then(|sums| closed.map(|()| sums)) {
+        Ok(sums) => sums,
+        Err(failure) => {
+            Db::destroy(&args.db)?;
+            say("esker: nothing was imported; the unfinished store was removed");
+            return Err(failure);
+        }
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    let hex = format!("{:016x}", sums.checksum);
+    print(
+        global.form(),
+        || {
+            json!({
+                "pairs": sums.pairs, "bytes": sums.bytes, "checksum": hex, "seconds": seconds,
+            })
+        },
+        || {
+            format!(
+                "imported {} ({} bytes), read back with the same checksum {hex}, in {seconds:.2} s",
+                counted(sums.pairs, "pair"),
+                sums.bytes
+            )
+        },
+    )?;
+    Ok(0)
+}
+
+/// Refuses a directory that LevelDB would not call its own, before its library touches it.
+fn check_source(dir: &Path) -> Result<(), Failure> {
+    let entries = std::fs::read_dir(dir).map_err(|error| Failure::file("list", dir, &error))?;
+    let names: Vec<String> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    match foreign::identify(&names) {
+        Some(foreign::LEVELDB) => Ok(()),
+        other => {
+            let what = other.unwrap_or("no LevelDB directory");
+            Err(Failure::usage(format!("{}: this is {what}, not LevelDB's", dir.display())))
+        }
+    }
+}
+
+fn foreign_failure(error: esker_lab::error::LabError) -> Failure {
+    Failure::Other(IO, "i/o", error.to_string())
+}
+
+/// Copies every pair; what was read.
+fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure> {
+    let mut progress = Progress::new("import", None, Count::Pairs);
+    let mut sums = Sums::default();
+    let mut batch = Batch::new();
+    let mut failed: Option<Failure> = None;
+    let mut see = |key: &[u8], value: &[u8]| {
+        sums.add(key, value);
+        batch.put(key, value);
+        if batch.size_bytes() >= BATCH_BYTES {
+            // What no log holds is flushed below, before anything is promised.
+            failed = db.write_with(&batch, &WriteOptions::NONE).err().map(Failure::from);
+            batch.clear();
+            progress.set(sums.pairs);
+        }
+        if interrupt::asked() {
+            failed = Some(Failure::Other(INTERRUPTED, "interrupted", "interrupted".into()));
+        }
+        failed.is_none()
+    };
+    source.scan(Direction::Forward, &mut see).map_err(foreign_failure)?;
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    db.write_with(&batch, &WriteOptions::NONE)?;
+    db.flush()?;
+    Ok(sums)
+}
+
+/// Reads the new store back; what was read from the source must be what it holds.
+fn compare(db: &Db, read: Sums) -> Result<Sums, Failure> {
+    let mut held = Sums::default();
+    let mut pairs = db.iter()?;
+    pairs.seek_to_first()?;
+    while pairs.valid() {
+        held.add(pairs.key(), pairs.value());
+        pairs.advance()?;
+    }
+    if held == read {
+        return Ok(held);
+    }
+    let message = format!(
+        "the new store holds {} with checksum {:016x}, but {} with checksum {:016x} were read",
+        counted(held.pairs, "pair"),
+        held.checksum,
+        counted(read.pairs, "pair"),
+        read.checksum
+    );
+    Err(Failure::Other(CORRUPTION, "corruption", message))
+}

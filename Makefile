@@ -1,5 +1,5 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench results test check fuzz crash docs shim dropin
+.PHONY: bench results test check fuzz crash docs shim dropin apps
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -31,3 +31,6 @@ shim:   ## target/shim/libleveldb.so.1d: LevelDB's C++ and C interfaces over Esk
 
 dropin: ## other people's programs and tests on that library; NAMES="plyvel leveldown" for a few
 	scripts/dropin.sh $(NAMES)
+
+apps:   ## two programs on LevelDB and on Esker in turn, killed with -9; prints a table
+	scripts/apps.sh

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# Two programs that keep their data in LevelDB, unchanged, on LevelDB and on Esker in turn: each is
+# killed with -9 and must find everything again. Prints a table: medians of ROUNDS (default 3).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+shim=$(realpath -m "${CARGO_TARGET_DIR:-target}")/shim
+rounds=${ROUNDS:-3}
+# Beyond 431 regtest asks for transactions that this does not make.
+blocks=${BLOCKS:-400}
+place=$(mktemp -d)
+trap 'stop; rm -rf "$place"' EXIT
+running=""
+rows=()
+
+say() { echo "apps: $*" >&2; }
+fail() {
+    say "$*"
+    exit 1
+}
+stop() {
+    if [ -n "$running" ]; then
+        kill -9 "$running" 2>/dev/null || true
+        wait "$running" 2>/dev/null || true
+        running=""
+    fi
+}
+# The library of a round: ours, or none in front of the installed one.
+library() { if [ "$1" = esker ]; then echo "$shim"; else echo /nonexistent; fi; }
+check_library() {
+    local ours=no
+    grep -qF "$shim/libleveldb.so.1d" "/proc/$running/maps" && ours=yes
+    [ "$1-$ours" = esker-yes ] || [ "$1-$ours" = leveldb-no ] || fail "the wrong library is loaded"
+}
+written() { sed -n 's/^write_bytes: //p' "/proc/$running/io"; }
+now() { date +%s.%N; }
+wait_for() { # wait_for SECONDS COMMAND...
+    local tries=$(($1 * 10))
+    shift
+    for _ in $(seq "$tries"); do
+        "$@" >/dev/null 2>&1 && return 0
+        kill -0 "$running" 2>/dev/null || return 1
+        sleep 0.1
+    done
+    return 1
+}
+
+cli() { litecoin-cli -regtest -datadir="$data" -rpcport=28999 "$@"; }
+litecoin_start() {
+    LD_LIBRARY_PATH=$(library "$1") /usr/lib/litecoin/litecoind -regtest -datadir="$data" \
+        -rpcport=28999 -port=28998 -listen=0 -dnsseed=0 -dbcache=4 >"$place/litecoin.log" 2>&1 &
+    running=$!
+    wait_for 30 cli getblockcount || fail "litecoind on $1 does not answer: $place/litecoin.log"
+}
+# One round: mine, make it durable, kill, look again.
+litecoin() {
+    local engine=$1 began seconds bytes address
+    data=$place/litecoin-$engine
+    rm -rf "$data" && mkdir -p "$data"
+    litecoin_start "$engine"
+    check_library "$engine"
+    cli createwallet w >/dev/null
+    address=$(cli getnewaddress)
+    began=$(now)
+    for _ in $(seq 10); do
+        cli generatetoaddress $((blocks / 10)) "$address" >/dev/null
+        # This writes the set of coins and the index of blocks.
+        cli gettxoutsetinfo >/dev/null
+    done
+    seconds=$(echo "$(now) - $began" | bc)
+    bytes=$(written)
+    stop
+    litecoin_start "$engine"
+    [ "$(cli getblockcount)" = "$blocks" ] || fail "litecoind on $engine lost blocks in a kill -9"
+    [ "$(cli verifychain 4 0)" = true ] || fail "litecoind on $engine: its chain does not verify"
+    cli stop >/dev/null
+    wait "$running" || true
+    running=""
+    rows+=("litecoind_-regtest blocks_mined/s $engine $(echo "$blocks / $seconds" | bc -l) $bytes")
+}
+
+minetest_start() {
+    : >"$place/minetest.out"
+    LD_LIBRARY_PATH=$(library "$1") /usr/lib/minetest/minetestserver --config "$world/conf" \
+        --logfile "$world/log" --world "$world" --gameid devtest --port 30123 \
+        >"$place/minetest.out" 2>&1 &
+    running=$!
+    wait_for 100 grep -q '^EMERGED' "$place/minetest.out" ||
+        fail "minetestserver on $1 did not finish: $(tail -3 "$place/minetest.out")"
+}
+number() { sed -n "s/^EMERGED.* $1=\([0-9.]*\).*/\1/p" "$place/minetest.out"; }
+minetest() {
+    local engine=$1 total bytes
+    world=$place/minetest-$engine
+    rm -rf "$world" && mkdir -p "$world/worldmods/emerge"
+    printf '%s_backend = leveldb\n' player auth >"$world/world.mt"
+    printf 'gameid = devtest\nbackend = leveldb\nmod_storage_backend = files\n' >>"$world/world.mt"
+    printf 'mg_name = v7\nfixed_map_seed = 42\nnum_emerge_threads = 1\nserver_map_save_interval = 1\n' \
+        >"$world/conf"
+    echo 'name = emerge' >"$world/worldmods/emerge/mod.conf"
+    cp scripts/apps/emerge.lua "$world/worldmods/emerge/init.lua"
+    minetest_start "$engine"
+    check_library "$engine"
+    bytes=$(written)
+    total=$(($(number disk) + $(number generated) + $(number memory)))
+    [ "$(number generated)" -gt 0 ] && [ "$(number failed)" = 0 ] || fail "minetestserver on $engine generated no world"
+    rows+=("minetestserver map_blocks_generated/s $engine \
+$(echo "$total / $(number seconds)" | bc -l) $bytes")
+    stop
+    minetest_start "$engine"
+    # Whatever is not there any more would be generated again.
+    [ "$(number generated)" = 0 ] && [ "$(number failed)" = 0 ] &&
+        [ $(($(number disk) + $(number memory))) = "$total" ] ||
+        fail "minetestserver on $engine: of $total map blocks $(number disk) after a kill -9"
+    rows+=("minetestserver map_blocks_read_back/s $engine \
+$(echo "$total / $(number seconds)" | bc -l) $(written)")
+    stop
+}
+
+install() {
+    local missing=""
+    [ -x /usr/lib/litecoin/litecoind ] || missing="$missing litecoind"
+    [ -x /usr/lib/minetest/minetestserver ] || missing="$missing minetest-server"
+    command -v bc >/dev/null || missing="$missing bc"
+    [ -z "$missing" ] && return 0
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        say "installing$missing"
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y -qq --no-install-recommends $missing; } >/dev/null 2>&1 && return 0
+    fi
+    fail "these programs are missing: sudo apt-get install -y$missing"
+}
+
+install
+SHIM=must scripts/shim.sh
+for round in $(seq "$rounds"); do
+    for engine in leveldb esker; do
+        for app in litecoin minetest; do
+            say "round $round of $rounds: $app on $engine"
+            $app "$engine"
+        done
+    done
+done
+echo "| program | what | LevelDB | Esker | written, LevelDB | written, Esker |"
+echo "|---|---|---|---|---|---|"
+printf '%s\n' "${rows[@]}" | sort -k1,3 -k4,4n | awk '
+    function flush_group() { if (n) { rate[key, who] = r[int((n + 1) / 2)]; w[key, who] = b[int((n + 1) / 2)] } n = 0 }
+    { if ($1 " " $2 != key || $3 != who) { flush_group(); key = $1 " " $2; who = $3; if (!(key in seen)) { seen[key]; order[++k] = key } } r[++n] = $4; b[n] = $5 }
+    END { flush_group(); for (i = 1; i <= k; i++) { split(order[i], name, " "); gsub("_", " ", name[1]); gsub("_", " ", name[2]);
+        printf "| %s | %s | %.0f | %.0f | %.1f MiB | %.1f MiB |\n", name[1], name[2], rate[order[i], "leveldb"], rate[order[i], "esker"], w[order[i], "leveldb"] / 1048576, w[order[i], "esker"] / 1048576 } }'

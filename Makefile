@@ -1,5 +1,5 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench results test check fuzz crash docs shim dropin apps
+.PHONY: bench results test check fuzz crash docs shim dropin apps capi
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -13,8 +13,8 @@ results: ## measure the README's table again and write it, its picture and its r
 
 check:  ## the quick part: format, lints, shape of the tree, generated documents
 	cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
-	cargo xtask tidy && cargo xtask options --check && cargo xtask headers --check
-	cargo xtask results --check
+	cargo xtask tidy && cargo xtask options --check && cargo xtask results --check
+	cargo xtask headers --check
 
 fuzz:   ## the random-operations tests, longer; SEED and CASES can be given
 	scripts/fuzz.sh
@@ -25,6 +25,9 @@ crash:  ## kill -9 and cut-log tests, longer
 docs:   ## generated documents, the C header and the API's pages
 	cargo xtask options && cargo xtask headers
 	cargo doc --workspace --no-deps
+
+capi:   ## target/c/: libesker.so, libesker.a and esker.h
+	scripts/capi.sh
 
 shim:   ## target/shim/libleveldb.so.1d: LevelDB's C++ and C interfaces over Esker
 	SHIM=must scripts/shim.sh

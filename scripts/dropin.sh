@@ -31,6 +31,45 @@ npm_install() {
         "$1@$2" tape@5 >/dev/null 2>&1)
 }
 
+# Every function and class that LevelDB's library exports, but for reading and writing its tables.
+symbols() {
+    local stock missing
+    stock=$(${CC:-cc} -print-file-name=libleveldb.so)
+    if [ ! -e "$stock" ] || ! have nm; then
+        skip symbols "there is no LevelDB library or no nm to compare with"
+        return 0
+    fi
+    exported() {
+        nm -D --defined-only "$1" | awk '{ print $3 }' | c++filt |
+            grep -E '^(leveldb_|leveldb::|(vtable|typeinfo|typeinfo name) for leveldb::)' |
+            grep -vE 'leveldb::(Table|TableBuilder|DumpFile)\b' | sort -u
+    }
+    missing=$(comm -23 <(exported "$stock") <(exported "$shim/libleveldb.so.1d"))
+    if [ -n "$missing" ]; then
+        say "symbols: FAILED: not exported: $missing"
+        failed=1
+        return 0
+    fi
+    say "symbols: $(exported "$stock" | grep -c '^leveldb_') C functions," \
+        "$(exported "$stock" | grep -vc '^leveldb_') C++ functions and classes"
+}
+
+# Our own program over the C++ interface, which must pass on LevelDB too.
+cxx() {
+    local program=$work/cxx dir library said=""
+    ${CXX:-g++} -std=c++17 -O1 -w -o "$program" bindings/c/tests/shim.cc -L"$shim" -lleveldb
+    for library in /nonexistent "$shim"; do
+        dir=$(mktemp -d)
+        if ! said=$(LD_LIBRARY_PATH=$library "$program" "$dir" 2>&1); then
+            say "cxx: FAILED with LD_LIBRARY_PATH=$library: $said"
+            failed=1
+            return 0
+        fi
+        rm -rf "$dir"
+    done
+    say "cxx: $said, as on LevelDB"
+}
+
 # LevelDB's own test of its C interface, which travels in leveldown's package.
 c_test() {
     if ! have npm || ! npm_install leveldown 6.1.1; then
@@ -179,10 +218,10 @@ if [ ! -e "$shim/libleveldb.so.1d" ]; then
 fi
 mkdir -p "$work"
 
-all="c_test plyvel leveldown classic-level cometbft"
+all="symbols cxx c_test plyvel leveldown classic-level cometbft"
 for name in ${*:-$all}; do
     case $name in
-    c_test | plyvel | cometbft) $name ;;
+    symbols | cxx | c_test | plyvel | cometbft) $name ;;
     leveldown) node_suite leveldown 6.1.1 leveldown 3 ;;
     classic-level) node_suite classic-level 1.4.1 classic_level 8 ;;
     *)

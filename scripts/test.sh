@@ -15,4 +15,5 @@ step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 step cargo xtask options --check
 step cargo xtask results --check
 step cargo xtask headers --check
-step scripts/dropin.sh c_test plyvel
+step scripts/capi.sh test
+step scripts/dropin.sh symbols cxx c_test plyvel

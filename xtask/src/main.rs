@@ -1,7 +1,7 @@
 //! `cargo xtask tidy` checks the shape of the tree; `cargo xtask options [--check]` writes
-//! `docs/options.md` from the table of knobs, or says whether it differs; `cargo xtask headers
-//! [--check]` does the same for the header of the C interface, `cargo xtask results [--check]` for
-//! the README's result table and its picture.
+//! `docs/options.md` from the table of knobs, or says whether it differs; `cargo xtask results
+//! [--check]` does the same for the README's result table and its picture, `cargo xtask headers
+//! [--check]` for the header of the C interface.
 
 use std::process::ExitCode;
 
@@ -21,10 +21,7 @@ fn main() -> ExitCode {
         ["options", "--check"] => xtask::options::check(&root),
         ["headers"] => xtask::headers::write(&root),
         ["headers", "--check"] => xtask::headers::check(&root),
-        _ => Err(
-            "usage: cargo xtask tidy | options | headers | results, the last three with [--check]"
-                .into(),
-        ),
+        _ => Err("usage: cargo xtask tidy | (options | results | headers) [--check]".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -432,6 +432,20 @@ fn a_directory_of_leveldbs_is_refused_with_the_command_that_imports_it() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 5);
 }
 
+#[test]
+fn destroying_where_no_store_is_is_no_failure_and_touches_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("note.txt"), "mine").unwrap();
+    let (here, nowhere) = (c_path(dir.path()), c_path(&dir.path().join("nowhere")));
+    let mut err: *mut c_char = null_mut();
+    for path in [here, nowhere] {
+        // SAFETY: lent for the call.
+        unsafe { leveldb_destroy_db(None, path.as_ptr(), Some(&mut err)) };
+        assert_eq!(taken(&mut err), "");
+    }
+    assert_eq!(std::fs::read(dir.path().join("note.txt")).unwrap(), b"mine");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

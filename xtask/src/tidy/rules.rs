@@ -39,6 +39,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/c/src/own/options.rs",
     "bindings/c/src/own/read.rs",
     "bindings/c/src/own/store.rs",
+    "bindings/c/examples/overhead.rs",
     "bindings/c/tests/hostile.rs",
     // The peers' C interfaces.
     "crates/peers/src/capi.rs",

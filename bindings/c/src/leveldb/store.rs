@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use esker::fs::Fs;
 use esker::fs::os::OsFs;
+use esker::tree::foreign;
 use esker::{Db, ErrorKind, Snapshot};
 
 use super::batch::leveldb_writebatch_t;
@@ -37,13 +38,37 @@ fn fs_of(settings: &Settings) -> Arc<dyn Fs> {
 
 /// Opens the store at `path`, as these settings say.
 pub(super) fn open(settings: &Settings, path: &std::path::Path) -> Outcome<Db> {
+    if let Some(memory) = &settings.fs {
+        make_parents(&**memory, path);
+    }
     Ok(Db::open_on(fs_of(settings), path, settings.to_options()?)?)
 }
 
-/// Removes the store at `path`; one that is not there is no failure, as with LevelDB.
+/// In LevelDB's memory every directory is there. One that cannot be made is reported by the open.
+fn make_parents(memory: &dyn Fs, path: &std::path::Path) {
+    let mut parents: Vec<_> = path.ancestors().skip(1).collect();
+    parents.reverse();
+    for parent in parents.into_iter().filter(|parent| !parent.as_os_str().is_empty()) {
+        if !memory.exists(parent).unwrap_or(true) {
+            let _ = memory.create_dir(parent);
+        }
+    }
+}
+
+/// Removes the store at `path`; one that is not there is no failure, as with LevelDB, also when
+/// files of other programs are. A directory of another engine's is refused.
 pub(super) fn destroy(settings: &Settings, path: &std::path::Path) -> Outcome<()> {
-    match Db::destroy_on(fs_of(settings), path) {
+    let fs = fs_of(settings);
+    match Db::destroy_on(fs.clone(), path) {
         Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
+        Err(error) if error.kind() == ErrorKind::Incompatible => {
+            let entries = fs.list(path).unwrap_or_default();
+            let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+            if foreign::identify(&names) == Some(foreign::STRANGERS) {
+                return Ok(());
+            }
+            Err(error.into())
+        }
         other => Ok(other?),
     }
 }

@@ -5,6 +5,9 @@ use super::names;
 /// What a directory of LevelDB's is called.
 pub const LEVELDB: &str = "a LevelDB directory";
 
+/// What a directory is called that holds files of nobody we know.
+pub const STRANGERS: &str = "a directory with other files";
+
 /// What a directory with these entries is, if it is another program's; a phrase that fits after
 /// "this is".
 pub fn identify(entries: &[&str]) -> Option<&'static str> {
@@ -34,7 +37,7 @@ pub fn identify(entries: &[&str]) -> Option<&'static str> {
     });
     let ours = entries.iter().any(|e| names::is_ours(e) && *e != names::LOCK);
     if stranger && !ours {
-        return Some("a directory with other files");
+        return Some(STRANGERS);
     }
     None
 }

@@ -1,0 +1,113 @@
+/* Esker's own interface as a C program uses it: every group of functions once, with what it must
+ * answer. Run by scripts/capi.sh on the shared and on the static library. */
+#include <esker.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *message = NULL;
+
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition,                 \
+                    message == NULL ? "" : message);                                           \
+            exit(1);                                                                           \
+        }                                                                                      \
+    } while (0)
+
+static const uint8_t *bytes(const char *text) { return (const uint8_t *)text; }
+
+static void put(esker_db_t *db, const char *key, const char *value) {
+    CHECK(esker_put(db, bytes(key), strlen(key), bytes(value), strlen(value),
+                    ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
+}
+
+static int holds(esker_db_t *db, const esker_snapshot_t *snapshot, const char *key,
+                 const char *expected) {
+    uint8_t *value = NULL;
+    size_t length = 0;
+    int same;
+    CHECK(esker_get(db, snapshot, bytes(key), strlen(key), &value, &length, &message) == ESKER_OK);
+    same = expected == NULL ? value == NULL
+                            : value != NULL && length == strlen(expected) &&
+                                  memcmp(value, expected, length) == 0;
+    esker_free(value);
+    return same;
+}
+
+static void count(void *state, const uint8_t *key, size_t key_len, const uint8_t *value,
+                  size_t value_len) {
+    (void)key, (void)value, (void)key_len, (void)value_len;
+    ++*(int *)state;
+}
+
+static void walk(esker_db_t *db) {
+    esker_iter_t *iter = NULL;
+    char seen[16] = "";
+    size_t length = 0;
+    CHECK(esker_iter_create(db, NULL, bytes("b"), 1, NULL, 0, 1, &iter, &message) == ESKER_OK);
+    for (esker_iter_seek_to_first(iter); esker_iter_valid(iter); esker_iter_next(iter)) {
+        const uint8_t *key = esker_iter_key(iter, &length);
+        strncat(seen, (const char *)key, length);
+    }
+    CHECK(esker_iter_failure(iter, &message) == ESKER_OK);
+    CHECK(strcmp(seen, "bc") == 0);
+    esker_iter_seek_for_prev(iter, bytes("bz"), 2);
+    CHECK(esker_iter_valid(iter) && *esker_iter_key(iter, &length) == 'b');
+    esker_iter_destroy(iter);
+}
+
+int main(int argc, char **argv) {
+    esker_options_t *options = esker_options_create();
+    esker_db_t *db = NULL, *copy = NULL;
+    esker_batch_t *batch = esker_batch_create();
+    esker_snapshot_t *snapshot = NULL;
+    uint64_t size = 0;
+    char *text, other[4096];
+    int operations = 0;
+    CHECK(argc == 2);
+    CHECK(esker_options_set(options, "block_size", "8KiB", &message) == ESKER_OK);
+    CHECK(esker_options_set(options, "block_sise", "1", &message) == ESKER_INVALID_ARGUMENT);
+    CHECK(strstr(message, "block_size_bytes") != NULL);
+    CHECK(esker_open(argv[1], options, &db, &message) == ESKER_OK);
+    CHECK(esker_open(argv[1], options, &copy, &message) == ESKER_LOCKED && copy == NULL);
+
+    put(db, "a", "1");
+    CHECK(esker_snapshot_create(db, &snapshot, &message) == ESKER_OK);
+    CHECK(esker_batch_put(batch, bytes("b"), 1, bytes("2"), 1, &message) == ESKER_OK);
+    CHECK(esker_batch_put(batch, bytes("c"), 1, bytes("3"), 1, &message) == ESKER_OK);
+    CHECK(esker_batch_delete(batch, bytes("a"), 1, &message) == ESKER_OK);
+    esker_batch_iterate(batch, &operations, count, NULL, NULL);
+    CHECK(operations == 2 && esker_batch_count(batch) == 3);
+    CHECK(esker_write(db, batch, ESKER_DURABILITY_SYNC, &message) == ESKER_OK);
+    CHECK(holds(db, NULL, "a", NULL) && holds(db, NULL, "b", "2") && holds(db, snapshot, "a", "1"));
+    walk(db);
+
+    CHECK(esker_flush(db, &message) == ESKER_OK);
+    CHECK(esker_compact_range(db, NULL, 0, NULL, 0, &message) == ESKER_OK);
+    CHECK(esker_approximate_size(db, bytes("a"), 1, bytes("z"), 1, &size, &message) == ESKER_OK);
+    CHECK(size > 0);
+    text = esker_property(db, "esker.option.block_size");
+    CHECK(text != NULL && strcmp(text, "8192") == 0);
+    esker_free(text);
+    snprintf(other, sizeof other, "%s-copy", argv[1]);
+    CHECK(esker_checkpoint(db, other, &message) == ESKER_OK);
+    CHECK(esker_verify(db, &message) == ESKER_OK);
+    CHECK(esker_close(db, &message) == ESKER_OK);
+    CHECK(esker_flush(db, &message) == ESKER_CLOSED);
+    esker_snapshot_destroy(snapshot);
+    esker_db_destroy(db);
+
+    CHECK(esker_open_read_only(other, NULL, &copy, &message) == ESKER_OK);
+    CHECK(holds(copy, NULL, "c", "3"));
+    CHECK(esker_delete(copy, bytes("c"), 1, 0, &message) == ESKER_READ_ONLY);
+    esker_db_destroy(copy);
+    CHECK(esker_repair(other, NULL, NULL, &message) == ESKER_OK);
+    CHECK(esker_destroy_store(argv[1], NULL, &message) == ESKER_OK);
+    esker_batch_destroy(batch);
+    esker_options_destroy(options);
+    esker_free(message);
+    printf("esker.c: passed with Esker %s\n", esker_version());
+    return 0;
+}

@@ -229,7 +229,7 @@ fn begin_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &Found) -
             fs.remove(&path).map_err(|e| Error::io(&path, "remove an interrupted creation", e))?;
         }
     }
-    let store_id = random_id(dir);
+    let store_id = fs.unique_number();
     VersionSet::create(
         fs.clone(),
         dir,
@@ -238,16 +238,6 @@ fn begin_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &Found) -
         VersionEdit::default(),
     )?;
     Ok(())
-}
-
-/// A number that no other store or opening has, from the clock, the process and the address of a
-/// fresh allocation.
-fn random_id(dir: &Path) -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
-    hasher.write(dir.as_os_str().as_encoded_bytes());
-    hasher.write_u32(std::process::id());
-    hasher.finish()
 }
 
 /// What the logs gave back.
@@ -278,8 +268,9 @@ fn open_existing(
     let read_only = lock.is_none();
     let sizes = sizes_here(&options);
     let cache = Arc::new(BlockCache::new(options.cache_policy, sizes.cache_bytes));
-    let versions =
+    let mut versions =
         VersionSet::recover(fs.clone(), dir, options.key_order.clone(), cache.clone(), read_only)?;
+    versions.rewrite_beyond(options.manifest_size_min_bytes);
     let config = ReadConfig {
         order: options.key_order.clone(),
         index_search: options.index_search,
@@ -349,7 +340,7 @@ fn assemble(
         pool: replayed.pool.clone(),
         notes: replayed.notes.clone(),
         numbers: Arc::new(AtomicU64::new(next_number)),
-        ids: AtomicU64::new(random_id(dir)),
+        ids: AtomicU64::new(fs.unique_number()),
         queue: Mutex::new(Queue::default()),
         work: Condvar::new(),
         idle: Condvar::new(),

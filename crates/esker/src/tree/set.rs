@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Fs;
 use crate::table::Block;
 
-/// A manifest is rewritten beyond this length, if it is twice its content.
+/// Unless told otherwise, a manifest is rewritten beyond this length, if it is twice its content.
 const REWRITE_BYTES_MIN: u64 = 1 << 20;
 
 /// The writing side, absent in a store opened read-only.
@@ -39,6 +39,7 @@ pub struct VersionSet {
     version: Arc<Version>,
     writer: Option<Writer>,
     manifest_number: u64,
+    rewrite_bytes_min: u64,
     numbers: Numbers,
 }
 
@@ -145,8 +146,14 @@ impl VersionSet {
             version: Arc::new(version),
             writer,
             manifest_number: slot.manifest,
+            rewrite_bytes_min: REWRITE_BYTES_MIN,
             numbers,
         })
+    }
+
+    /// Rewrites the manifest beyond `bytes`, once it is twice its content.
+    pub fn rewrite_beyond(&mut self, bytes: u64) {
+        self.rewrite_bytes_min = bytes;
     }
 
     /// The current version.
@@ -191,7 +198,7 @@ impl VersionSet {
             return Err(Error::new(ErrorKind::ReadOnly, message));
         }
         let len = writer.manifest.len_bytes();
-        if len > REWRITE_BYTES_MIN && len > 2 * writer.content_bytes {
+        if len > self.rewrite_bytes_min && len > 2 * writer.content_bytes {
             let mut content = next.to_edit();
             content.comparator = Some(order_name);
             numbers.put(&mut content);

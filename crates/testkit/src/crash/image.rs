@@ -22,12 +22,15 @@ pub struct Image {
 }
 
 impl Image {
-    /// Everything that is below `dir` of a file system, and `dir`.
+    /// The files in `dir` of a file system, with the directories above it.
     ///
     /// # Errors
     /// The first error of `fs`.
     pub fn of(fs: &dyn Fs, dir: &Path) -> std::io::Result<Image> {
-        let mut image = Image { dirs: vec![dir.to_path_buf()], ..Image::default() };
+        let named = |above: &&Path| above.file_name().is_some();
+        let mut dirs: Vec<PathBuf> = dir.ancestors().filter(named).map(Path::to_path_buf).collect();
+        dirs.reverse();
+        let mut image = Image { dirs, ..Image::default() };
         for entry in fs.list(dir)? {
             if entry.is_file {
                 let path = dir.join(&entry.name);

@@ -197,12 +197,21 @@ fn scattered(inode: &Inode, rng: &mut SplitMix64) -> Vec<u8> {
     bytes
 }
 
+/// Where a file was lengthened but not written it has zeros on any device: nothing was allocated.
 fn sizes(inode: &Inode, garbage: bool, rng: &mut SplitMix64) -> Vec<u8> {
     let (mut bytes, len) = (inode.synced.to_vec(), all(inode).len());
     let old = bytes.len();
     bytes.resize(len, 0);
-    if garbage && old < len {
-        rng.fill(&mut bytes[old..]);
+    if !garbage {
+        return bytes;
+    }
+    for change in &inode.changes {
+        if let Change::Write { offset, bytes: new } = change {
+            let (start, end) = ((*offset).max(old), (offset + new.len()).min(len));
+            if start < end {
+                rng.fill(&mut bytes[start..end]);
+            }
+        }
     }
     bytes
 }

@@ -60,6 +60,7 @@ struct State {
     /// Syncs of files until one fails, and whether all after it do; what they should have made
     /// durable is dropped.
     failing_sync: Option<(u64, bool)>,
+    failed_syncs: u64,
 }
 
 fn error(kind: io::ErrorKind, message: &str) -> io::Error {
@@ -161,6 +162,16 @@ impl CrashFs {
     /// `for_ever` all after it do too.
     pub fn fail_sync(&self, nth: u64, for_ever: bool) {
         self.disk.state.lock().failing_sync = Some((nth, for_ever));
+    }
+
+    /// Syncs succeed again.
+    pub fn heal_syncs(&self) {
+        self.disk.state.lock().failing_sync = None;
+    }
+
+    /// How many syncs have failed.
+    pub fn failed_syncs(&self) -> u64 {
+        self.disk.state.lock().failed_syncs
     }
 
     /// The process dies and another one begins: what was opened through this view answers with
@@ -306,6 +317,7 @@ impl WritableFile for CrashFile {
                     if !*for_ever {
                         state.failing_sync = None;
                     }
+                    state.failed_syncs += 1;
                     state.inodes[self.inode].drop_changes();
                     return Err(error(io::ErrorKind::Other, "a failed sync of the test"));
                 }

@@ -1,9 +1,9 @@
 //! Runs the crash campaigns and prints one table; exits with 1 if a promise was broken.
+use esker::Policy;
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::script::{Theme, script};
 use esker_testkit::campaign::tally::in_parallel;
 use esker_testkit::crash::Flaws;
-use esker::Policy;
 fn main() {
     let steps: usize = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(60);
     let base: u64 = std::env::args().nth(2).and_then(|s| s.parse().ok()).unwrap_or(0);

@@ -202,9 +202,7 @@ impl Campaign<'_> {
             return;
         }
         let deeper = self.depth < self.effort.depth;
-        if deeper
-            && let (Some(image), Some(Ok(found))) = (cut.image, self.found.get(&cut.digest))
-        {
+        if deeper && let (Some(image), Some(Ok(found))) = (cut.image, self.found.get(&cut.digest)) {
             // The deeper, the rarer: each such image has some hundred cuts of its own.
             let one_in = self.effort.nest_one_in * u64::from(self.depth);
             if self.rng.chance(one_in) {

@@ -66,11 +66,7 @@ fn look_inside(
     if care.second_life {
         live_again(fs, db, options, &found)?;
     }
-    Ok(Found {
-        digest: found.digest,
-        pairs: Arc::new(found.pairs),
-        checkpoint: copy.transpose()?,
-    })
+    Ok(Found { digest: found.digest, pairs: Arc::new(found.pairs), checkpoint: copy.transpose()? })
 }
 
 fn read_all(db: &Db) -> Result<Content, Bad> {

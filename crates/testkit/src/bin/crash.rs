@@ -13,6 +13,20 @@ fn main() {
             scripts.push(script(*policy, *theme, base + 1 + (i * 8 + j) as u64, steps));
         }
     }
+    if std::env::args().nth(3).is_some() {
+        let mut s =
+            script(Policy::ALL[base as usize % 5], Theme::ALL[base as usize % 8], 1 + base, steps);
+        s.steps.retain(|step| !matches!(step, esker_testkit::campaign::script::Step::Kill));
+        let began = std::time::Instant::now();
+        let tally = esker_testkit::campaign::faults::run(
+            &s,
+            &esker_testkit::campaign::faults::Cause::ALL,
+            |fs| fs,
+        );
+        println!("{:?} {:?}", tally.counts, began.elapsed());
+        println!("{} failures\n{}", tally.failures.len(), tally.report());
+        return;
+    }
     let began = std::time::Instant::now();
     let effort = Effort { seeds: 1, nest_one_in: 100, depth: 3, flaws: Flaws::default() };
     let tally = in_parallel(&scripts, |s| cuts::run(s, &effort));

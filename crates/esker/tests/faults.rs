@@ -320,12 +320,15 @@ fn log_names(fs: &CrashFs) -> Vec<String> {
 #[test]
 fn rot_in_a_log_that_later_logs_know_to_be_durable_is_corruption() {
     let disk = CrashFs::new();
-    for life in ["one", "two"] {
-        killed_after(&disk, |db| {
-            db.put_with(format!("{life}-a"), "synced", &WriteOptions::SYNC).unwrap();
-            db.put_with(format!("{life}-b"), "synced", &WriteOptions::SYNC).unwrap();
-        });
-    }
+    let write = |db: &Db, life: &str| {
+        db.put_with(format!("{life}-a"), "synced", &WriteOptions::SYNC).unwrap();
+        db.put_with(format!("{life}-b"), "synced", &WriteOptions::SYNC).unwrap();
+    };
+    // The log of a store that was not closed becomes a table.
+    let db = Db::open_on(disk.clone(), dir(), lazy_options()).unwrap();
+    write(&db, "one");
+    db.close().unwrap();
+    killed_after(&disk, |db| write(db, "two"));
     let logs = log_names(&disk);
     assert_eq!(logs.len(), 2, "{logs:?}");
     let older = dir().join(&logs[0]);
@@ -388,4 +391,62 @@ fn many_short_openings_leave_few_logs() {
     let db = Db::open_on(disk, dir(), lazy_options()).unwrap();
     assert_eq!(pairs(db.iter().unwrap()).len(), 40);
     assert!(db.recovery_notes().is_empty());
+}
+
+/// The second life of a store whose machine goes on: what it reads may be in the page cache alone.
+fn reopened_after(disk: &Arc<CrashFs>, first_life: impl FnOnce(&Db)) -> Db {
+    let process = disk.next_process();
+    let db = Db::open_on(process.clone(), dir(), lazy_options()).unwrap();
+    first_life(&db);
+    let next = process.next_process();
+    drop(db);
+    Db::open_on(next, dir(), lazy_options()).unwrap()
+}
+
+#[test]
+fn pages_that_a_failed_sync_dropped_are_written_again_before_new_writes_are_promised() {
+    let disk = CrashFs::new();
+    let db = reopened_after(&disk, |db| {
+        db.put_with("a", "buffered", &WriteOptions::BUFFERED).unwrap();
+        disk.fail_sync(1, false);
+        db.put_with("b", "not synced", &WriteOptions::SYNC).unwrap_err();
+    });
+    db.put_with("c", "synced", &WriteOptions::SYNC).unwrap();
+    assert!(db.contains_key("a").unwrap(), "it was in the page cache");
+    let image = disk.crash_image(CrashModel::SyncedOnly);
+    let db = Db::open_on(image, dir(), lazy_options()).unwrap();
+    assert!(db.contains_key("c").unwrap(), "a synced write is gone");
+    assert!(db.contains_key("a").unwrap(), "a hole before a synced write");
+}
+
+#[test]
+fn a_close_after_the_manifest_failed_is_no_clean_close() {
+    for nth in 1..6 {
+        let crash = CrashFs::new();
+        let db = Db::open_on(crash.clone(), dir(), lazy_options()).unwrap();
+        db.put("a", "1").unwrap();
+        crash.fail_sync(nth, false);
+        let _ = db.flush();
+        let _ = db.close();
+        crash.heal_syncs();
+        let db = Db::open_on(crash.clone(), dir(), lazy_options()).unwrap();
+        db.put_with("b", "2", &WriteOptions::SYNC).unwrap();
+        let image = crash.crash_image(CrashModel::SyncedOnly);
+        let db = Db::open_on(image, dir(), lazy_options())
+            .unwrap_or_else(|e| panic!("sync {nth} of the flush dropped its pages: {e}"));
+        assert!(db.contains_key("a").unwrap() && db.contains_key("b").unwrap(), "sync {nth}");
+    }
+}
+
+#[test]
+fn a_directory_whose_name_could_not_be_synced_is_synced_by_the_next_open() {
+    let disk = CrashFs::new();
+    let fs = FaultFs::new(disk.clone());
+    fs.arm(Fault::once(OpMask::of(&[Op::SyncDir]), 1, FaultKind::Io));
+    Db::open_on(fs.clone(), dir(), lazy_options()).unwrap_err();
+    let db = Db::open_on(fs, dir(), lazy_options()).unwrap();
+    db.put_with("a", "synced", &WriteOptions::SYNC).unwrap();
+    let image = disk.crash_image(CrashModel::SyncedOnly);
+    let db = Db::open_on(image, dir(), lazy_options()).unwrap();
+    assert!(db.contains_key("a").unwrap(), "the whole store is gone");
 }

@@ -6,8 +6,14 @@
 //! write; a sync of a file says nothing of its name, and a sync of a directory nothing of what is
 //! in its files.
 //!
-//! The models of what survives follow Pillai et al., "All File Systems Are Not Created Equal",
-//! OSDI 2014: they are what POSIX allows, not what one file system does.
+//! A [`CrashFs`] is one process's view of the disk: after [`CrashFs::next_process`] the old view and
+//! everything opened through it answer with errors, and their locks are free.
+
+mod image;
+mod model;
+mod nodes;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -17,67 +23,27 @@ use std::sync::Arc;
 
 use esker::fs::mem::MemFs;
 use esker::fs::{DirEntry, FileLock, Fs, ReadableFile, WritableFile, parent_of};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+
+pub use image::Image;
+pub use model::CrashModel;
+
+use nodes::{Change, Dir, Inode, Node};
 
 use crate::rng::SplitMix64;
 
-/// Bytes a device writes whole or not at all.
-const SECTOR_BYTES: usize = 512;
+/// A mapped file is this much longer than what was appended, in steps of as much.
+const WINDOW_BYTES: usize = 4096;
 
-/// What of the unsynced changes a crash leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CrashModel {
-    /// Nothing: only synced bytes under synced names.
-    SyncedOnly,
-    /// Everything: the process died, the machine did not.
-    Everything,
-    /// Of each file and of each directory the first few changes, as the seed has it; the last
-    /// change of a file may be there in part.
-    Prefix {
-        /// Chooses how much.
-        seed: u64,
-    },
-    /// Any of the changes, sector by sector and name by name, in no order. Where a file grew and
-    /// a sector did not reach the device there are zeros.
-    Scattered {
-        /// Chooses which.
-        seed: u64,
-    },
-}
-
-#[derive(Clone)]
-enum Change {
-    Write { offset: usize, bytes: Vec<u8> },
-    SetLen(usize),
-}
-
-#[derive(Default)]
-struct Inode {
-    now: Vec<u8>,
-    synced: Vec<u8>,
-    changes: Vec<Change>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Node {
-    File(usize),
-    Dir,
-}
-
-type Names = BTreeMap<OsString, Node>;
-
-/// One change of names; a rename is one change, so it is never seen by half.
-#[derive(Clone)]
-struct Renaming {
-    gone: Option<OsString>,
-    set: Option<(OsString, Node)>,
-}
-
-#[derive(Default)]
-struct Dir {
-    now: Names,
-    synced: Names,
-    changes: Vec<Renaming>,
+/// What a disk can be told to do wrong, so that a test of tests has something to find.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Flaws {
+    /// Syncing a file does nothing and says that it did.
+    pub sync_ignored: bool,
+    /// Syncing a directory does nothing and says that it did.
+    pub dir_sync_ignored: bool,
+    /// Cutting a file does nothing and says that it did.
+    pub cut_ignored: bool,
 }
 
 #[derive(Default)]
@@ -87,6 +53,14 @@ struct State {
     /// Who holds which lock; a lock freed by force is not freed again by its old holder.
     locks: BTreeMap<PathBuf, u64>,
     lock_count: u64,
+    /// Views of processes before this one are dead.
+    process: u64,
+    unique: SplitMix64,
+    flaws: Flaws,
+    /// Syncs of files until one fails, and whether all after it do; what they should have made
+    /// durable is dropped.
+    failing_sync: Option<(u64, bool)>,
+    failed_syncs: u64,
 }
 
 fn error(kind: io::ErrorKind, message: &str) -> io::Error {
@@ -95,122 +69,6 @@ fn error(kind: io::ErrorKind, message: &str) -> io::Error {
 
 fn not_found() -> io::Error {
     error(io::ErrorKind::NotFound, "no such file or directory")
-}
-
-fn write(bytes: &mut Vec<u8>, offset: usize, new: &[u8]) {
-    let end = offset + new.len();
-    if bytes.len() < end {
-        bytes.resize(end, 0);
-    }
-    bytes[offset..end].copy_from_slice(new);
-}
-
-impl Inode {
-    fn change(&mut self, change: Change) {
-        apply(&mut self.now, &change);
-        self.changes.push(change);
-    }
-
-    fn sync(&mut self) {
-        for change in self.changes.drain(..) {
-            apply(&mut self.synced, &change);
-        }
-    }
-
-    fn after_crash(&self, model: CrashModel, rng: &mut SplitMix64) -> Vec<u8> {
-        match model {
-            CrashModel::SyncedOnly => self.synced.clone(),
-            CrashModel::Everything => self.now.clone(),
-            CrashModel::Prefix { .. } => self.prefix(rng),
-            CrashModel::Scattered { .. } => self.scattered(rng),
-        }
-    }
-
-    fn prefix(&self, rng: &mut SplitMix64) -> Vec<u8> {
-        let mut bytes = self.synced.clone();
-        let whole = rng.below(self.changes.len() as u64 + 1) as usize;
-        for change in &self.changes[..whole] {
-            apply(&mut bytes, change);
-        }
-        if let Some(Change::Write { offset, bytes: new }) = self.changes.get(whole) {
-            let part = rng.below(new.len() as u64 + 1) as usize;
-            if part > 0 {
-                write(&mut bytes, *offset, &new[..part]);
-            }
-        }
-        bytes
-    }
-
-    fn scattered(&self, rng: &mut SplitMix64) -> Vec<u8> {
-        let mut bytes = self.synced.clone();
-        for change in &self.changes {
-            let Change::Write { offset, bytes: new } = change else {
-                if rng.chance(2) {
-                    apply(&mut bytes, change);
-                }
-                continue;
-            };
-            let end = offset + new.len();
-            let mut at = *offset;
-            while at < end {
-                let next = end.min((at / SECTOR_BYTES + 1) * SECTOR_BYTES);
-                match rng.below(4) {
-                    0 => {}
-                    // The file grew, the data did not come.
-                    1 if bytes.len() < next => bytes.resize(next, 0),
-                    _ => write(&mut bytes, at, &new[at - offset..next - offset]),
-                }
-                at = next;
-            }
-        }
-        bytes
-    }
-}
-
-fn apply(bytes: &mut Vec<u8>, change: &Change) {
-    match change {
-        Change::Write { offset, bytes: new } => write(bytes, *offset, new),
-        Change::SetLen(len) => bytes.resize(*len, 0),
-    }
-}
-
-fn apply_names(names: &mut Names, change: &Renaming) {
-    if let Some(gone) = &change.gone {
-        names.remove(gone);
-    }
-    if let Some((name, node)) = &change.set {
-        names.insert(name.clone(), *node);
-    }
-}
-
-impl Dir {
-    fn change(&mut self, gone: Option<OsString>, set: Option<(OsString, Node)>) {
-        let change = Renaming { gone, set };
-        apply_names(&mut self.now, &change);
-        self.changes.push(change);
-    }
-
-    fn sync(&mut self) {
-        self.changes.clear();
-        self.synced = self.now.clone();
-    }
-
-    fn after_crash(&self, model: CrashModel, rng: &mut SplitMix64) -> Names {
-        let mut names = self.synced.clone();
-        match model {
-            CrashModel::SyncedOnly => {}
-            CrashModel::Everything => names = self.now.clone(),
-            CrashModel::Prefix { .. } => {
-                let kept = rng.below(self.changes.len() as u64 + 1) as usize;
-                self.changes[..kept].iter().for_each(|c| apply_names(&mut names, c));
-            }
-            CrashModel::Scattered { .. } => {
-                let kept = self.changes.iter().filter(|_| rng.chance(2));
-                kept.for_each(|c| apply_names(&mut names, c));
-            }
-        }
-        names
-    }
 }
 
 fn name_of(path: &Path) -> io::Result<OsString> {
@@ -249,59 +107,113 @@ impl State {
     }
 }
 
+type Watcher = Arc<dyn Fn(&CrashFs) + Send + Sync>;
+
+#[derive(Default)]
+struct Disk {
+    state: Mutex<State>,
+    watcher: Mutex<Option<Watcher>>,
+}
+
 /// Files in memory that remember what was synced. The root `/` and the directory `.` are there,
 /// durably, from the beginning.
+#[derive(Clone)]
 pub struct CrashFs {
-    state: Arc<Mutex<State>>,
+    disk: Arc<Disk>,
+    process: u64,
 }
 
 impl CrashFs {
     /// An empty file system.
     pub fn new() -> Arc<CrashFs> {
-        let mut state = State::default();
-        for root in ["/", "."] {
-            state.dirs.insert(PathBuf::from(root), Dir::default());
+        CrashFs::seeded(0)
+    }
+
+    /// An empty file system whose [`Fs::unique_number`]s are those of the seed.
+    pub fn seeded(seed: u64) -> Arc<CrashFs> {
+        let disk = Disk::default();
+        {
+            let mut state = disk.state.lock();
+            state.unique = SplitMix64::new(seed);
+            for root in ["/", "."] {
+                state.dirs.insert(PathBuf::from(root), Dir::default());
+            }
         }
-        Arc::new(CrashFs { state: Arc::new(Mutex::new(state)) })
+        Arc::new(CrashFs { disk: Arc::new(disk), process: 0 })
+    }
+
+    /// Calls `watcher` after every operation that changes something or makes it durable, in place
+    /// of the one before. It must not write to this file system.
+    pub fn watch(&self, watcher: impl Fn(&CrashFs) + Send + Sync + 'static) {
+        *self.disk.watcher.lock() = Some(Arc::new(watcher));
+    }
+
+    /// Ends the watching.
+    pub fn unwatch(&self) {
+        *self.disk.watcher.lock() = None;
+    }
+
+    /// Makes the disk misbehave.
+    pub fn set_flaws(&self, flaws: Flaws) {
+        self.disk.state.lock().flaws = flaws;
+    }
+
+    /// The `nth` sync of a file from now fails and drops what it should have made durable; with
+    /// `for_ever` all after it do too.
+    pub fn fail_sync(&self, nth: u64, for_ever: bool) {
+        self.disk.state.lock().failing_sync = Some((nth, for_ever));
+    }
+
+    /// Syncs succeed again.
+    pub fn heal_syncs(&self) {
+        self.disk.state.lock().failing_sync = None;
+    }
+
+    /// How many syncs have failed.
+    pub fn failed_syncs(&self) -> u64 {
+        self.disk.state.lock().failed_syncs
+    }
+
+    /// The process dies and another one begins: what was opened through this view answers with
+    /// errors from now on, and locks are free.
+    pub fn next_process(&self) -> Arc<CrashFs> {
+        let mut state = self.disk.state.lock();
+        state.process += 1;
+        state.locks.clear();
+        Arc::new(CrashFs { disk: self.disk.clone(), process: state.process })
     }
 
     /// The files a crash at this moment would leave. This file system is not changed and goes on.
     pub fn crash_image(&self, model: CrashModel) -> Arc<MemFs> {
-        let seed = match model {
-            CrashModel::Prefix { seed } | CrashModel::Scattered { seed } => seed,
-            CrashModel::SyncedOnly | CrashModel::Everything => 0,
-        };
-        let state = self.state.lock();
-        let mut rng = SplitMix64::new(seed);
+        self.image(model).to_mem()
+    }
+
+    /// [`CrashFs::crash_image`] as a value.
+    pub fn image(&self, model: CrashModel) -> Image {
+        let state = self.disk.state.lock();
+        let mut rng = SplitMix64::new(model.seed());
         // Two names of one file see the same bytes, so each file's fate is drawn once.
-        let files: Vec<Vec<u8>> =
-            state.inodes.iter().map(|inode| inode.after_crash(model, &mut rng)).collect();
-        let image = MemFs::new();
-        let mut first_names: BTreeMap<usize, PathBuf> = BTreeMap::new();
+        let contents = model::contents(&state.inodes, model, &mut rng);
+        let mut image = Image { contents, ..Image::default() };
         let mut alive: BTreeSet<PathBuf> = [PathBuf::from("/"), PathBuf::from(".")].into();
         // Parents come before what they hold.
         for (path, dir) in &state.dirs {
-            let names = dir.after_crash(model, &mut rng);
+            let names = model::names(dir, model, &mut rng);
             if !alive.contains(path) {
                 continue;
             }
             for (name, node) in names {
                 let child = if path == Path::new(".") { name.into() } else { path.join(name) };
-                let made = match node {
+                match node {
                     Node::Dir if state.dirs.contains_key(&child) => {
                         alive.insert(child.clone());
-                        image.create_dir(&child)
+                        image.dirs.push(child);
                     }
-                    Node::Dir => Ok(()),
-                    Node::File(inode) => match first_names.get(&inode) {
-                        Some(first) => image.hard_link(first, &child),
-                        None => {
-                            first_names.insert(inode, child.clone());
-                            image.create_new(&child).and_then(|mut f| f.append(&files[inode]))
-                        }
-                    },
-                };
-                made.unwrap_or_else(|e| panic!("crash image of {}: {e}", child.display()));
+                    Node::Dir => {}
+                    Node::File(inode) => {
+                        image.files.insert(child, inode);
+                    }
+                }
             }
         }
         image
@@ -309,7 +221,7 @@ impl CrashFs {
 
     /// Bytes of all files that are not synced yet, counted per change.
     pub fn unsynced_bytes(&self) -> u64 {
-        let state = self.state.lock();
+        let state = self.disk.state.lock();
         let changes = state.inodes.iter().flat_map(|inode| &inode.changes);
         changes
             .map(|change| match change {
@@ -319,20 +231,55 @@ impl CrashFs {
             .sum()
     }
 
+    /// Makes everything durable.
+    pub fn sync_everything(&self) {
+        let mut state = self.disk.state.lock();
+        state.inodes.iter_mut().for_each(Inode::sync);
+        state.dirs.values_mut().for_each(Dir::sync);
+    }
+
     /// Frees all locks, as the death of the process that holds them does.
     pub fn drop_locks(&self) {
-        self.state.lock().locks.clear();
+        self.disk.state.lock().locks.clear();
+    }
+
+    /// The state, for a process that lives.
+    fn state(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.disk.state.lock();
+        if state.process == self.process {
+            return Ok(state);
+        }
+        Err(error(io::ErrorKind::Other, "this process is dead"))
+    }
+
+    /// Tells the watcher; the state's lock must be free.
+    fn changed(&self) {
+        let watcher = self.disk.watcher.lock().clone();
+        if let Some(watcher) = watcher {
+            watcher(self);
+        }
+    }
+
+    /// Makes a change that the watcher hears of if it succeeds.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        let made = change(&mut *self.state()?)?;
+        self.changed();
+        Ok(made)
+    }
+
+    fn open(&self, inode: usize) -> CrashFile {
+        CrashFile { fs: self.clone(), inode }
     }
 }
 
 struct CrashFile {
-    state: Arc<Mutex<State>>,
+    fs: CrashFs,
     inode: usize,
 }
 
 impl ReadableFile for CrashFile {
     fn read_exact_at(&self, buf: &mut [u8], offset_bytes: u64) -> io::Result<()> {
-        let state = self.state.lock();
+        let state = self.fs.state()?;
         let bytes = &state.inodes[self.inode].now;
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
         let found = start.checked_add(buf.len()).and_then(|end| bytes.get(start..end));
@@ -342,36 +289,58 @@ impl ReadableFile for CrashFile {
     }
 
     fn len_bytes(&self) -> io::Result<u64> {
-        Ok(self.state.lock().inodes[self.inode].now.len() as u64)
+        Ok(self.fs.state()?.inodes[self.inode].now.len() as u64)
     }
 }
 
 impl WritableFile for CrashFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let inode = &mut self.state.lock().inodes[self.inode];
-        inode.change(Change::Write { offset: inode.now.len(), bytes: bytes.to_vec() });
-        Ok(())
+        self.fs.change(|state| {
+            state.inodes[self.inode].append(bytes);
+            Ok(())
+        })
     }
 
     fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> io::Result<()> {
-        let inode = &mut self.state.lock().inodes[self.inode];
-        inode.change(Change::Write { offset: offset_bytes as usize, bytes: bytes.to_vec() });
-        Ok(())
+        self.fs.change(|state| {
+            let change = Change::Write { offset: offset_bytes as usize, bytes: bytes.to_vec() };
+            state.inodes[self.inode].change(change);
+            Ok(())
+        })
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.state.lock().inodes[self.inode].sync();
-        Ok(())
+        self.fs.change(|state| {
+            if let Some((left, for_ever)) = &mut state.failing_sync {
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    if !*for_ever {
+                        state.failing_sync = None;
+                    }
+                    state.failed_syncs += 1;
+                    state.inodes[self.inode].drop_changes();
+                    return Err(error(io::ErrorKind::Other, "a failed sync of the test"));
+                }
+            }
+            if !state.flaws.sync_ignored {
+                state.inodes[self.inode].sync();
+            }
+            Ok(())
+        })
     }
 
     fn set_len(&mut self, len_bytes: u64) -> io::Result<()> {
-        self.state.lock().inodes[self.inode].change(Change::SetLen(len_bytes as usize));
-        Ok(())
+        self.fs.change(|state| {
+            if !state.flaws.cut_ignored {
+                state.inodes[self.inode].set_len(len_bytes as usize);
+            }
+            Ok(())
+        })
     }
 }
 
 struct CrashLock {
-    state: Arc<Mutex<State>>,
+    disk: Arc<Disk>,
     path: PathBuf,
     ticket: u64,
 }
@@ -380,108 +349,116 @@ impl FileLock for CrashLock {}
 
 impl Drop for CrashLock {
     fn drop(&mut self) {
-        let mut state = self.state.lock();
+        let mut state = self.disk.state.lock();
         if state.locks.get(&self.path) == Some(&self.ticket) {
             state.locks.remove(&self.path);
         }
     }
 }
 
-impl CrashFs {
-    fn open(&self, inode: usize) -> CrashFile {
-        CrashFile { state: self.state.clone(), inode }
-    }
-}
-
 impl Fs for CrashFs {
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        let inode = self.state.lock().create(path)?;
+        let inode = self.change(|state| state.create(path))?;
+        Ok(Box::new(self.open(inode)))
+    }
+
+    fn create_mapped(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
+        let inode = self.change(|state| {
+            let inode = state.create(path)?;
+            state.inodes[inode].end = Some(0);
+            Ok(inode)
+        })?;
         Ok(Box::new(self.open(inode)))
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        let inode = self.state.lock().file(path)?;
+        let inode = self.state()?.file(path)?;
         Ok(Box::new(self.open(inode)))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
-        let inode = self.state.lock().file(path)?;
+        let inode = self.state()?.file(path)?;
         Ok(Arc::new(self.open(inode)))
     }
 
     fn read(&self, path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> {
-        let state = self.state.lock();
+        let state = self.state()?;
         let bytes = &state.inodes[state.file(path)?].now;
         if bytes.len() as u64 > len_bytes_max {
             return Err(error(io::ErrorKind::InvalidData, "the file is too long"));
         }
-        Ok(bytes.clone())
+        Ok(bytes.to_vec())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut state = self.state.lock();
-        let inode = state.file(from)?;
-        if state.node(to) == Some(Node::Dir) {
-            return Err(error(io::ErrorKind::IsADirectory, "is a directory"));
-        }
-        let (old, new) = (name_of(from)?, name_of(to)?);
-        if parent_of(from) != parent_of(to) {
-            return Err(error(io::ErrorKind::Unsupported, "a rename to another directory"));
-        }
-        if old != new {
-            state.dir(&parent_of(to))?.change(Some(old), Some((new, Node::File(inode))));
-        }
-        Ok(())
+        self.change(|state| {
+            let inode = state.file(from)?;
+            if state.node(to) == Some(Node::Dir) {
+                return Err(error(io::ErrorKind::IsADirectory, "is a directory"));
+            }
+            let (old, new) = (name_of(from)?, name_of(to)?);
+            if parent_of(from) != parent_of(to) {
+                return Err(error(io::ErrorKind::Unsupported, "a rename to another directory"));
+            }
+            if old != new {
+                state.dir(&parent_of(to))?.change(Some(old), Some((new, Node::File(inode))));
+            }
+            Ok(())
+        })
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.state.lock();
-        state.file(path)?;
-        let name = name_of(path)?;
-        state.dir(&parent_of(path))?.change(Some(name), None);
-        Ok(())
+        self.change(|state| {
+            state.file(path)?;
+            let name = name_of(path)?;
+            state.dir(&parent_of(path))?.change(Some(name), None);
+            Ok(())
+        })
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut state = self.state.lock();
-        let inode = state.file(from)?;
-        if state.node(to).is_some() {
-            return Err(error(io::ErrorKind::AlreadyExists, "the file exists"));
-        }
-        let name = name_of(to)?;
-        state.dir(&parent_of(to))?.change(None, Some((name, Node::File(inode))));
-        Ok(())
+        self.change(|state| {
+            let inode = state.file(from)?;
+            if state.node(to).is_some() {
+                return Err(error(io::ErrorKind::AlreadyExists, "the file exists"));
+            }
+            let name = name_of(to)?;
+            state.dir(&parent_of(to))?.change(None, Some((name, Node::File(inode))));
+            Ok(())
+        })
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.state.lock();
-        match state.node(path) {
-            Some(Node::Dir) => return Ok(()),
-            Some(Node::File(_)) => {
-                return Err(error(io::ErrorKind::AlreadyExists, "a file has this name"));
+        self.change(|state| {
+            match state.node(path) {
+                Some(Node::Dir) => return Ok(()),
+                Some(Node::File(_)) => {
+                    return Err(error(io::ErrorKind::AlreadyExists, "a file has this name"));
+                }
+                None => {}
             }
-            None => {}
-        }
-        let name = name_of(path)?;
-        state.dir(&parent_of(path))?.change(None, Some((name, Node::Dir)));
-        state.dirs.insert(path.to_path_buf(), Dir::default());
-        Ok(())
+            let name = name_of(path)?;
+            state.dir(&parent_of(path))?.change(None, Some((name, Node::Dir)));
+            state.dirs.insert(path.to_path_buf(), Dir::default());
+            Ok(())
+        })
     }
 
     /// The contents of a removed directory are gone at once, in every model.
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.state.lock();
-        if !state.dir(path)?.now.is_empty() {
-            return Err(error(io::ErrorKind::DirectoryNotEmpty, "not empty"));
-        }
-        let name = name_of(path)?;
-        state.dirs.remove(path);
-        state.dir(&parent_of(path))?.change(Some(name), None);
-        Ok(())
+        self.change(|state| {
+            if !state.dir(path)?.now.is_empty() {
+                return Err(error(io::ErrorKind::DirectoryNotEmpty, "not empty"));
+            }
+            let name = name_of(path)?;
+            state.dirs.remove(path);
+            state.dir(&parent_of(path))?.change(Some(name), None);
+            Ok(())
+        })
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        let state = self.state.lock();
+        let state = self.state()?;
         let dir = state.dirs.get(path).ok_or_else(not_found)?;
         let entry = |(name, node): (&OsString, &Node)| DirEntry {
             name: name.to_string_lossy().into_owned(),
@@ -495,36 +472,45 @@ impl Fs for CrashFs {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.state.lock().dir(path)?.sync();
-        Ok(())
+        self.change(|state| {
+            let ignored = state.flaws.dir_sync_ignored;
+            let dir = state.dir(path)?;
+            if !ignored {
+                dir.sync();
+            }
+            Ok(())
+        })
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        Ok(self.state.lock().node(path).is_some())
+        Ok(self.state()?.node(path).is_some())
     }
 
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn FileLock>> {
-        let mut state = self.state.lock();
-        if state.locks.contains_key(path) {
-            return Err(error(io::ErrorKind::WouldBlock, "another has the lock"));
-        }
-        let inode = match state.node(path) {
-            None => state.create(path)?,
-            Some(_) => state.file(path)?,
-        };
-        let inode = &mut state.inodes[inode];
-        inode.change(Change::SetLen(0));
-        inode.change(Change::Write { offset: 0, bytes: holder.as_bytes().to_vec() });
-        state.lock_count += 1;
-        let ticket = state.lock_count;
-        state.locks.insert(path.to_path_buf(), ticket);
-        Ok(Box::new(CrashLock { state: self.state.clone(), path: path.to_path_buf(), ticket }))
+        let ticket = self.change(|state| {
+            if state.locks.contains_key(path) {
+                return Err(error(io::ErrorKind::WouldBlock, "another has the lock"));
+            }
+            let inode = match state.node(path) {
+                None => state.create(path)?,
+                Some(_) => state.file(path)?,
+            };
+            let inode = &mut state.inodes[inode];
+            inode.change(Change::SetLen(0));
+            inode.change(Change::Write { offset: 0, bytes: holder.as_bytes().to_vec() });
+            state.lock_count += 1;
+            state.locks.insert(path.to_path_buf(), state.lock_count);
+            Ok(state.lock_count)
+        })?;
+        let (disk, path) = (self.disk.clone(), path.to_path_buf());
+        Ok(Box::new(CrashLock { disk, path, ticket }))
+    }
+
+    fn unique_number(&self) -> u64 {
+        self.disk.state.lock().unique.next_u64()
     }
 
     fn free_bytes(&self, _path: &Path) -> io::Result<Option<u64>> {
         Ok(None)
     }
 }
-
-#[cfg(test)]
-mod tests;

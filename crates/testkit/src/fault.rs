@@ -322,6 +322,11 @@ impl Fs for FaultFs {
         Ok(self.writable(self.inner.create_new(path)?, path))
     }
 
+    fn create_mapped(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
+        self.plan.step(Op::Create, path)?;
+        Ok(self.writable(self.inner.create_mapped(path)?, path))
+    }
+
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
         self.plan.step(Op::Open, path)?;
         Ok(self.writable(self.inner.open_write(path)?, path))
@@ -383,6 +388,10 @@ impl Fs for FaultFs {
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn FileLock>> {
         self.plan.step(Op::Lock, path)?;
         self.inner.lock(path, holder)
+    }
+
+    fn unique_number(&self) -> u64 {
+        self.inner.unique_number()
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>> {

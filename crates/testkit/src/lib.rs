@@ -1,6 +1,7 @@
 //! Tools for testing Esker: seeded randomness, a file system that fails on command, one that loses
-//! what was not synced, and a way to copy a directory between file systems.
+//! what was not synced, campaigns that use both, and a way to copy a directory between file systems.
 
+pub mod campaign;
 pub mod copy;
 pub mod crash;
 pub mod fault;

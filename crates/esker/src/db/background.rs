@@ -1,4 +1,6 @@
-//! The threads of a store: one flushes, the others compact.
+//! The threads of a store: one flushes, the others compact. A store opened without threads does
+//! the same work in the calls that need it and in [`crate::Db::run_one_job`], so that a test can
+//! choose every step.
 //!
 //! What stays true: a memtable leaves the view by the same change that brings its tables in; a
 //! failed piece of work changes nothing and is tried again, unless the manifest itself failed.
@@ -27,6 +29,9 @@ const RETRY_WAIT_MS: u64 = 200;
 /// Starts the threads of `inner`.
 pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
     let mut threads = Vec::new();
+    if inner.stepped() {
+        return Ok(threads);
+    }
     let compactors = inner.sizes.load().compaction_threads;
     for index in 0..compactors + 2 {
         let shared = inner.clone();
@@ -300,8 +305,50 @@ impl Inner {
         self.cache.set_capacity(sizes.cache_bytes.min(room.max(least)));
     }
 
+    /// Whether the store has no threads of its own, so that its callers do their work.
+    pub fn stepped(&self) -> bool {
+        self.sizes.load().compaction_threads == 0
+    }
+
+    /// In a store without threads, flushes the oldest frozen memtables until at most `keep` wait.
+    pub fn flush_here(&self, keep: usize) -> Result<()> {
+        loop {
+            let next = {
+                let queue = self.queue.lock();
+                if queue.frozen.len() <= keep {
+                    return Ok(());
+                }
+                queue.frozen.front().cloned()
+            };
+            if let Some(frozen) = next {
+                self.flush_one(&frozen)?;
+            }
+        }
+    }
+
+    /// In a store without threads, does the most urgent piece of work; `false` if there is none.
+    pub fn run_one_job(&self) -> Result<bool> {
+        self.check_writable()?;
+        if !self.stepped() {
+            let message = "this store has threads for its work; background_threads=0 has none";
+            return Err(Error::invalid(message).at(&self.dir));
+        }
+        let waiting = self.queue.lock().frozen.len();
+        if waiting > 0 {
+            return self.flush_here(waiting - 1).map(|()| true);
+        }
+        match self.pick(&Default::default()) {
+            Some(plan) => self.compact(&plan).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
     /// Waits until nothing is left to flush or compact.
     pub fn wait_idle(&self) -> Result<()> {
+        if self.stepped() && !self.read_only {
+            while self.run_one_job()? {}
+            return Ok(());
+        }
         let mut queue = self.queue.lock();
         loop {
             self.check_open()?;
@@ -331,6 +378,9 @@ impl Inner {
 
     /// Waits until no memtable is frozen.
     pub fn wait_flushed(&self) -> Result<()> {
+        if self.stepped() {
+            return self.flush_here(0);
+        }
         let mut queue = self.queue.lock();
         while !queue.frozen.is_empty() {
             if let Some(error) = &queue.flush_failed {

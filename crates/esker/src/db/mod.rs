@@ -248,6 +248,15 @@ impl Db {
         self.inner.wait_idle()
     }
 
+    /// In a store opened with `background_threads=0`, does the most urgent piece of work here and
+    /// now: one flush or one compaction. `false` when there is none. One caller at a time.
+    ///
+    /// # Errors
+    /// `InvalidArgument` in a store with threads; whatever the work fails with.
+    pub fn run_one_job(&self) -> Result<bool> {
+        self.inner.run_one_job()
+    }
+
     /// Roughly how many bytes of tables hold the keys in `[start, end)`. What is only in memory
     /// is not counted.
     pub fn approximate_size(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<u64> {

@@ -206,8 +206,6 @@ pub(super) fn refuse_newer(fs: &dyn Fs, dir: &Path) -> Result<()> {
 pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Box<dyn FileLock>> {
     if !fs.exists(dir).map_err(|e| Error::io(dir, "look at the directory", e))? {
         fs.create_dir(dir).map_err(|e| Error::io(dir, "create the directory", e))?;
-        let parent = parent_of(dir);
-        fs.sync_dir(&parent).map_err(|e| Error::io(&parent, "sync the directory", e))?;
     }
     let path = dir.join(names::LOCK);
     let holder = format!("process {}", std::process::id());
@@ -233,7 +231,10 @@ fn begin_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &Found) -
             fs.remove(&path).map_err(|e| Error::io(&path, "remove an interrupted creation", e))?;
         }
     }
-    let store_id = random_id(dir);
+    // Also if the directory was there: whoever made it may have failed here.
+    let parent = parent_of(dir);
+    fs.sync_dir(&parent).map_err(|e| Error::io(&parent, "sync the directory", e))?;
+    let store_id = fs.unique_number();
     VersionSet::create(
         fs.clone(),
         dir,
@@ -244,16 +245,6 @@ fn begin_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &Found) -
     Ok(())
 }
 
-/// A number that no other store or opening has, from the clock, the process and the address of a
-/// fresh allocation.
-fn random_id(dir: &Path) -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
-    hasher.write(dir.as_os_str().as_encoded_bytes());
-    hasher.write_u32(std::process::id());
-    hasher.finish()
-}
-
 /// What the logs gave back.
 struct Replayed {
     memtable: Arc<Memtable>,
@@ -261,8 +252,8 @@ struct Replayed {
     last_seqno: SeqNo,
     next_ordinal: u64,
     log_number_max: u64,
-    /// Whether every log ended cleanly, so that it can stay as it is.
-    clean: bool,
+    /// Whether the last log ends with the mark of a clean close.
+    closed: bool,
     /// The first record of a gap, when a log does not continue the one before.
     gap: Option<u64>,
     /// Logs that hold nothing: their creation failed or a crash cut it short.
@@ -282,8 +273,9 @@ fn open_existing(
     let read_only = lock.is_none();
     let sizes = sizes_here(&options);
     let cache = Arc::new(BlockCache::new(options.cache_policy, sizes.cache_bytes));
-    let versions =
+    let mut versions =
         VersionSet::recover(fs.clone(), dir, options.key_order.clone(), cache.clone(), read_only)?;
+    versions.rewrite_beyond(options.manifest_size_min_bytes);
     let config = ReadConfig {
         order: options.key_order.clone(),
         index_search: options.index_search,
@@ -302,7 +294,7 @@ fn open_existing(
             tables.get(&file)?;
         }
     }
-    let replayed = replay(&*fs, dir, &options, &versions, !read_only)?;
+    let replayed = replay(&*fs, dir, &options, &versions)?;
     let inner = assemble(fs, dir, options, lock, cache, tables, versions, version, &replayed);
     let threads = if read_only {
         Vec::new()
@@ -353,7 +345,7 @@ fn assemble(
         pool: replayed.pool.clone(),
         notes: replayed.notes.clone(),
         numbers: Arc::new(AtomicU64::new(next_number)),
-        ids: AtomicU64::new(random_id(dir)),
+        ids: AtomicU64::new(fs.unique_number()),
         queue: Mutex::new(Queue::default()),
         work: Condvar::new(),
         idle: Condvar::new(),
@@ -368,11 +360,21 @@ fn assemble(
 }
 
 impl Inner {
-    /// Starts the log of this opening and removes what no version refers to. Logs that ended in
-    /// the middle of a record are turned into tables first, so that the cut is made only once; so
-    /// are many logs of short openings.
+    /// Starts the log of this opening and removes what no version refers to.
+    ///
+    /// A store that was not closed may have died of a failed sync, or before one: what was read of
+    /// its files may be in the page cache alone, and a second sync would not say so (Rebello et
+    /// al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020). So its logs become a
+    /// table, its manifest and `CURRENT` are written anew, and only then is anything removed. The
+    /// mark of a clean close says that everything had been synced. Many logs of short openings
+    /// become a table, too.
     fn begin_writing(&self, replayed: &Replayed) -> Result<()> {
-        self.remove_strays()?;
+        self.skip_used_numbers()?;
+        if replayed.closed {
+            self.remove_strays()?;
+        } else {
+            self.versions.lock().renew();
+        }
         for number in &replayed.unused {
             // Gone for good before the manifest names a newer log: starting that syncs the names.
             let path = names::log_path(&self.dir, *number);
@@ -385,12 +387,11 @@ impl Inner {
             generation: self.next_id(),
             first_ordinal: replayed.next_ordinal,
             first_seqno: core.next_seqno,
-            // Replaying synced every older log.
-            durable_ordinal: replayed.next_ordinal,
+            durable_ordinal: if replayed.closed { replayed.next_ordinal } else { 0 },
         })?);
         let full = replayed.memtable.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2
             || replayed.logs > REPLAYED_LOGS_MAX;
-        if !replayed.memtable.is_empty() && (full || !replayed.clean) {
+        if !replayed.memtable.is_empty() && (full || !replayed.closed) {
             self.freeze(&mut core)?;
             drop(core);
             let frozen = self.queue.lock().frozen.front().cloned();
@@ -408,7 +409,18 @@ impl Inner {
             let edit = VersionEdit { newest_wal: Some(number), ..VersionEdit::default() };
             self.versions.lock().apply(edit)?;
         }
+        if !replayed.closed {
+            self.remove_strays()?;
+        }
         self.refresh_debt();
+        Ok(())
+    }
+
+    /// A file that a crash left half made keeps its number until it is removed.
+    fn skip_used_numbers(&self) -> Result<()> {
+        let entries = look(&*self.fs, &self.dir)?.entries;
+        let used = entries.iter().filter_map(|e| names::parse_table(&e.name)).max();
+        self.numbers.fetch_max(used.map_or(0, |number| number + 1), Ordering::Relaxed);
         Ok(())
     }
 
@@ -433,16 +445,7 @@ impl Inner {
 }
 
 /// Reads every log from the manifest's on into one memtable, as far as they continue each other.
-///
-/// With `sync`, each log is made durable as it is read: a process that was killed may have left it
-/// unsynced, and a sync write of this opening promises everything before it.
-fn replay(
-    fs: &dyn Fs,
-    dir: &Path,
-    options: &Options,
-    versions: &VersionSet,
-    sync: bool,
-) -> Result<Replayed> {
+fn replay(fs: &dyn Fs, dir: &Path, options: &Options, versions: &VersionSet) -> Result<Replayed> {
     let pool = Arc::new(ChunkPool::new(sizes_here(options).memtable_bytes as usize));
     let order = options.key_order.clone();
     let memtable = Memtable::with_pool(options.memtable_kind, order, pool.clone());
@@ -452,7 +455,7 @@ fn replay(
         last_seqno: versions.last_seqno(),
         next_ordinal: 0,
         log_number_max: 0,
-        clean: true,
+        closed: false,
         gap: None,
         unused: Vec::new(),
         logs: 0,
@@ -490,10 +493,6 @@ fn replay(
             continue;
         }
         replay_one(&mut reader, &path, number, &mut expected, &mut state)?;
-        if sync && state.gap.is_none() {
-            let synced = fs.open_write(&path).and_then(|mut log| log.sync());
-            synced.map_err(|e| Error::io(&path, "sync the log", e))?;
-        }
     }
     state.next_ordinal = expected.unwrap_or(0);
     Ok(state)
@@ -528,7 +527,7 @@ fn replay_one(
     if header.first_ordinal > want {
         // The log before this one ended early.
         state.gap = Some(want);
-        state.clean = false;
+        state.closed = false;
         return check_gap(reader, path, want);
     }
     if header.first_ordinal < want {
@@ -553,8 +552,8 @@ fn replay_one(
         state.last_seqno = state.last_seqno.max(next.saturating_sub(1));
         *expected = Some(record.ordinal + 1);
     }
+    state.closed = reader.end() == Some(LogEnd::Closed);
     if let Some(LogEnd::Torn { offset_bytes, .. }) = reader.end() {
-        state.clean = false;
         state.notes.push(format!(
             "{}: a crash came while the record at byte {offset_bytes} was written; it and what \
              follows were left out",

@@ -204,7 +204,7 @@ impl Inner {
     fn slow_down(&self, bytes: u64) {
         let debt = self.debt_bytes.load(Ordering::Relaxed);
         let limit = self.sizes.load().debt_limit_bytes;
-        if debt <= limit / 2 {
+        if debt <= limit / 2 || self.stepped() {
             return;
         }
         // However much one write brings, it does not wait for long at once.
@@ -304,6 +304,9 @@ impl Inner {
 
     fn wait_for_memtable(&self) -> Result<()> {
         let most = self.options.load().frozen_memtables_max as usize;
+        if self.stepped() {
+            return self.flush_here(most - 1);
+        }
         let mut queue = self.queue.lock();
         if queue.frozen.len() < most {
             return Ok(());

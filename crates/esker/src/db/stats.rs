@@ -170,18 +170,19 @@ impl Inner {
         self.idle.notify_all();
     }
 
-    /// Closes the log with its mark and lets the lock go.
+    /// Syncs the log, ends it with its mark and lets the lock go. The mark says that all files are
+    /// durable, so after a failure of the log or the manifest there is none.
     pub fn finish(&self) -> Result<()> {
         let mut core = self.committer.lock();
-        let poisoned = core.poisoned.clone();
+        let sound = match &core.poisoned {
+            Some(error) => Err(error.clone()),
+            None => self.versions.lock().check_sound(),
+        };
+        let synced = sound.and_then(|()| core.sync_logs(&self.counters));
         let log = core.log.take();
         core.unsynced_logs.clear();
         drop(core);
-        let closed = match (poisoned, log) {
-            (Some(error), _) => Err(error),
-            (None, Some(log)) => log.close(),
-            (None, None) => Ok(()),
-        };
+        let closed = synced.and_then(|()| log.map_or(Ok(()), |log| log.close()));
         self.lock.lock().take();
         closed.map_err(|e: Error| e.at(&self.dir))
     }

@@ -81,6 +81,13 @@ pub trait Fs: Send + Sync + 'static {
     /// Takes the exclusive lock on a file (created if absent); `WouldBlock` when another has it.
     /// The holder's description is written into the file, for the error another opener gets.
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn FileLock>>;
+    /// A number that no other call gives, for identities; a simulated disk makes it repeatable.
+    fn unique_number(&self) -> u64 {
+        use std::hash::{BuildHasher, Hasher};
+        let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
+        hasher.write_u32(std::process::id());
+        hasher.finish()
+    }
     /// Free bytes on the device that holds `path`, where it can be told.
     fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>>;
 }

@@ -181,10 +181,12 @@ rows! {
         "A guard is split when a merge leaves it larger than this.";
     guard_piece_min_bytes: u64 = 8 * MIB, KIB => GIB, "bytes", Live, [],
         "New guards are not cut smaller than this.";
+    manifest_size_min_bytes: u64 = MIB, 256 => GIB, "bytes", Open, ["max_manifest_file_size"],
+        "The manifest is rewritten beyond this size, once it is twice its content.";
     verify_tables: bool = true, 0 => 1, "", Live, ["paranoid_file_checks"],
         "Read each new table back and compare it with what was written before it is used.";
-    background_threads: Option<u64> = None, 1 => 256, "threads", Open, ["max_background_jobs"],
-        "Threads that compact; one more flushes. `auto`: the machine's cores less one, at least one.";
+    background_threads: Option<u64> = None, 0 => 256, "threads", Open, ["max_background_jobs"],
+        "Threads that compact; one more flushes. `auto`: the machine's cores less one, at least one. 0 starts none: the writer that fills a memtable flushes, compaction is done by `run_one_job`, and `sync_every_ms` has no effect.";
     debt_limit_bytes: Option<u64> = None, 64 * KIB => 1024 * GIB, "bytes", Live, ["soft_pending_compaction_bytes_limit"],
         "Writers are slowed smoothly as the bytes waiting to be pushed approach this. `auto`: 24 memtables.";
     cache_size_bytes: Option<u64> = None, 0 => 1024 * GIB, "bytes", Live,

@@ -82,8 +82,8 @@ impl Current {
             fs.remove(&new).map_err(io)?;
         }
         let mut file = fs.create_new(&new).map_err(io)?;
-        file.append(&slot.encode(0)).map_err(io)?;
-        file.append(&[0; SLOT_BYTES]).map_err(io)?;
+        // Both say the same, so that the next switch has one to leave alone.
+        file.append(&[slot.encode(0), slot.encode(1)].concat()).map_err(io)?;
         file.sync().map_err(io)?;
         fs.rename(&new, &path).map_err(io)?;
         fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync the directory", e))?;
@@ -123,6 +123,11 @@ impl Current {
             .open_write(&path)
             .map_err(|e| Error::io(&path, "open the pointer to the manifest", e))?;
         Ok(Current { file, path, slot })
+    }
+
+    /// The sequence number of what it says.
+    pub fn sequence(&self) -> u64 {
+        self.slot.sequence
     }
 
     /// Points to `manifest`, of which `manifest_bytes` are durable, and syncs.

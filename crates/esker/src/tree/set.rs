@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Fs;
 use crate::table::Block;
 
-/// A manifest is rewritten beyond this length, if it is twice its content.
+/// Unless told otherwise, a manifest is rewritten beyond this length, if it is twice its content.
 const REWRITE_BYTES_MIN: u64 = 1 << 20;
 
 /// The writing side, absent in a store opened read-only.
@@ -28,6 +28,14 @@ struct Writer {
     current: Current,
     content_bytes: u64,
     failed: Option<Error>,
+}
+
+impl Writer {
+    fn check_sound(&self) -> Result<()> {
+        let Some(error) = &self.failed else { return Ok(()) };
+        let message = format!("the manifest failed ({error}); close the store and open it again");
+        Err(Error::new(ErrorKind::ReadOnly, message))
+    }
 }
 
 /// The versions of an open store.
@@ -39,6 +47,11 @@ pub struct VersionSet {
     version: Arc<Version>,
     writer: Option<Writer>,
     manifest_number: u64,
+    /// The number of the next manifest, if one is written.
+    next_manifest: u64,
+    /// Write the manifest and `CURRENT` anew with the next edit.
+    renew: bool,
+    rewrite_bytes_min: u64,
     numbers: Numbers,
 }
 
@@ -113,6 +126,10 @@ impl VersionSet {
         let purger = (!read_only).then(|| {
             Arc::new(Purger { fs: fs.clone(), dir: dir.to_path_buf(), cache: cache.clone() })
         });
+        // A manifest that never came to count may be there under the next number.
+        let entries = fs.list(dir).map_err(|e| Error::io(dir, "list the directory", e))?;
+        let used = entries.iter().filter_map(|e| names::parse_manifest(&e.name)).max();
+        let next_manifest = used.unwrap_or(0).max(slot.manifest) + 1;
         let mut numbers = Numbers { next_file: slot.manifest + 1, ..Numbers::default() };
         let mut version = Version::empty(order.clone());
         for edit in &found.edits {
@@ -145,8 +162,27 @@ impl VersionSet {
             version: Arc::new(version),
             writer,
             manifest_number: slot.manifest,
+            next_manifest,
+            renew: false,
+            rewrite_bytes_min: REWRITE_BYTES_MIN,
             numbers,
         })
+    }
+
+    /// Writes the manifest and `CURRENT` anew with the next edit: nothing that stands in them is
+    /// known to be durable.
+    pub fn renew(&mut self) {
+        self.renew = true;
+    }
+
+    /// An error once the manifest failed.
+    pub fn check_sound(&self) -> Result<()> {
+        self.writer.as_ref().map_or(Ok(()), Writer::check_sound)
+    }
+
+    /// Rewrites the manifest beyond `bytes`, once it is twice its content.
+    pub fn rewrite_beyond(&mut self, bytes: u64) {
+        self.rewrite_bytes_min = bytes;
     }
 
     /// The current version.
@@ -180,32 +216,15 @@ impl VersionSet {
     }
 
     fn write(&mut self, edit: &VersionEdit, next: &Version, numbers: &Numbers) -> Result<()> {
-        let (fs, dir, store_id) = (self.fs.clone(), self.dir.clone(), self.store_id);
-        let order_name = next.order().name().to_string();
         let Some(writer) = self.writer.as_mut() else {
-            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only").at(&dir));
+            let message = "the store was opened read-only";
+            return Err(Error::new(ErrorKind::ReadOnly, message).at(&self.dir));
         };
-        if let Some(error) = &writer.failed {
-            let message =
-                format!("the manifest failed ({error}); close the store and open it again");
-            return Err(Error::new(ErrorKind::ReadOnly, message));
-        }
+        writer.check_sound()?;
         let len = writer.manifest.len_bytes();
-        if len > REWRITE_BYTES_MIN && len > 2 * writer.content_bytes {
-            let mut content = next.to_edit();
-            content.comparator = Some(order_name);
-            numbers.put(&mut content);
-            let number = self.manifest_number.max(numbers.next_file) + 1;
-            let made = ManifestWriter::create(&*fs, &dir, number, store_id, &content)?;
-            if let Err(error) = writer.current.switch(number, made.len_bytes()) {
-                writer.failed = Some(error.clone());
-                return Err(error);
-            }
-            let old = std::mem::replace(&mut writer.manifest, made);
-            writer.content_bytes = writer.manifest.len_bytes();
-            self.manifest_number = number;
-            let _ = fs.remove(&names::manifest_path(&dir, old.number()));
-            return Ok(());
+        let grown = len > self.rewrite_bytes_min && len > 2 * writer.content_bytes;
+        if grown || self.renew {
+            return self.rewrite(next, numbers);
         }
         if let Err(error) = writer.manifest.append(edit) {
             let again = error.kind() == ErrorKind::NoSpace && writer.manifest.cut_back().is_ok();
@@ -219,6 +238,37 @@ impl VersionSet {
             writer.failed = Some(error.clone());
             return Err(error);
         }
+        Ok(())
+    }
+
+    /// Writes the whole of `next` into a new manifest and points `CURRENT` to it.
+    fn rewrite(&mut self, next: &Version, numbers: &Numbers) -> Result<()> {
+        let (fs, dir) = (&*self.fs, &self.dir);
+        let Some(writer) = self.writer.as_mut() else { return Ok(()) };
+        let mut content = next.to_edit();
+        content.comparator = Some(next.order().name().to_string());
+        numbers.put(&mut content);
+        let number = self.next_manifest;
+        self.next_manifest += 1;
+        let path = names::manifest_path(dir, number);
+        let made = ManifestWriter::create(fs, dir, number, self.store_id, &content)
+            .inspect_err(|_| drop(fs.remove(&path)))?;
+        let switched = if self.renew {
+            let sequence = writer.current.sequence() + 1;
+            let (store_id, manifest_bytes) = (self.store_id, made.len_bytes());
+            let slot = Slot { sequence, store_id, manifest: number, manifest_bytes };
+            Current::create(fs, dir, slot).map(|current| writer.current = current)
+        } else {
+            writer.current.switch(number, made.len_bytes())
+        };
+        if let Err(error) = switched {
+            writer.failed = Some(error.clone());
+            return Err(error);
+        }
+        let old = std::mem::replace(&mut writer.manifest, made);
+        writer.content_bytes = writer.manifest.len_bytes();
+        (self.manifest_number, self.renew) = (number, false);
+        let _ = fs.remove(&names::manifest_path(dir, old.number()));
         Ok(())
     }
 

@@ -1,0 +1,236 @@
+//! A power cut after every operation on files, under every crash model, and cuts during the
+//! recovery of a cut.
+//!
+//! What stays true: an image is opened once, however many cuts leave it; every cut is judged by
+//! what had been promised at its moment.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::ledger::{Bounds, Ledger};
+use super::life::{Life, Outcome, store_dir};
+use super::look::{Bad, Care, Found, judge, look};
+use super::script::{Script, Step, Theme, script};
+use super::tally::{Tally, Verdict, guarded};
+use crate::crash::{CrashFs, CrashModel, Flaws, Image};
+use crate::rng::SplitMix64;
+use esker::fs::Fs;
+use esker::{Options, Policy};
+
+/// How much is tried.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// Seeds of each model at each cut.
+    pub seeds: u64,
+    /// One in so many images is recovered on a disk that is cut again; 0 for none.
+    pub nest_one_in: u64,
+    /// How deep: 1 is a cut, 2 a cut during its recovery, 3 a cut during that one's.
+    pub depth: u32,
+    /// What the disk does wrong.
+    pub flaws: Flaws,
+}
+
+/// One cut of the power.
+struct Cut {
+    at: u64,
+    model: CrashModel,
+    bounds: Bounds,
+    digest: u64,
+    /// The image, the first time it is seen.
+    image: Option<Image>,
+}
+
+/// Collects cuts while a store works.
+#[derive(Default)]
+struct Collector {
+    at: u64,
+    seen: HashSet<u64>,
+    manifests: HashSet<PathBuf>,
+    cuts: Vec<Cut>,
+}
+
+impl Collector {
+    fn collect(&mut self, disk: &CrashFs, bounds: Bounds, models: &[CrashModel]) {
+        self.at += 1;
+        for model in models {
+            let image = disk.image(*model);
+            // Which checkpoint is looked at depends on how many there are.
+            let digest = image.digest().wrapping_add(bounds.checkpoints.0 as u64);
+            if *model == CrashModel::Everything {
+                let named = |path: &&PathBuf| path.to_string_lossy().contains("manifest-");
+                self.manifests.extend(image.files.keys().filter(named).cloned());
+            }
+            let first = self.seen.insert(digest);
+            let image = first.then_some(image);
+            self.cuts.push(Cut { at: self.at, model: *model, bounds, digest, image });
+        }
+    }
+}
+
+/// Runs a script and judges every cut of it.
+pub fn run(script: &Script, effort: &Effort) -> Tally {
+    let disk = CrashFs::seeded(script.seed);
+    if disk.create_dir(&PathBuf::from("/data")).is_err() {
+        return Tally::default();
+    }
+    disk.sync_everything();
+    let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+    let mut campaign = Campaign {
+        options: &script.options,
+        effort: *effort,
+        rng: SplitMix64::new(script.seed ^ 0x0063_7574),
+        depth: 1,
+        place: script.name.clone(),
+        tally: Tally::default(),
+        found: HashMap::new(),
+    };
+    campaign.live(disk, ledger, &script.steps);
+    campaign.tally.count("scripts", 1);
+    campaign.tally
+}
+
+struct Campaign<'a> {
+    options: &'a Options,
+    effort: Effort,
+    rng: SplitMix64,
+    depth: u32,
+    place: String,
+    tally: Tally,
+    found: HashMap<u64, Result<Found, Bad>>,
+}
+
+impl Campaign<'_> {
+    fn models(&mut self) -> Vec<CrashModel> {
+        let mut models = Vec::new();
+        for _ in 0..self.effort.seeds {
+            let seed = self.rng.next_u64();
+            models.extend(CrashModel::all(seed));
+        }
+        if self.depth > 1 {
+            // Two that are always there, and three of the others.
+            let mut some = vec![CrashModel::SyncedOnly, CrashModel::Everything];
+            some.extend((0..3).map(|_| models[self.rng.below(models.len() as u64) as usize]));
+            models = some;
+        }
+        models
+    }
+
+    /// Lives through the steps on `disk`, and judges the cuts after each.
+    fn live(&mut self, disk: Arc<CrashFs>, ledger: Arc<Mutex<Ledger>>, steps: &[Step]) {
+        disk.set_flaws(self.effort.flaws);
+        let collector = Arc::new(Mutex::new(Collector::default()));
+        let models = Arc::new(Mutex::new(self.models()));
+        {
+            let (collector, ledger, models) = (collector.clone(), ledger.clone(), models.clone());
+            disk.watch(move |disk| {
+                let bounds = ledger.lock().bounds;
+                collector.lock().collect(disk, bounds, &models.lock());
+            });
+        }
+        let mut process = disk.clone();
+        let mut life = Life::new(process.clone(), self.options.clone(), ledger.clone());
+        // The first step opens the store.
+        for step in std::iter::once(&Step::Read).chain(steps) {
+            if matches!(step, Step::Kill) {
+                process = process.next_process();
+                life.die(process.clone());
+            }
+            let step_ended = guarded(|| life.step(step));
+            let place = format!("{} step {step:?}", self.place);
+            match step_ended {
+                Ok(Ok(Outcome::Done)) => {}
+                Ok(Ok(Outcome::Failed(error))) => {
+                    self.tally.fail(Verdict::Lost, place, error.to_string());
+                }
+                Ok(Err(wrong)) => self.tally.fail(Verdict::Wrong, place, wrong.0),
+                Err(panic) => self.tally.fail(Verdict::Panic, place, panic),
+            }
+            let cuts = std::mem::take(&mut collector.lock().cuts);
+            for cut in cuts {
+                self.judge(cut, &ledger);
+            }
+            *models.lock() = self.models();
+            if self.tally.failures.len() > 50 {
+                break;
+            }
+        }
+        disk.unwatch();
+        if let Err(error) = life.close() {
+            self.tally.fail(Verdict::Lost, format!("{} close", self.place), error.to_string());
+        }
+        if self.depth == 1 {
+            life.work.iter().for_each(|(what, n)| self.tally.count(what, *n));
+            let manifests = collector.lock().manifests.len() as u64;
+            self.tally.count("manifests", manifests);
+            self.tally.count("checkpoints", ledger.lock().bounds.checkpoints.1 as u64);
+        }
+    }
+
+    fn judge(&mut self, cut: Cut, ledger: &Arc<Mutex<Ledger>>) {
+        self.tally.count(if self.depth == 1 { "cuts" } else { "nested cuts" }, 1);
+        let place =
+            format!("{}, cut {} of depth {}, {}", self.place, cut.at, self.depth, cut.model.name());
+        if let Some(image) = &cut.image {
+            let what = match self.depth {
+                1 => "images",
+                2 => "nested images",
+                _ => "images three deep",
+            };
+            self.tally.count(what, 1);
+            let checkpoint = {
+                let ledger = ledger.lock();
+                let asked = cut.bounds.checkpoints.0;
+                asked.checked_sub(1).map(|at| ledger.checkpoints[at].dir.clone())
+            };
+            let care = Care {
+                every_read: self.rng.chance(8),
+                second_life: self.depth == 1 && self.rng.chance(4),
+            };
+            let found = look(image, self.options, checkpoint.as_deref(), care);
+            self.found.insert(cut.digest, found);
+        }
+        let Some(found) = self.found.get(&cut.digest) else { return };
+        let judged = match found {
+            Ok(found) => judge(found, &ledger.lock(), cut.bounds, cut.model),
+            Err(bad) => Err(bad.clone()),
+        };
+        if let Err((verdict, message)) = judged {
+            self.tally.fail(verdict, place, message);
+            return;
+        }
+        let deeper = self.depth < self.effort.depth;
+        if deeper && let (Some(image), Some(Ok(found))) = (cut.image, self.found.get(&cut.digest)) {
+            // The deeper, the rarer: each such image has some hundred cuts of its own.
+            let one_in = self.effort.nest_one_in * u64::from(self.depth);
+            if self.rng.chance(one_in) {
+                let found = found.clone();
+                self.nest(&image, &found, place, ledger);
+            }
+        }
+    }
+
+    /// Recovers `image` on a disk that is cut again.
+    fn nest(&mut self, image: &Image, found: &Found, place: String, ledger: &Arc<Mutex<Ledger>>) {
+        let mut rng = SplitMix64::new(self.rng.next_u64());
+        let disk = image.to_disk(rng.next_u64());
+        let inner = ledger.lock().recovered(&found.pairs);
+        let mut steps = script(Policy::Fluid, Theme::Lives, rng.next_u64(), 5).steps;
+        steps.retain(|step| !matches!(step, Step::Checkpoint));
+        let mut campaign = Campaign {
+            options: self.options,
+            effort: self.effort,
+            rng,
+            depth: self.depth + 1,
+            place,
+            tally: Tally::default(),
+            found: HashMap::new(),
+        };
+        if image.dirs.iter().any(|dir| dir == store_dir()) {
+            campaign.live(disk, Arc::new(Mutex::new(inner)), &steps);
+        }
+        self.tally.merge(campaign.tally);
+    }
+}

@@ -1,0 +1,261 @@
+//! Every operation on files that a script makes, failing: once, or from then on.
+//!
+//! What stays true: positions are tried from the first on until one is beyond the script's end, so
+//! none is left out. A store may refuse, it may not lie: what it acknowledged is read while the
+//! fault lasts, after it, and from what a power cut leaves then.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::ledger::Ledger;
+use super::life::{Life, Outcome};
+use super::look::{Care, judge, look};
+use super::script::{Script, Step};
+use super::tally::{Tally, Verdict, guarded, in_parallel};
+use crate::crash::{CrashFs, CrashModel};
+use crate::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
+use esker::ErrorKind;
+use esker::fs::Fs;
+
+/// What fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The device is full: creating, writing, lengthening fail with `ENOSPC`.
+    Full,
+    /// Any operation fails with `EIO`.
+    Broken,
+    /// A write is short by its last byte.
+    Short,
+    /// A read ends early.
+    Truncated,
+    /// A sync fails, and the pages it should have written are dropped although they can be read.
+    SyncDrops,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Cause; 5] =
+        [Cause::Full, Cause::Broken, Cause::Short, Cause::Truncated, Cause::SyncDrops];
+
+    fn arm(self, disk: &CrashFs, fs: &FaultFs, nth: u64, for_ever: bool) {
+        let (ops, kind) = match self {
+            Cause::Full => (OpMask::GROWTH, FaultKind::NoSpace),
+            Cause::Broken => (OpMask::ALL, FaultKind::Io),
+            Cause::Short => (OpMask::of(&[Op::Write]), FaultKind::ShortWrite),
+            Cause::Truncated => (OpMask::of(&[Op::Read, Op::Open]), FaultKind::UnexpectedEof),
+            Cause::SyncDrops => return disk.fail_sync(nth, for_ever),
+        };
+        let once = Fault::once(ops, nth, kind);
+        fs.arm(Fault { for_ever, ..once });
+    }
+
+    fn disarm(self, disk: &CrashFs, fs: &FaultFs) {
+        fs.disarm();
+        disk.heal_syncs();
+    }
+
+    fn hits(self, disk: &CrashFs, fs: &FaultFs) -> u64 {
+        if self == Cause::SyncDrops { disk.failed_syncs() } else { fs.hits() }
+    }
+}
+
+/// What stands between the store and the disk; a canary puts something broken there.
+pub type Wrap = fn(Arc<FaultFs>) -> Arc<dyn Fs>;
+
+/// Every position of every cause, once and for ever, on all cores.
+pub fn run(script: &Script, causes: &[Cause], wrap: Wrap) -> Tally {
+    let mut all = Tally::default();
+    for cause in causes {
+        for for_ever in [false, true] {
+            // Each core takes every so-many-th position, so that the end is found by each.
+            let stride = 4;
+            let firsts: Vec<u64> = (1..=stride).collect();
+            all.merge(in_parallel(&firsts, |first| {
+                let mut tally = Tally::default();
+                let mut nth = *first;
+                while one(script, *cause, nth, for_ever, wrap, &mut tally) {
+                    nth += stride;
+                }
+                tally
+            }));
+        }
+    }
+    all
+}
+
+/// One position; `false` when the script ended before it.
+fn one(
+    script: &Script,
+    cause: Cause,
+    nth: u64,
+    for_ever: bool,
+    wrap: Wrap,
+    tally: &mut Tally,
+) -> bool {
+    let often = if for_ever { "for ever" } else { "once" };
+    let place = format!("{}, {cause:?} {often} from operation {nth}", script.name);
+    let mut trial = Trial::new(script, cause, wrap, place);
+    let ended = guarded(|| trial.run(nth, for_ever));
+    if let Err(panic) = ended {
+        trial.tally.fail(Verdict::Panic, trial.place.clone(), panic);
+    }
+    let hits = trial.hits;
+    if hits > 0 {
+        trial.tally.count("positions", 1);
+        trial.tally.count("failed operations", hits);
+    }
+    tally.merge(trial.tally);
+    hits > 0 && tally.failures.len() < 50
+}
+
+struct Trial<'a> {
+    script: &'a Script,
+    cause: Cause,
+    wrap: Wrap,
+    disk: Arc<CrashFs>,
+    fs: Arc<FaultFs>,
+    ledger: Arc<Mutex<Ledger>>,
+    life: Life,
+    place: String,
+    tally: Tally,
+    hits: u64,
+}
+
+impl<'a> Trial<'a> {
+    fn new(script: &'a Script, cause: Cause, wrap: Wrap, place: String) -> Trial<'a> {
+        let disk = CrashFs::seeded(script.seed);
+        let made = disk.create_dir(std::path::Path::new("/data"));
+        made.unwrap_or_else(|e| panic!("a fresh disk: {e}"));
+        disk.sync_everything();
+        let fs = FaultFs::new(disk.clone());
+        let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+        let life = Life::new(wrap(fs.clone()), script.options.clone(), ledger.clone());
+        let tally = Tally::default();
+        Trial { script, cause, wrap, disk, fs, ledger, life, place, tally, hits: 0 }
+    }
+
+    fn run(&mut self, nth: u64, for_ever: bool) {
+        self.cause.arm(&self.disk, &self.fs, nth, for_ever);
+        let mut failures = 0;
+        for step in &self.script.steps {
+            let was_open = self.life.db().is_some();
+            match self.life.step(step) {
+                Ok(Outcome::Done) => {}
+                Ok(Outcome::Failed(error)) => {
+                    failures += 1;
+                    self.check_error(&error, step);
+                }
+                Err(wrong) => self.tally.fail(Verdict::Wrong, self.at(step), wrong.0),
+            }
+            let opened = self.life.db().is_some() && (!was_open || matches!(step, Step::Reopen));
+            if opened && failures > 0 {
+                self.adopt(step);
+            }
+            if failures <= 3 && failures > 0 {
+                self.read_on(step);
+            }
+        }
+        self.hits = self.cause.hits(&self.disk, &self.fs);
+        if self.hits == 0 {
+            return;
+        }
+        self.cause.disarm(&self.disk, &self.fs);
+        self.check_images("while it lives");
+        self.resume();
+        self.check_images("after it went on");
+    }
+
+    fn at(&self, step: &Step) -> String {
+        format!("{} at {step:?}", self.place)
+    }
+
+    /// The error is of a kind that fits and says something.
+    fn check_error(&mut self, error: &esker::Error, step: &Step) {
+        let fits = match error.kind() {
+            ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::ReadOnly => true,
+            // A file that ends early looks like damage.
+            ErrorKind::Corruption => self.cause == Cause::Truncated,
+            _ => false,
+        };
+        if !fits || error.to_string().len() < 10 {
+            let message = format!("{:?}: {error}", error.kind());
+            self.tally.fail(Verdict::Wrong, self.at(step), message);
+        }
+    }
+
+    /// Reads are right, or an error while reads fail.
+    fn read_on(&mut self, step: &Step) {
+        match self.life.read() {
+            Ok(Outcome::Done) => {}
+            Ok(Outcome::Failed(_)) if matches!(self.cause, Cause::Broken | Cause::Truncated) => {}
+            Ok(Outcome::Failed(error)) => {
+                self.tally.fail(Verdict::Lost, self.at(step), format!("reads stopped: {error}"));
+            }
+            Err(wrong) => self.tally.fail(Verdict::Wrong, self.at(step), wrong.0),
+        }
+    }
+
+    /// A store that was opened after a failed write may hold that write.
+    fn adopt(&mut self, step: &Step) {
+        let Some(db) = self.life.db() else { return };
+        let Ok(found) = super::life::content(db.iter()) else { return };
+        let mut ledger = self.ledger.lock();
+        if found.digest != ledger.digest() && ledger.is_failed_batch(found.digest, 0) {
+            *ledger = ledger.recovered(&found.pairs);
+        } else if found.digest != ledger.digest() {
+            let place = format!("{} at {step:?}", self.place);
+            self.tally.fail(Verdict::Wrong, place, "opened with something else than was written");
+        }
+    }
+
+    /// The fault is over: the store takes writes again, at most after it was opened again.
+    fn resume(&mut self) {
+        let step =
+            Step::Write(vec![super::ledger::Op::Put(b"on".to_vec(), b"again".to_vec())], true);
+        if let Ok(Outcome::Done) = self.life.step(&step) {
+            self.tally.count("resumed", 1);
+            return;
+        }
+        let process = self.disk.next_process();
+        self.fs = FaultFs::new(process);
+        self.life.die((self.wrap)(self.fs.clone()));
+        if let Err(error) = self.life.open() {
+            let place = format!("{} opened again", self.place);
+            return self.tally.fail(Verdict::Lost, place, error.to_string());
+        }
+        self.adopt(&Step::Reopen);
+        self.read_on(&Step::Reopen);
+        match self.life.step(&step) {
+            Ok(Outcome::Done) => self.tally.count("resumed after opening again", 1),
+            Ok(Outcome::Failed(error)) => {
+                self.tally.fail(Verdict::Lost, self.at(&step), error.to_string());
+            }
+            Err(wrong) => self.tally.fail(Verdict::Wrong, self.at(&step), wrong.0),
+        }
+    }
+
+    /// Cuts the power now.
+    fn check_images(&mut self, when: &str) {
+        let bounds = self.ledger.lock().bounds;
+        let bounds = super::ledger::Bounds { checkpoints: (0, 0), ..bounds };
+        for model in [
+            CrashModel::SyncedOnly,
+            CrashModel::Everything,
+            CrashModel::Pages { seed: self.script.seed },
+        ] {
+            let image = self.disk.image(model);
+            self.tally.count("images", 1);
+            let found = look(&image, &self.script.options, None, Care::default());
+            // What a failed sync dropped is gone, although the process may have acknowledged it
+            // as buffered.
+            let drops = self.cause == Cause::SyncDrops && model == CrashModel::Everything;
+            let judged_as = if drops { CrashModel::SyncedOnly } else { model };
+            let judged = found.and_then(|f| judge(&f, &self.ledger.lock(), bounds, judged_as));
+            if let Err((verdict, message)) = judged {
+                let place = format!("{}, power cut {when}, {}", self.place, model.name());
+                self.tally.fail(verdict, place, message);
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Opening what a crash left, and saying what is in it.
+
+use std::path::Path;
+
+use esker::fs::Fs;
+use esker::{Db, Options, WriteOptions};
+use std::sync::Arc;
+
+use super::ledger::{Bounds, Digest, Ledger, WEAK_PREFIX};
+use super::life::{Content, ReadError, content, store_dir};
+use super::tally::{Verdict, guarded};
+use crate::crash::{CrashModel, Image};
+
+/// What was found in an image.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The digest of the logged pairs.
+    pub digest: Digest,
+    /// All pairs.
+    pub pairs: Arc<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// The digest of the checkpoint looked at, if one could be opened.
+    pub checkpoint: Option<Digest>,
+}
+
+/// What is wrong with an image.
+pub type Bad = (Verdict, String);
+
+/// How thoroughly an image is looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Care {
+    /// Point reads and the way back, too.
+    pub every_read: bool,
+    /// Write, die and open again.
+    pub second_life: bool,
+}
+
+/// Opens the store in `image` and reads all of it.
+pub fn look(
+    image: &Image,
+    options: &Options,
+    checkpoint: Option<&Path>,
+    care: Care,
+) -> Result<Found, Bad> {
+    guarded(|| look_inside(image, options, checkpoint, care))
+        .unwrap_or_else(|panic| Err((Verdict::Panic, panic)))
+}
+
+fn lost(what: &str) -> impl Fn(esker::Error) -> Bad {
+    move |error| (Verdict::Lost, format!("{what}: {error}"))
+}
+
+fn look_inside(
+    image: &Image,
+    options: &Options,
+    checkpoint: Option<&Path>,
+    care: Care,
+) -> Result<Found, Bad> {
+    let fs = image.to_mem();
+    let db = Db::open_on(fs.clone(), store_dir(), options.clone()).map_err(lost("open"))?;
+    let found = read_all(&db)?;
+    check_whole(&db)?;
+    if care.every_read {
+        check_reads(&db, &found)?;
+    }
+    let copy = checkpoint.and_then(|dir| look_at_checkpoint(&fs, dir, options).transpose());
+    if care.second_life {
+        live_again(fs, db, options, &found)?;
+    }
+    Ok(Found { digest: found.digest, pairs: Arc::new(found.pairs), checkpoint: copy.transpose()? })
+}
+
+fn read_all(db: &Db) -> Result<Content, Bad> {
+    content(db.iter()).map_err(|error| match error {
+        ReadError::Store(error) => (Verdict::Lost, format!("read: {error}")),
+        ReadError::Wrong(wrong) => (Verdict::Wrong, wrong.0),
+    })
+}
+
+fn check_whole(db: &Db) -> Result<(), Bad> {
+    let report = db.verify(&mut |_, _| {}).map_err(lost("verify"))?;
+    match report.problems.first() {
+        Some(problem) => Err((Verdict::Wrong, format!("verify: {problem}"))),
+        None => Ok(()),
+    }
+}
+
+/// Every pair by itself, keys that are not there, and all pairs backwards.
+fn check_reads(db: &Db, found: &Content) -> Result<(), Bad> {
+    for (key, value) in &found.pairs {
+        if db.get(key).map_err(lost("get"))?.as_deref() != Some(value) {
+            return Err((Verdict::Wrong, format!("get and scan differ at {}", key.escape_ascii())));
+        }
+        let absent = [key.as_slice(), b"\0absent"].concat();
+        if db.get(&absent).map_err(lost("get"))?.is_some() {
+            return Err((Verdict::Wrong, "a key that never was".into()));
+        }
+    }
+    let iter = db.iter().map_err(lost("iter"))?;
+    let back: esker::Result<Vec<_>> = iter.into_reverse().collect();
+    let mut back = back.map_err(lost("read backwards"))?;
+    back.reverse();
+    if back != found.pairs {
+        return Err((Verdict::Wrong, "forwards and backwards differ".into()));
+    }
+    Ok(())
+}
+
+fn look_at_checkpoint(
+    fs: &Arc<esker::fs::mem::MemFs>,
+    dir: &Path,
+    options: &Options,
+) -> Result<Option<Digest>, Bad> {
+    if !fs.exists(dir).unwrap_or(false) {
+        return Ok(None);
+    }
+    let options = Options { create_if_missing: false, ..options.clone() };
+    let Ok(db) = Db::open_on(fs.clone(), dir, options) else { return Ok(None) };
+    check_whole(&db)?;
+    // It holds flushed unlogged writes too, which are not in the digest.
+    Ok(Some(read_all(&db)?.digest))
+}
+
+/// Writes, dies without closing, opens again: what was found must still be there.
+fn live_again(
+    fs: Arc<esker::fs::mem::MemFs>,
+    db: Db,
+    options: &Options,
+    found: &Content,
+) -> Result<(), Bad> {
+    let key = [WEAK_PREFIX, b"after"].concat();
+    db.put_with(&key, "crash", &WriteOptions::SYNC).map_err(lost("write after recovery"))?;
+    let left = Image::of(&*fs, store_dir()).map_err(|e| (Verdict::Lost, e.to_string()))?;
+    drop(db);
+    let again = left.to_mem();
+    let db = Db::open_on(again, store_dir(), options.clone()).map_err(lost("open again"))?;
+    let second = read_all(&db)?;
+    if second.digest != found.digest {
+        return Err((Verdict::Lost, "the second recovery differs from the first".into()));
+    }
+    if db.get(&key).map_err(lost("get"))?.as_deref() != Some(b"crash") {
+        return Err((Verdict::Lost, "a synced write after recovery is gone".into()));
+    }
+    check_whole(&db)
+}
+
+/// Compares what was found with what the ledger allows.
+pub fn judge(
+    found: &Found,
+    ledger: &Ledger,
+    bounds: Bounds,
+    model: CrashModel,
+) -> Result<usize, Bad> {
+    let killed = model == CrashModel::Everything;
+    let least = if killed { bounds.acknowledged } else { bounds.durable };
+    for (key, value) in found.pairs.iter().filter(|(k, _)| k.starts_with(WEAK_PREFIX)) {
+        if !ledger.knows_weak(key, value) {
+            return Err((Verdict::Wrong, "an unlogged pair that was never written".into()));
+        }
+    }
+    if let Some(note) = bounds.checkpoints.0.checked_sub(1).map(|at| &ledger.checkpoints[at]) {
+        let done = bounds.checkpoints.1 >= bounds.checkpoints.0;
+        match found.checkpoint {
+            Some(digest) if ledger.index_of(digest, note.index, note.index) != Some(note.index) => {
+                return Err((Verdict::Wrong, "a checkpoint holds something else".into()));
+            }
+            None if done => {
+                return Err((Verdict::Lost, "a finished checkpoint does not open".into()));
+            }
+            _ => {}
+        }
+    }
+    match ledger.index_of(found.digest, least, bounds.attempted) {
+        Some(index) if (least..=bounds.attempted).contains(&index) => Ok(index),
+        _ if ledger.is_failed_batch(found.digest, least) => Ok(bounds.attempted),
+        Some(index) if index < least => {
+            Err((Verdict::Lost, format!("{index} batches are left, {least} were promised")))
+        }
+        Some(index) => {
+            let most = bounds.attempted;
+            Err((Verdict::Wrong, format!("{index} batches, {most} had been tried")))
+        }
+        None => {
+            let pairs = found.pairs.len();
+            Err((Verdict::Wrong, format!("{pairs} pairs, not the first batches of any number")))
+        }
+    }
+}

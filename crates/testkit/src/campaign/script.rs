@@ -1,0 +1,285 @@
+//! What a store is put through: options and steps, made from a seed.
+//!
+//! What stays true: the same seed makes the same script; the stores have no threads, so that a
+//! script makes the same operations on files each time.
+
+use esker::{
+    BlockLayout, CachePolicy, Compression, IndexSearch, MemtableKind, Options, Policy, WalIo,
+};
+
+use super::ledger::{Op, WEAK_PREFIX};
+use crate::rng::SplitMix64;
+
+/// One step.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// A batch, synced or buffered.
+    Write(Vec<Op>, bool),
+    /// A write that is not logged.
+    Weak(Vec<u8>, Vec<u8>),
+    /// `Db::sync`.
+    Sync,
+    /// `Db::flush`.
+    Flush,
+    /// Up to this many pieces of background work.
+    Jobs(u32),
+    /// `Db::compact_range`.
+    Compact(Option<Vec<u8>>, Option<Vec<u8>>),
+    /// `Db::set_option`.
+    Set(&'static str, String),
+    /// Take a snapshot; the oldest of three is let go.
+    Snapshot,
+    /// Compare every snapshot and the present with the oracle.
+    Read,
+    /// A checkpoint into a directory of its own.
+    Checkpoint,
+    /// Close and open again.
+    Reopen,
+    /// The process dies; another opens the store.
+    Kill,
+}
+
+/// What a script is about: which steps are frequent in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    /// A little of everything.
+    Mixed,
+    /// Flushes and compactions.
+    Levels,
+    /// Range deletions and snapshots.
+    Ranges,
+    /// Options that change.
+    Knobs,
+    /// Checkpoints.
+    Checkpoints,
+    /// A manifest that is rewritten all the time.
+    Rollover,
+    /// Closing, dying and opening.
+    Lives,
+    /// Many logs at once, few syncs.
+    Logs,
+}
+
+impl Theme {
+    /// Every theme.
+    pub const ALL: [Theme; 8] = [
+        Theme::Mixed,
+        Theme::Levels,
+        Theme::Ranges,
+        Theme::Knobs,
+        Theme::Checkpoints,
+        Theme::Rollover,
+        Theme::Lives,
+        Theme::Logs,
+    ];
+}
+
+/// A store's options and what is done to it.
+#[derive(Clone)]
+pub struct Script {
+    /// Policy, theme and seed, for messages.
+    pub name: String,
+    /// How the store is opened.
+    pub options: Options,
+    /// What is done.
+    pub steps: Vec<Step>,
+    /// Makes it again.
+    pub seed: u64,
+}
+
+/// Options with which a few dozen writes reach every level, and no thread is started.
+pub fn tiny_options() -> Options {
+    Options {
+        memory_budget_bytes: Some(16 << 20),
+        memtable_size_bytes: Some(8 << 10),
+        block_size_bytes: 256,
+        file_size_max_bytes: 4 << 10,
+        guard_size_max_bytes: 8 << 10,
+        guard_piece_min_bytes: 1 << 10,
+        cache_size_bytes: Some(8 << 10),
+        manifest_size_min_bytes: 4 << 10,
+        fan_out: 3,
+        l0_runs_max: 2,
+        runs_max: 3,
+        last_runs_max: 3,
+        background_threads: Some(0),
+        ..Options::default()
+    }
+}
+
+/// Tiny options with every structure chosen by the number.
+pub fn options(policy: Policy, theme: Theme, number: u64) -> Options {
+    let at = |all: usize, step: u64| (number / step) as usize % all;
+    let mut options = Options {
+        policy,
+        memtable_kind: MemtableKind::ALL[at(MemtableKind::ALL.len(), 1)],
+        wal_io: WalIo::ALL[at(WalIo::ALL.len(), 1)],
+        cache_policy: CachePolicy::ALL[at(CachePolicy::ALL.len(), 1)],
+        compression: Compression::ALL[at(Compression::ALL.len(), 1)],
+        compression_upper: Compression::ALL[at(Compression::ALL.len(), 2)],
+        index_search: IndexSearch::ALL[at(IndexSearch::ALL.len(), 1)],
+        block_layout: BlockLayout::ALL[at(BlockLayout::ALL.len(), 2)],
+        filter_bits_per_key: [10.0, 0.0, 3.5][at(3, 1)],
+        keep_files_open: !number.is_multiple_of(4),
+        ..tiny_options()
+    };
+    match theme {
+        Theme::Rollover => options.manifest_size_min_bytes = 256,
+        Theme::Logs => options.frozen_memtables_max = 4,
+        Theme::Levels => options.memtable_size_bytes = Some(4 << 10),
+        _ => {}
+    }
+    options
+}
+
+/// Makes a script of `steps` steps.
+pub fn script(policy: Policy, theme: Theme, seed: u64, steps: usize) -> Script {
+    let mut maker = Maker { rng: SplitMix64::new(seed), theme, batches: 0 };
+    Script {
+        name: format!("{policy} {theme:?} {seed}"),
+        options: options(policy, theme, seed),
+        steps: (0..steps).map(|_| maker.step()).collect(),
+        seed,
+    }
+}
+
+struct Maker {
+    rng: SplitMix64,
+    theme: Theme,
+    batches: u64,
+}
+
+impl Maker {
+    /// The share of 1000 steps that each kind gets; the rest are writes.
+    fn shares(&self) -> [(u64, fn(&mut Maker) -> Step); 11] {
+        let (flush, job, compact, set, snapshot, checkpoint, reopen, kill, weak, sync) =
+            match self.theme {
+                Theme::Mixed => (60, 80, 15, 20, 20, 10, 15, 15, 15, 15),
+                Theme::Levels => (160, 250, 40, 0, 20, 0, 0, 5, 0, 0),
+                Theme::Ranges => (90, 130, 30, 0, 90, 5, 5, 5, 0, 10),
+                Theme::Knobs => (70, 120, 15, 160, 10, 5, 10, 5, 0, 10),
+                Theme::Checkpoints => (40, 60, 10, 0, 10, 110, 5, 5, 0, 10),
+                Theme::Rollover => (200, 150, 20, 0, 0, 5, 15, 10, 0, 0),
+                Theme::Lives => (30, 50, 5, 0, 0, 5, 100, 130, 10, 15),
+                Theme::Logs => (10, 20, 0, 0, 10, 0, 10, 25, 0, 5),
+            };
+        [
+            (flush, |_| Step::Flush),
+            (job, |m| Step::Jobs(1 + m.rng.below(3) as u32)),
+            (compact, Maker::compact),
+            (set, Maker::set),
+            (snapshot, |_| Step::Snapshot),
+            (checkpoint, |_| Step::Checkpoint),
+            (reopen, |_| Step::Reopen),
+            (kill, |_| Step::Kill),
+            (weak, Maker::weak),
+            (sync, |_| Step::Sync),
+            (30, |_| Step::Read),
+        ]
+    }
+
+    fn step(&mut self) -> Step {
+        let mut left = self.rng.below(1000);
+        for (share, make) in self.shares() {
+            if left < share {
+                return make(self);
+            }
+            left -= share;
+        }
+        self.write()
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        let n = self.rng.below(60);
+        match n % 9 {
+            0 => format!("user{n:08}").into_bytes(),
+            1 => vec![0xff; 1 + (n % 3) as usize],
+            2 => vec![0; (n % 4) as usize],
+            _ => format!("k{n:02}").into_bytes(),
+        }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let len = match self.rng.below(24) {
+            0 => 0,
+            1 => 700 + self.rng.below(900),
+            2 if self.theme == Theme::Logs => 5_000,
+            _ => self.rng.below(160),
+        };
+        let letter = self.rng.below(26) as u8;
+        let noise = self.rng.chance(2);
+        let mut value: Vec<u8> = vec![b'a' + letter; len as usize];
+        if noise {
+            self.rng.fill(&mut value);
+        }
+        value
+    }
+
+    fn write(&mut self) -> Step {
+        self.batches += 1;
+        let ranges = if self.theme == Theme::Ranges { 6 } else { 24 };
+        let count = if self.rng.chance(3) { 1 + self.rng.below(6) } else { 1 };
+        let mut ops = Vec::new();
+        for _ in 0..count {
+            let key = self.key();
+            ops.push(if self.rng.chance(ranges) {
+                let other = self.key();
+                Op::DeleteRange(key.clone().min(other.clone()), key.max(other))
+            } else if self.rng.chance(5) {
+                Op::Delete(key)
+            } else {
+                Op::Put(key, self.value())
+            });
+        }
+        // Half of the batches say which they are, so that no two states are alike.
+        if self.rng.chance(2) {
+            ops.push(Op::Put(b"batch".to_vec(), self.batches.to_string().into_bytes()));
+        }
+        let synced = self.rng.chance(if self.theme == Theme::Logs { 20 } else { 4 });
+        Step::Write(ops, synced)
+    }
+
+    fn weak(&mut self) -> Step {
+        let key = [WEAK_PREFIX, &self.key()].concat();
+        Step::Weak(key, self.value())
+    }
+
+    fn compact(&mut self) -> Step {
+        match self.rng.below(3) {
+            0 => Step::Compact(None, None),
+            1 => Step::Compact(Some(self.key()), None),
+            _ => {
+                let (a, b) = (self.key(), self.key());
+                Step::Compact(Some(a.clone().min(b.clone())), Some(a.max(b)))
+            }
+        }
+    }
+
+    fn set(&mut self) -> Step {
+        let pick = |rng: &mut SplitMix64, names: &[&str]| {
+            names[rng.below(names.len() as u64) as usize].to_string()
+        };
+        let rng = &mut self.rng;
+        match rng.below(7) {
+            0 => {
+                let names: Vec<&str> = Policy::ALL.iter().map(|p| p.name()).collect();
+                Step::Set("policy", pick(rng, &names))
+            }
+            1 => {
+                let names: Vec<&str> = Compression::ALL.iter().map(|p| p.name()).collect();
+                Step::Set("compression_upper", pick(rng, &names))
+            }
+            2 => {
+                let names: Vec<&str> = MemtableKind::ALL.iter().map(|p| p.name()).collect();
+                Step::Set("memtable_kind", pick(rng, &names))
+            }
+            3 => {
+                let names: Vec<&str> = BlockLayout::ALL.iter().map(|p| p.name()).collect();
+                Step::Set("block_layout", pick(rng, &names))
+            }
+            4 => Step::Set("block_size_bytes", pick(rng, &["64", "256", "2048"])),
+            5 => Step::Set("file_size_max_bytes", pick(rng, &["4096", "8192", "65536"])),
+            _ => Step::Set("l0_runs_max", pick(rng, &["1", "2", "4"])),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Files and directories of the simulated disk: what is there, what is durable, and every change
+//! between the two.
+//!
+//! What stays true: `synced` with `changes` is what can reach the device; `now` is what programs
+//! see, and differs from it only after a failed sync dropped changes.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use super::WINDOW_BYTES;
+
+#[derive(Clone)]
+pub(super) enum Change {
+    Write { offset: usize, bytes: Vec<u8> },
+    SetLen(usize),
+}
+
+#[derive(Default)]
+pub(super) struct Inode {
+    pub(super) now: Arc<Vec<u8>>,
+    pub(super) synced: Arc<Vec<u8>>,
+    pub(super) changes: Vec<Change>,
+    /// Whether a failed sync dropped changes that readers still see.
+    pub(super) dropped: bool,
+    /// Where the next append of a mapped file goes; its length is ahead of that.
+    pub(super) end: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Node {
+    File(usize),
+    Dir,
+}
+
+pub(super) type Names = BTreeMap<OsString, Node>;
+
+/// One change of names; a rename is one change, so it is never seen by half.
+#[derive(Clone)]
+pub(super) struct Renaming {
+    pub(super) gone: Option<OsString>,
+    pub(super) set: Option<(OsString, Node)>,
+}
+
+#[derive(Default)]
+pub(super) struct Dir {
+    pub(super) now: Names,
+    pub(super) synced: Names,
+    pub(super) changes: Vec<Renaming>,
+}
+
+pub(super) fn write(bytes: &mut Vec<u8>, offset: usize, new: &[u8]) {
+    let end = offset + new.len();
+    if bytes.len() < end {
+        bytes.resize(end, 0);
+    }
+    bytes[offset..end].copy_from_slice(new);
+}
+
+impl Inode {
+    pub(super) fn change(&mut self, change: Change) {
+        apply(Arc::make_mut(&mut self.now), &change);
+        self.changes.push(change);
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        let offset = self.end.unwrap_or(self.now.len());
+        let end = offset + bytes.len();
+        if self.end.is_some() {
+            self.end = Some(end);
+            if end > self.now.len() {
+                self.change(Change::SetLen(end.next_multiple_of(WINDOW_BYTES)));
+            }
+        }
+        self.change(Change::Write { offset, bytes: bytes.to_vec() });
+    }
+
+    pub(super) fn set_len(&mut self, len: usize) {
+        self.end = self.end.map(|_| len);
+        self.change(Change::SetLen(len));
+    }
+
+    pub(super) fn sync(&mut self) {
+        if !self.dropped {
+            self.synced = self.now.clone();
+            self.changes.clear();
+            return;
+        }
+        let synced = Arc::make_mut(&mut self.synced);
+        self.changes.drain(..).for_each(|change| apply(synced, &change));
+    }
+
+    /// What a failed sync leaves: readers see the changes, the device never will.
+    pub(super) fn drop_changes(&mut self) {
+        self.dropped |= !self.changes.is_empty();
+        self.changes.clear();
+    }
+}
+
+pub(super) fn apply(bytes: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::Write { offset, bytes: new } => write(bytes, *offset, new),
+        Change::SetLen(len) => bytes.resize(*len, 0),
+    }
+}
+
+pub(super) fn apply_names(names: &mut Names, change: &Renaming) {
+    if let Some(gone) = &change.gone {
+        names.remove(gone);
+    }
+    if let Some((name, node)) = &change.set {
+        names.insert(name.clone(), *node);
+    }
+}
+
+impl Dir {
+    pub(super) fn change(&mut self, gone: Option<OsString>, set: Option<(OsString, Node)>) {
+        let change = Renaming { gone, set };
+        apply_names(&mut self.now, &change);
+        self.changes.push(change);
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.changes.clear();
+        self.synced = self.now.clone();
+    }
+}

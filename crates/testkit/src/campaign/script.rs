@@ -143,6 +143,9 @@ pub fn script(policy: Policy, theme: Theme, seed: u64, steps: usize) -> Script {
     }
 }
 
+/// Makes a step of one kind.
+type Recipe = fn(&mut Maker) -> Step;
+
 struct Maker {
     rng: SplitMix64,
     theme: Theme,
@@ -151,7 +154,7 @@ struct Maker {
 
 impl Maker {
     /// The share of 1000 steps that each kind gets; the rest are writes.
-    fn shares(&self) -> [(u64, fn(&mut Maker) -> Step); 11] {
+    fn shares(&self) -> [(u64, Recipe); 11] {
         let (flush, job, compact, set, snapshot, checkpoint, reopen, kill, weak, sync) =
             match self.theme {
                 Theme::Mixed => (60, 80, 15, 20, 20, 10, 15, 15, 15, 15),

@@ -23,9 +23,10 @@ for part in "$source"/*.cc; do
     ${CXX:-g++} -std=c++17 -O2 -fPIC -Wall -Wextra -Werror -Ibindings/c/include -c "$part" -o "$object"
     objects+=("$object")
 done
-# Debian's name for the library; upstream's is a link to it.
+# Debian's name for the library; upstream's is a link to it. It stays loaded once it is: threads of
+# the engine may live as long as the process.
 ${CXX:-g++} -shared -o "$out/libleveldb.so.1d" -Wl,-soname,libleveldb.so.1d \
-    -Wl,--version-script="$source/exports.map" -Wl,--gc-sections -Wl,-z,defs "${objects[@]}" \
+    -Wl,--version-script="$source/exports.map" -Wl,--gc-sections -Wl,-z,defs -Wl,-z,nodelete "${objects[@]}" \
     -Wl,--whole-archive "$target/release/libesker_c.a" -Wl,--no-whole-archive \
     -lpthread -ldl -lm
 strip --strip-debug "$out/libleveldb.so.1d"

@@ -13,6 +13,33 @@ fn main() {
             scripts.push(script(*policy, *theme, base + 1 + (i * 8 + j) as u64, steps));
         }
     }
+    if std::env::args().nth(3).as_deref() == Some("r") {
+        use esker_testkit::campaign::rot::{Store, every_bit, random};
+        for closed in [true, false] {
+            let began = std::time::Instant::now();
+            let store = Store::make(
+                Policy::ALL[base as usize % 5],
+                Theme::ALL[base as usize % 8],
+                1 + base,
+                steps,
+                closed,
+            );
+            let tally = every_bit(&store);
+            println!("bits {:?} {:?}", tally.counts, began.elapsed());
+            println!("{} failures\n{}", tally.failures.len(), tally.report());
+            let store = Store::make(
+                Policy::ALL[base as usize % 5],
+                Theme::ALL[base as usize % 8],
+                1 + base,
+                steps * 5,
+                closed,
+            );
+            let tally = random(&store, base, 20000);
+            println!("random {:?} {:?}", tally.counts, began.elapsed());
+            println!("{} failures\n{}", tally.failures.len(), tally.report());
+        }
+        return;
+    }
     if std::env::args().nth(3).is_some() {
         let mut s =
             script(Policy::ALL[base as usize % 5], Theme::ALL[base as usize % 8], 1 + base, steps);

@@ -140,10 +140,16 @@ enum Fate {
     Tail,
 }
 
-/// Opens and reads a damaged store. With `forged` any answer will do.
-fn judge(store: &Store, image: &Image, forged: bool) -> Result<Fate, (Verdict, String)> {
+/// Opens and reads a store that was damaged to be as `image`, and is shown to the engine as `shown`.
+/// With `forged` any answer will do.
+fn judge(
+    store: &Store,
+    image: &Image,
+    shown: &Image,
+    forged: bool,
+) -> Result<Fate, (Verdict, String)> {
     let least = if store.proves(image) { store.least } else { 0 };
-    let fs = image.to_mem();
+    let fs = shown.to_mem();
     let db = match Db::open_on(fs, store_dir(), store.options.clone()) {
         Ok(db) => db,
         Err(error) if error.to_string().len() < 10 => {
@@ -186,9 +192,15 @@ fn judge(store: &Store, image: &Image, forged: bool) -> Result<Fate, (Verdict, S
     Ok(if detected { Fate::Detected } else { fate })
 }
 
-fn count(tally: &mut Tally, store: &Store, image: &Image, place: String, forged: bool) {
+fn count(
+    tally: &mut Tally,
+    store: &Store,
+    (image, shown): (&Image, &Image),
+    place: String,
+    forged: bool,
+) {
     tally.count(if forged { "forged" } else { "mutations" }, 1);
-    let fate = guarded(|| judge(store, image, forged))
+    let fate = guarded(|| judge(store, image, shown, forged))
         .unwrap_or_else(|panic| Err((Verdict::Panic, panic)));
     match fate {
         Ok(Fate::Detected) => tally.count("detected", 1),
@@ -214,7 +226,7 @@ pub fn every_bit(store: &Store) -> Tally {
                     bytes[*at] ^= 1 << bit;
                 }
                 let place = format!("bit {bit} of byte {at} of {}", path.display());
-                count(&mut tally, store, &image, place, false);
+                count(&mut tally, store, (&image, &image), place, false);
             }
         }
         tally
@@ -237,11 +249,43 @@ pub fn random(store: &Store, seed: u64, times: u64) -> Tally {
                 mutate(store, &mut image, &mut rng)
             };
             if image.digest() != store.image.digest() {
-                count(&mut tally, store, &image, format!("{what} (seed {seed})"), forged);
+                let place = format!("{what} (seed {seed})");
+                count(&mut tally, store, (&image, &image), place, forged);
             }
         }
         tally
     })
+}
+
+/// What a store without checksums would do with damage: a canary, which must fail.
+pub fn without_checksums(store: &Store, seed: u64, times: u64) -> Tally {
+    let mut tally = Tally::default();
+    for seed in seed..seed + times {
+        let mut rng = SplitMix64::new(seed);
+        let mut image = store.image.clone();
+        let what = forge(store, &mut image, &mut rng);
+        count(&mut tally, store, (&image, &image), format!("{what} (seed {seed})"), false);
+    }
+    tally
+}
+
+/// What a log reader would do that ends at the first bad record, whatever later ones say: a
+/// canary, which must fail.
+pub fn without_marks(store: &Store) -> Tally {
+    let mut tally = Tally::default();
+    let logs = store.seals.iter().filter(|(path, _)| path.extension() == Some("wal".as_ref()));
+    for (path, seals) in logs {
+        for seal in seals.iter().skip(1) {
+            let (mut image, mut shown) = (store.image.clone(), store.image.clone());
+            if let (Some(bytes), Some(cut)) = (image.bytes_mut(path), shown.bytes_mut(path)) {
+                bytes[seal.start] ^= 1;
+                cut.truncate(seal.at);
+            }
+            let place = format!("{} cut at {}", path.display(), seal.at);
+            count(&mut tally, store, (&image, &shown), place, false);
+        }
+    }
+    tally
 }
 
 fn pick<'a, T>(rng: &mut SplitMix64, all: &'a [T]) -> Option<&'a T> {

@@ -132,9 +132,14 @@ pub fn options(policy: Policy, theme: Theme, number: u64) -> Options {
     options
 }
 
-/// Makes a script of `steps` steps.
+/// Makes a script of `steps` steps over a few dozen keys.
 pub fn script(policy: Policy, theme: Theme, seed: u64, steps: usize) -> Script {
-    let mut maker = Maker { rng: SplitMix64::new(seed), theme, batches: 0 };
+    script_of(policy, theme, seed, steps, 60)
+}
+
+/// Makes a script of `steps` steps over `keys` keys.
+pub fn script_of(policy: Policy, theme: Theme, seed: u64, steps: usize, keys: u64) -> Script {
+    let mut maker = Maker { rng: SplitMix64::new(seed), theme, batches: 0, keys };
     Script {
         name: format!("{policy} {theme:?} {seed}"),
         options: options(policy, theme, seed),
@@ -147,6 +152,7 @@ struct Maker {
     rng: SplitMix64,
     theme: Theme,
     batches: u64,
+    keys: u64,
 }
 
 impl Maker {
@@ -190,12 +196,12 @@ impl Maker {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        let n = self.rng.below(60);
+        let n = self.rng.below(self.keys);
         match n % 9 {
             0 => format!("user{n:08}").into_bytes(),
             1 => vec![0xff; 1 + (n % 3) as usize],
             2 => vec![0; (n % 4) as usize],
-            _ => format!("k{n:02}").into_bytes(),
+            _ => format!("k{n:04}").into_bytes(),
         }
     }
 

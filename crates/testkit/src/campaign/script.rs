@@ -148,6 +148,9 @@ pub fn script_of(policy: Policy, theme: Theme, seed: u64, steps: usize, keys: u6
     }
 }
 
+/// Makes a step of one kind.
+type Make = fn(&mut Maker) -> Step;
+
 struct Maker {
     rng: SplitMix64,
     theme: Theme,
@@ -157,7 +160,7 @@ struct Maker {
 
 impl Maker {
     /// The share of 1000 steps that each kind gets; the rest are writes.
-    fn shares(&self) -> [(u64, fn(&mut Maker) -> Step); 11] {
+    fn shares(&self) -> [(u64, Make); 11] {
         let (flush, job, compact, set, snapshot, checkpoint, reopen, kill, weak, sync) =
             match self.theme {
                 Theme::Mixed => (60, 80, 15, 20, 20, 10, 15, 15, 15, 15),

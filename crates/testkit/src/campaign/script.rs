@@ -269,7 +269,7 @@ impl Maker {
             names[rng.below(names.len() as u64) as usize].to_string()
         };
         let rng = &mut self.rng;
-        match rng.below(7) {
+        match rng.below(8) {
             0 => {
                 let names: Vec<&str> = Policy::ALL.iter().map(|p| p.name()).collect();
                 Step::Set("policy", pick(rng, &names))
@@ -287,7 +287,11 @@ impl Maker {
                 Step::Set("block_layout", pick(rng, &names))
             }
             4 => Step::Set("block_size_bytes", pick(rng, &["64", "256", "2048"])),
-            5 => Step::Set("file_size_max_bytes", pick(rng, &["4096", "8192", "65536"])),
+            5 => {
+                let names: Vec<&str> = CachePolicy::ALL.iter().map(|p| p.name()).collect();
+                Step::Set("cache_policy", pick(rng, &names))
+            }
+            6 => Step::Set("file_size_max_bytes", pick(rng, &["4096", "8192", "65536"])),
             _ => Step::Set("l0_runs_max", pick(rng, &["1", "2", "4"])),
         }
     }

@@ -1,5 +1,5 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench results test check fuzz crash docs shim dropin apps capi
+.PHONY: bench results test check fuzz crash crash-long docs shim dropin apps capi
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -19,8 +19,11 @@ check:  ## the quick part: format, lints, shape of the tree, generated documents
 fuzz:   ## the random-operations tests, longer; SEED and CASES can be given
 	scripts/fuzz.sh
 
-crash:  ## kill -9 and cut-log tests, longer
+crash:  ## power cuts, faults and rot, a hundred thousand times: one table
 	scripts/crash.sh
+
+crash-long:  ## twenty times as much, and kill -9
+	LONG=yes scripts/crash.sh
 
 docs:   ## generated documents, the C header and the API's pages
 	cargo xtask options && cargo xtask headers

@@ -1,5 +1,22 @@
 #!/usr/bin/env bash
-# The kill -9 and cut-log tests with more rounds than `make test` runs: ROUNDS (default 200).
+# The crash campaigns: one table, exit code 1 if a promise was broken.
+#
+# LONG=yes runs about twenty times as much, and ROUNDS (default 200) rounds of kill -9. SEED (1) is
+# the first seed. RECORD=docs/reliability.md writes the table into that document, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-ESKER_CRASH_ROUNDS="${ROUNDS:-200}" cargo test --release --package esker --test '*' -- crash kill cut
+
+arguments=(--seed "${SEED:-1}")
+[ "${LONG:-no}" = yes ] && arguments+=(--long)
+if [ -n "${RECORD:-}" ]; then
+    commit=$(git rev-parse --short HEAD 2>/dev/null || echo "no commit")
+    arguments+=(--document "$(date -u +%F), commit $commit, seed ${SEED:-1}, $(nproc) cores")
+fi
+cargo build --quiet --profile crash --package esker-testkit --bin crash
+table=$("${CARGO_TARGET_DIR:-target}/crash/crash" "${arguments[@]}") && broken=0 || broken=$?
+echo "$table"
+[ -n "${RECORD:-}" ] && [ "$broken" = 0 ] && echo "$table" > "$RECORD"
+if [ "${LONG:-no}" = yes ]; then
+    ESKER_KILL_ROUNDS="${ROUNDS:-200}" cargo test --release --package esker --test kill >&2
+fi
+exit "$broken"

@@ -11,6 +11,7 @@ step() {
 step cargo fmt --all --check
 step cargo clippy --workspace --all-targets -- -D warnings
 step cargo test --workspace
+step scripts/crash.sh
 step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 step cargo xtask options --check
 step cargo xtask results --check

@@ -299,3 +299,26 @@ fn opening_twice_is_refused_and_says_by_whom() {
     Db::open(&path, Options::default()).unwrap();
     assert_eq!(in_order(&Default::default(), &KeyOrder::Bytewise).len(), 0);
 }
+
+#[test]
+fn a_log_cut_anywhere_after_a_clean_close_is_reported() {
+    let fs: Arc<MemFs> = MemFs::new();
+    let dir = Path::new("/db");
+    let db = Db::open_on(fs.clone(), dir, lazy_options()).unwrap();
+    for i in 0..6 {
+        db.put(format!("k{i}"), "v").unwrap();
+    }
+    let want = pairs(db.iter().unwrap());
+    db.close().unwrap();
+    let all = files(&*fs, dir);
+    let log = all.iter().position(|(name, _)| name.ends_with(".wal")).unwrap();
+    for len in 0..all[log].1.len() {
+        let mut cut = all.clone();
+        cut[log].1.truncate(len);
+        match Db::open_on(image(dir, &cut), dir, lazy_options()) {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "{error}"),
+            // Only the mark of the close is gone.
+            Ok(db) => assert_eq!(pairs(db.iter().unwrap()), want, "cut at {len}"),
+        }
+    }
+}

@@ -3,33 +3,154 @@
 //! Failure history these guard against: a test of crashes that never failed because a typo kept it
 //! from looking.
 
-use esker::Policy;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use esker::fs::mem::MemFs;
+use esker::fs::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
+use esker::{Options, Policy};
 use esker_testkit::campaign::cuts::{self, Effort};
-use esker_testkit::campaign::script::{Theme, script};
+use esker_testkit::campaign::faults::{self, Cause};
+use esker_testkit::campaign::ledger::{Ledger, Op};
+use esker_testkit::campaign::life::Life;
+use esker_testkit::campaign::rot::{self, Store};
+use esker_testkit::campaign::script::{Step, Theme, script, tiny_options};
 use esker_testkit::campaign::tally::{Tally, Verdict};
 use esker_testkit::crash::Flaws;
+use parking_lot::Mutex;
 
 /// The cuts of a script about `theme` on a disk with these flaws.
-fn cuts_on(theme: Theme, flaws: Flaws) -> Tally {
-    let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws };
+fn cuts_on(theme: Theme, flaws: Flaws, depth: u32) -> Tally {
+    let effort = Effort { seeds: 1, nest_one_in: 10, depth, flaws };
     cuts::run(&script(Policy::Leveled, theme, 3, 60), &effort)
 }
 
 #[test]
 fn a_sound_disk_loses_nothing() {
-    let tally = cuts_on(Theme::Levels, Flaws::default());
+    let tally = cuts_on(Theme::Levels, Flaws::default(), 2);
     assert!(tally.failures.is_empty(), "{}", tally.report());
     assert!(tally.of("images") > 500 && tally.of("flushes") > 5, "{:?}", tally.counts);
+    assert!(tally.of("nested images") > 100, "{:?}", tally.counts);
 }
 
 #[test]
 fn a_disk_that_ignores_syncs_of_files_is_noticed() {
-    let tally = cuts_on(Theme::Levels, Flaws { sync_ignored: true, ..Flaws::default() });
+    let tally = cuts_on(Theme::Levels, Flaws { sync_ignored: true, ..Flaws::default() }, 1);
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 
 #[test]
 fn a_disk_that_ignores_syncs_of_directories_is_noticed() {
-    let tally = cuts_on(Theme::Levels, Flaws { dir_sync_ignored: true, ..Flaws::default() });
+    let tally = cuts_on(Theme::Levels, Flaws { dir_sync_ignored: true, ..Flaws::default() }, 1);
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
+}
+
+/// Says that everything went well, whatever happened.
+struct Liar(Arc<dyn Fs>);
+
+struct LiarFile(Box<dyn WritableFile>);
+
+impl WritableFile for LiarFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let _ = self.0.append(bytes);
+        Ok(())
+    }
+    fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> io::Result<()> {
+        let _ = self.0.write_at(bytes, offset_bytes);
+        Ok(())
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        let _ = self.0.sync();
+        Ok(())
+    }
+    fn set_len(&mut self, len_bytes: u64) -> io::Result<()> {
+        self.0.set_len(len_bytes)
+    }
+}
+
+impl Fs for Liar {
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
+        Ok(Box::new(LiarFile(self.0.create_new(path)?)))
+    }
+    fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
+        Ok(Box::new(LiarFile(self.0.open_write(path)?)))
+    }
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
+        self.0.open_read(path)
+    }
+    fn read(&self, path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> {
+        self.0.read(path, len_bytes_max)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.hard_link(from, to)
+    }
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.create_dir(path)
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.remove_dir(path)
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        self.0.list(path)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.sync_dir(path)
+    }
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.0.exists(path)
+    }
+    fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn FileLock>> {
+        self.0.lock(path, holder)
+    }
+    fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>> {
+        self.0.free_bytes(path)
+    }
+}
+
+#[test]
+fn a_store_that_swallows_the_errors_of_writes_is_noticed() {
+    let mut script = script(Policy::Leveled, Theme::Levels, 3, 30);
+    script.steps.retain(|step| !matches!(step, Step::Kill));
+    for cause in [Cause::Full, Cause::SyncDrops] {
+        let tally = faults::run(&script, &[cause], |fs| Arc::new(Liar(fs)));
+        assert!(!tally.failures.is_empty(), "{cause:?}: {:?}", tally.counts);
+    }
+}
+
+#[test]
+fn a_store_without_checksums_is_noticed() {
+    let store = Store::make(Policy::Leveled, Theme::Levels, 3, 40, true);
+    let tally = rot::without_checksums(&store, 1, 400);
+    assert!(tally.failed(Verdict::Wrong) > 0, "{:?}", tally.counts);
+}
+
+#[test]
+fn a_log_reader_that_skips_the_durable_marks_is_noticed() {
+    // No flush, so that the log is long.
+    let store = Store::make(Policy::Leveled, Theme::Logs, 3, 40, false);
+    let tally = rot::without_marks(&store);
+    assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
+}
+
+#[test]
+fn a_store_that_forgets_a_write_is_noticed() {
+    let fs = MemFs::new();
+    fs.create_dir(Path::new("/data")).unwrap();
+    let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+    let options = Options { ..tiny_options() };
+    let mut life = Life::new(fs, options, ledger.clone());
+    life.open().unwrap();
+    let op = Op::Put(b"k".to_vec(), b"v".to_vec());
+    life.step(&Step::Write(vec![op], true)).unwrap();
+    assert!(life.read().is_ok());
+    ledger.lock().attempt(&[Op::Put(b"forgotten".to_vec(), Vec::new())]);
+    ledger.lock().acknowledge(true);
+    assert!(life.read().is_err());
 }

@@ -361,6 +361,24 @@ fn a_removed_file_leaves_nothing_behind() {
 }
 
 #[test]
+fn blocks_that_are_all_in_use_are_known_to_the_next_policy() {
+    let cache = BlockCache::new(S3Fifo, 500_000);
+    for key in 0..10 {
+        for _ in 0..5 {
+            touch(&cache, key, 1_000);
+        }
+    }
+    for policy in [Clock, S3Fifo, Sieve] {
+        cache.set_policy(policy);
+        for key in (0..10).chain(0..10) {
+            assert_eq!(*cache.get(&block(key)).unwrap(), key, "{policy}");
+        }
+    }
+    cache.set_capacity(0);
+    assert_eq!(cache.used_bytes(), 0);
+}
+
+#[test]
 fn many_threads_see_only_what_was_put_there() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 2 * MIB);

@@ -493,6 +493,15 @@ fn replay(fs: &dyn Fs, dir: &Path, options: &Options, versions: &VersionSet) -> 
             continue;
         }
         replay_one(&mut reader, &path, number, &mut expected, &mut state)?;
+        let (closed, bytes) = versions.closed_wal();
+        if closed == number && reader.at_bytes() < bytes {
+            let message = format!(
+                "expected {bytes} bytes of whole records when this log was closed, found {}; the \
+                 log is damaged, `repair` keeps what is readable",
+                reader.at_bytes()
+            );
+            return Err(Error::corruption(&path, reader.at_bytes(), message));
+        }
     }
     state.next_ordinal = expected.unwrap_or(0);
     Ok(state)

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::metrics::{LevelMetrics, MemoryMetrics, Metrics, TableEntry};
 use crate::options::Options;
 use crate::options::validate::Sizes;
+use crate::tree::edit::VersionEdit;
 use crate::tree::fragment::Fragment;
 
 /// The sizes `options` come to on this machine.
@@ -170,8 +171,8 @@ impl Inner {
         self.idle.notify_all();
     }
 
-    /// Syncs the log, ends it with its mark and lets the lock go. The mark says that all files are
-    /// durable, so after a failure of the log or the manifest there is none.
+    /// Syncs the log, notes its length in the manifest, ends it with its mark and lets the lock go.
+    /// The mark says that all files are durable, so after a failure of either there is none.
     pub fn finish(&self) -> Result<()> {
         let mut core = self.committer.lock();
         let sound = match &core.poisoned {
@@ -180,9 +181,18 @@ impl Inner {
         };
         let synced = sound.and_then(|()| core.sync_logs(&self.counters));
         let log = core.log.take();
+        // The mark alone would go unnoticed with the records before it.
+        let noted = match log.as_ref().filter(|log| log.has_records()) {
+            Some(log) if synced.is_ok() => {
+                let closed_wal = Some((log.number(), log.len_bytes()));
+                let edit = VersionEdit { closed_wal, ..VersionEdit::default() };
+                self.versions.lock().apply(edit).map(drop)
+            }
+            _ => synced,
+        };
         core.unsynced_logs.clear();
         drop(core);
-        let closed = synced.and_then(|()| log.map_or(Ok(()), |log| log.close()));
+        let closed = noted.and_then(|()| log.map_or(Ok(()), |log| log.close()));
         self.lock.lock().take();
         closed.map_err(|e: Error| e.at(&self.dir))
     }

@@ -61,6 +61,8 @@ pub struct VersionEdit {
     pub min_wal: Option<u64>,
     /// A log that must exist when the store is opened.
     pub newest_wal: Option<u64>,
+    /// A log that was closed, and how many bytes of records it must hold.
+    pub closed_wal: Option<(u64, u64)>,
     /// The next run age to give.
     pub next_order: Option<u64>,
     /// Slices taken away, before slices are added.
@@ -84,6 +86,7 @@ const ADDED_NEW: u8 = 8;
 const ADDED_EXISTING: u8 = 9;
 const BOUND_ADDED: u8 = 10;
 const BOUND_REMOVED: u8 = 11;
+const CLOSED_WAL: u8 = 12;
 
 fn put_bound(out: &mut Vec<u8>, bound: &Option<Vec<u8>>) {
     match bound {
@@ -166,6 +169,11 @@ impl VersionEdit {
                 put_varint(&mut out, number);
             }
         }
+        if let Some((number, bytes)) = self.closed_wal {
+            out.push(CLOSED_WAL);
+            put_varint(&mut out, number);
+            put_varint(&mut out, bytes);
+        }
         for slice in &self.removed {
             out.push(REMOVED);
             put_varint(&mut out, slice.level as u64);
@@ -214,6 +222,7 @@ impl VersionEdit {
                 MIN_WAL => edit.min_wal = Some(reader.varint()?),
                 NEXT_ORDER => edit.next_order = Some(reader.varint()?),
                 NEWEST_WAL => edit.newest_wal = Some(reader.varint()?),
+                CLOSED_WAL => edit.closed_wal = Some((reader.varint()?, reader.varint()?)),
                 REMOVED => edit.removed.push(RemovedSlice {
                     level: usize::try_from(reader.varint()?).ok()?,
                     file: reader.varint()?,

@@ -62,6 +62,7 @@ struct Numbers {
     last_seqno: SeqNo,
     min_wal: u64,
     newest_wal: u64,
+    closed_wal: (u64, u64),
 }
 
 impl Numbers {
@@ -72,6 +73,7 @@ impl Numbers {
         raise(&mut self.last_seqno, edit.last_seqno);
         raise(&mut self.min_wal, edit.min_wal);
         raise(&mut self.newest_wal, edit.newest_wal);
+        self.closed_wal = edit.closed_wal.unwrap_or(self.closed_wal);
         for added in &edit.added {
             self.next_order = self.next_order.max(added.order.saturating_add(1));
         }
@@ -83,6 +85,8 @@ impl Numbers {
         edit.last_seqno = Some(self.last_seqno);
         edit.min_wal = Some(self.min_wal);
         edit.newest_wal = Some(self.newest_wal);
+        edit.closed_wal =
+            Some(self.closed_wal).filter(|(number, _)| *number >= self.min_wal.max(1));
     }
 }
 
@@ -291,6 +295,11 @@ impl VersionSet {
     /// Logs below this number are not needed; the log with it must exist, unless it is 0.
     pub fn min_wal(&self) -> u64 {
         self.numbers.min_wal
+    }
+
+    /// The log closed last, and how many bytes of records it must hold.
+    pub fn closed_wal(&self) -> (u64, u64) {
+        self.numbers.closed_wal
     }
 
     /// A log that must exist, unless it is 0.

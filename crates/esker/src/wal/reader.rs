@@ -139,6 +139,11 @@ impl LogReader {
         Ok(false)
     }
 
+    /// The end of what was read.
+    pub fn at_bytes(&self) -> u64 {
+        self.at
+    }
+
     /// How the log ends, once [`LogReader::next`] returned `None`.
     pub fn end(&self) -> Option<LogEnd> {
         self.end

@@ -159,6 +159,11 @@ impl LogWriter {
             || self.last_seqno - self.header.first_seqno > COUNT_MAX
     }
 
+    /// Whether anything was appended.
+    pub fn has_records(&self) -> bool {
+        self.len_bytes > HEADER_BYTES as u64
+    }
+
     /// The log's number.
     pub fn number(&self) -> u64 {
         self.header.number

@@ -1,35 +1,234 @@
-//! Runs the crash campaigns and prints one table; exits with 1 if a promise was broken.
+//! Runs every campaign, prints one table, and exits with 1 if a promise was broken.
+//!
+//! `crash [--long] [--seed N] [--document NOTE]`: with a note (date, commit, machine) the table is
+//! printed as the document that keeps it. Progress and what went wrong go to the standard error.
+
+use std::alloc::System;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use cap::Cap;
 use esker::Policy;
 use esker_testkit::campaign::cuts::{self, Effort};
-use esker_testkit::campaign::script::{Theme, script};
-use esker_testkit::campaign::tally::in_parallel;
+use esker_testkit::campaign::faults::{self, Cause};
+use esker_testkit::campaign::model;
+use esker_testkit::campaign::rot::{self, Store};
+use esker_testkit::campaign::script::{Script, Step, Theme, script};
+use esker_testkit::campaign::tally::{Tally, Verdict, in_parallel};
 use esker_testkit::crash::Flaws;
-fn main() {
-    let steps: usize = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(60);
-    let base: u64 = std::env::args().nth(2).and_then(|s| s.parse().ok()).unwrap_or(0);
-    let mut scripts = Vec::new();
-    for (i, policy) in Policy::ALL.iter().enumerate() {
-        for (j, theme) in Theme::ALL.iter().enumerate() {
-            scripts.push(script(*policy, *theme, base + 1 + (i * 8 + j) as u64, steps));
+
+/// Damaged files must not make a store take more than this, together with the campaign's own.
+const DAMAGE_BYTES_MAX: usize = 256 << 20;
+
+#[global_allocator]
+static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
+
+/// How much is run.
+struct Size {
+    seeds: u64,
+    steps: usize,
+    nest_one_in: u64,
+    fault_scripts: u64,
+    bit_stores: u64,
+    mutations: u64,
+    model_steps: usize,
+}
+
+const SHORT: Size = Size {
+    seeds: 1,
+    steps: 130,
+    nest_one_in: 200,
+    fault_scripts: 5,
+    bit_stores: 2,
+    mutations: 24_000,
+    model_steps: 13_000,
+};
+
+const LONG: Size = Size {
+    seeds: 12,
+    steps: 250,
+    nest_one_in: 100,
+    fault_scripts: 40,
+    bit_stores: 10,
+    mutations: 200_000,
+    model_steps: 130_000,
+};
+
+struct Row {
+    name: &'static str,
+    cases: String,
+    tally: Tally,
+}
+
+/// Runs one campaign and notes its time.
+fn timed(name: &'static str, cases: fn(&Tally) -> String, run: impl FnOnce() -> Tally) -> Row {
+    let began = Instant::now();
+    let mut tally = run();
+    tally.elapsed = began.elapsed();
+    eprintln!("{name}: {:.1} s, {} broken promises", seconds(tally.elapsed), tally.failures.len());
+    eprint!("{}", tally.report());
+    Row { name, cases: cases(&tally), tally }
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}
+
+fn nth_script(seed: u64, steps: usize) -> Script {
+    let themes = Theme::ALL.len() as u64;
+    let policy = Policy::ALL[(seed % Policy::ALL.len() as u64) as usize];
+    script(policy, Theme::ALL[(seed % themes) as usize], seed, steps)
+}
+
+fn cut(size: &Size, seed: u64) -> Tally {
+    let per_seed = (Policy::ALL.len() * Theme::ALL.len()) as u64;
+    let seeds = seed..seed + size.seeds * per_seed;
+    let scripts: Vec<Script> = seeds.map(|seed| nth_script(seed, size.steps)).collect();
+    let (nest_one_in, flaws) = (size.nest_one_in, Flaws::default());
+    let effort = Effort { seeds: 1, nest_one_in, depth: 3, flaws };
+    in_parallel(&scripts, |script| cuts::run(script, &effort))
+}
+
+fn fault(size: &Size, seed: u64, causes: &[Cause]) -> Tally {
+    let mut all = Tally::default();
+    for seed in seed..seed + size.fault_scripts {
+        let mut script = nth_script(seed, 80);
+        script.steps.retain(|step| !matches!(step, Step::Kill));
+        all.merge(faults::run(&script, causes, |fs| fs));
+    }
+    all
+}
+
+fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
+    let make = |n: u64| {
+        let policy = Policy::ALL[((n / 2) % Policy::ALL.len() as u64) as usize];
+        let theme = Theme::ALL[((n / 2) % Theme::ALL.len() as u64) as usize];
+        Store::make(policy, theme, seed + n / 2, steps, n.is_multiple_of(2))
+    };
+    (0..count).map(make).collect()
+}
+
+/// Runs damage with bounded memory: beyond the bound the program dies.
+fn bounded(run: impl FnOnce() -> Tally) -> Tally {
+    let limited = MEMORY.set_limit(MEMORY.allocated() + DAMAGE_BYTES_MAX);
+    let mut tally = run();
+    let freed = MEMORY.set_limit(usize::MAX);
+    if limited.is_err() || freed.is_err() {
+        tally.fail(Verdict::Panic, "the memory's bound", "it could not be set");
+    }
+    tally
+}
+
+fn rows(size: &Size, seed: u64) -> Vec<Row> {
+    let [fault_causes @ .., sync_drops] = Cause::ALL;
+    let cut = timed(
+        "T1, T2: power cut after every operation, and during recovery",
+        |t| {
+            format!(
+                "{} images of {} cuts; during a recovery {}, during that one's {}",
+                t.of("images"),
+                t.of("cuts"),
+                t.of("nested images"),
+                t.of("images three deep"),
+            )
+        },
+        || cut(size, seed),
+    );
+    let positions: fn(&Tally) -> String = |t| {
+        format!("{} positions, {} failed operations", t.of("positions"), t.of("failed operations"))
+    };
+    let damage: fn(&Tally) -> String = |t| {
+        format!(
+            "{} mutations and {} behind forged checksums: {} detected, {} harmless, {} tails \
+             that nothing proves",
+            t.of("mutations"),
+            t.of("forged"),
+            t.of("detected"),
+            t.of("harmless"),
+            t.of("unproven tail"),
+        )
+    };
+    let every_bit = || {
+        let each = stores(size.bit_stores, seed, 30);
+        bounded(|| each.iter().map(rot::every_bit).fold(Tally::default(), merged))
+    };
+    let random = || {
+        let each = stores(10, seed, 150);
+        let times = size.mutations / each.len() as u64 * 3 / 2;
+        bounded(|| {
+            let run = |store| rot::random(store, seed, times);
+            each.iter().map(run).fold(Tally::default(), merged)
+        })
+    };
+    let sets = model::option_sets(16);
+    vec![
+        cut,
+        timed("T3: every operation fails, once and for ever", positions, || {
+            fault(size, seed, &fault_causes)
+        }),
+        timed("T4: every sync fails and drops its pages", positions, || {
+            fault(size, seed, &[sync_drops])
+        }),
+        timed("T5: every bit of small stores", damage, every_bit),
+        timed("T5: random damage to larger stores", damage, random),
+        timed(
+            "T6, T7: the same operations under many option sets",
+            |t| format!("{} operations under {} sets", t.of("operations"), t.of("option sets")),
+            || model::run(&sets, seed, size.model_steps, 1_500),
+        ),
+    ]
+}
+
+fn merged(mut all: Tally, one: Tally) -> Tally {
+    all.merge(one);
+    all
+}
+
+fn print(rows: &[Row], note: Option<&str>) {
+    if let Some(note) = note {
+        println!("# What the campaigns found\n");
+        println!("Made by `make crash RECORD=docs/reliability.md`: {note}.");
+        println!("The promises and the test behind each: [durability](durability.md).\n");
+    }
+    println!("| test | cases | lost | wrong | panics | seconds |");
+    println!("|---|---|---:|---:|---:|---:|");
+    for row in rows {
+        let failed = |verdict| row.tally.failed(verdict);
+        println!(
+            "| {} | {} | {} | {} | {} | {:.1} |",
+            row.name,
+            row.cases,
+            failed(Verdict::Lost),
+            failed(Verdict::Wrong),
+            failed(Verdict::Panic),
+            seconds(row.tally.elapsed),
+        );
+    }
+}
+
+fn main() -> ExitCode {
+    let (mut size, mut seed, mut note) = (&SHORT, 1, None);
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--long" => size = &LONG,
+            "--seed" => match words.next().and_then(|n| n.parse().ok()) {
+                Some(number) => seed = number,
+                None => return usage("--seed takes a number"),
+            },
+            "--document" => note = words.next(),
+            other => return usage(&format!("unknown argument {other}")),
         }
     }
-    if std::env::args().nth(3).is_some() {
-        let mut s =
-            script(Policy::ALL[base as usize % 5], Theme::ALL[base as usize % 8], 1 + base, steps);
-        s.steps.retain(|step| !matches!(step, esker_testkit::campaign::script::Step::Kill));
-        let began = std::time::Instant::now();
-        let tally = esker_testkit::campaign::faults::run(
-            &s,
-            &esker_testkit::campaign::faults::Cause::ALL,
-            |fs| fs,
-        );
-        println!("{:?} {:?}", tally.counts, began.elapsed());
-        println!("{} failures\n{}", tally.failures.len(), tally.report());
-        return;
-    }
-    let began = std::time::Instant::now();
-    let effort = Effort { seeds: 1, nest_one_in: 100, depth: 3, flaws: Flaws::default() };
-    let tally = in_parallel(&scripts, |s| cuts::run(s, &effort));
-    println!("{:?} {:?}", tally.counts, began.elapsed());
-    println!("{} failures\n{}", tally.failures.len(), tally.report());
+    // A panic in a store is caught and counted; its message is in the report.
+    std::panic::set_hook(Box::new(|_| {}));
+    let rows = rows(size, seed);
+    print(&rows, note.as_deref());
+    let broken: usize = rows.iter().map(|row| row.tally.failures.len()).sum();
+    ExitCode::from(u8::from(broken > 0))
+}
+
+fn usage(message: &str) -> ExitCode {
+    eprintln!("{message}; usage: crash [--long] [--seed N] [--document NOTE]");
+    ExitCode::from(2)
 }

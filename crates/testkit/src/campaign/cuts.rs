@@ -180,6 +180,8 @@ impl Campaign<'_> {
                 _ => "images three deep",
             };
             self.tally.count(what, 1);
+            // Says whether two runs saw the same images.
+            self.tally.count("sum of images", image.digest() >> 32);
             let checkpoint = {
                 let ledger = ledger.lock();
                 let asked = cut.bounds.checkpoints.0;

@@ -132,9 +132,14 @@ pub fn options(policy: Policy, theme: Theme, number: u64) -> Options {
     options
 }
 
-/// Makes a script of `steps` steps.
+/// Makes a script of `steps` steps over a few dozen keys.
 pub fn script(policy: Policy, theme: Theme, seed: u64, steps: usize) -> Script {
-    let mut maker = Maker { rng: SplitMix64::new(seed), theme, batches: 0 };
+    script_of(policy, theme, seed, steps, 60)
+}
+
+/// Makes a script of `steps` steps over `keys` keys.
+pub fn script_of(policy: Policy, theme: Theme, seed: u64, steps: usize, keys: u64) -> Script {
+    let mut maker = Maker { rng: SplitMix64::new(seed), theme, batches: 0, keys };
     Script {
         name: format!("{policy} {theme:?} {seed}"),
         options: options(policy, theme, seed),
@@ -144,17 +149,18 @@ pub fn script(policy: Policy, theme: Theme, seed: u64, steps: usize) -> Script {
 }
 
 /// Makes a step of one kind.
-type Recipe = fn(&mut Maker) -> Step;
+type Make = fn(&mut Maker) -> Step;
 
 struct Maker {
     rng: SplitMix64,
     theme: Theme,
     batches: u64,
+    keys: u64,
 }
 
 impl Maker {
     /// The share of 1000 steps that each kind gets; the rest are writes.
-    fn shares(&self) -> [(u64, Recipe); 11] {
+    fn shares(&self) -> [(u64, Make); 11] {
         let (flush, job, compact, set, snapshot, checkpoint, reopen, kill, weak, sync) =
             match self.theme {
                 Theme::Mixed => (60, 80, 15, 20, 20, 10, 15, 15, 15, 15),
@@ -193,12 +199,12 @@ impl Maker {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        let n = self.rng.below(60);
+        let n = self.rng.below(self.keys);
         match n % 9 {
             0 => format!("user{n:08}").into_bytes(),
             1 => vec![0xff; 1 + (n % 3) as usize],
             2 => vec![0; (n % 4) as usize],
-            _ => format!("k{n:02}").into_bytes(),
+            _ => format!("k{n:04}").into_bytes(),
         }
     }
 
@@ -263,7 +269,7 @@ impl Maker {
             names[rng.below(names.len() as u64) as usize].to_string()
         };
         let rng = &mut self.rng;
-        match rng.below(7) {
+        match rng.below(8) {
             0 => {
                 let names: Vec<&str> = Policy::ALL.iter().map(|p| p.name()).collect();
                 Step::Set("policy", pick(rng, &names))
@@ -281,7 +287,11 @@ impl Maker {
                 Step::Set("block_layout", pick(rng, &names))
             }
             4 => Step::Set("block_size_bytes", pick(rng, &["64", "256", "2048"])),
-            5 => Step::Set("file_size_max_bytes", pick(rng, &["4096", "8192", "65536"])),
+            5 => {
+                let names: Vec<&str> = CachePolicy::ALL.iter().map(|p| p.name()).collect();
+                Step::Set("cache_policy", pick(rng, &names))
+            }
+            6 => Step::Set("file_size_max_bytes", pick(rng, &["4096", "8192", "65536"])),
             _ => Step::Set("l0_runs_max", pick(rng, &["1", "2", "4"])),
         }
     }

@@ -134,7 +134,8 @@ impl Policy for S3Fifo {
         if self.small_bytes >= self.small_bytes_max {
             self.evict_small().or_else(|| self.evict_main())
         } else {
-            self.evict_main().or_else(|| self.evict_small())
+            // The small queue may hold nothing but what it moves to the main one.
+            self.evict_main().or_else(|| self.evict_small()).or_else(|| self.evict_main())
         }
     }
 }

@@ -60,6 +60,7 @@ fn edit() -> impl Strategy<Value = VersionEdit> {
                 last_seqno: n.1,
                 min_wal: n.2,
                 newest_wal: n.3,
+                closed_wal: n.0.zip(n.3),
                 next_order: n.4,
                 removed,
                 added,

@@ -1,0 +1,75 @@
+//! The same random operations under many option sets, each compared with the oracle, and therefore
+//! with each other.
+//!
+//! What stays true: all sets get the same steps from the same seed; only how the store keeps its
+//! data differs.
+
+use std::sync::Arc;
+
+use esker::fs::mem::MemFs;
+use esker::{Options, Policy};
+use parking_lot::Mutex;
+
+use super::ledger::Ledger;
+use super::life::{Life, Outcome};
+use super::script::{Step, Theme, options, script_of};
+use super::tally::{Tally, Verdict, guarded, in_parallel};
+use esker::fs::Fs;
+
+/// Option sets: every policy with `each` choices of all other structures.
+pub fn option_sets(each: u64) -> Vec<(String, Options)> {
+    let mut sets = Vec::new();
+    for policy in Policy::ALL {
+        for number in 0..each {
+            let theme = Theme::ALL[number as usize % Theme::ALL.len()];
+            let name = format!("{policy}, option set {number}");
+            sets.push((name, options(*policy, theme, number)));
+        }
+    }
+    sets
+}
+
+/// Runs `steps` steps of a seed under every set.
+pub fn run(sets: &[(String, Options)], seed: u64, steps: usize, keys: u64) -> Tally {
+    in_parallel(sets, |(name, options)| {
+        let mut tally = Tally::default();
+        let place = format!("{name}, seed {seed}");
+        let fs = MemFs::new();
+        let made = fs.create_dir(std::path::Path::new("/data"));
+        if let Err(error) = made {
+            tally.fail(Verdict::Lost, place, error.to_string());
+            return tally;
+        }
+        let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+        let mut life = Life::new(fs.clone(), options.clone(), ledger);
+        let script = script_of(Policy::Fluid, Theme::Mixed, seed, steps, keys);
+        for step in std::iter::once(&Step::Read).chain(&script.steps).chain([&Step::Read]) {
+            // A file system in memory has no second process, and needs no second store in it.
+            if matches!(step, Step::Kill | Step::Checkpoint) {
+                continue;
+            }
+            tally.count("operations", 1);
+            match guarded(|| life.step(step)) {
+                Ok(Ok(Outcome::Done)) => continue,
+                Ok(Ok(Outcome::Failed(error))) => {
+                    tally.fail(Verdict::Lost, place.clone(), format!("{step:?}: {error}"));
+                }
+                Ok(Err(wrong)) => {
+                    tally.fail(Verdict::Wrong, place.clone(), format!("{step:?}: {}", wrong.0));
+                }
+                Err(panic) => tally.fail(Verdict::Panic, place.clone(), panic),
+            }
+            break;
+        }
+        let verified = life.db().and_then(|db| db.verify(&mut |_, _| {}).ok());
+        if verified.is_some_and(|report| !report.is_whole()) {
+            tally.fail(Verdict::Wrong, place.clone(), "verify sees damage");
+        }
+        if let Err(error) = life.close() {
+            tally.fail(Verdict::Lost, place, format!("close: {error}"));
+        }
+        life.work.iter().for_each(|(what, n)| tally.count(what, *n));
+        tally.count("option sets", 1);
+        tally
+    })
+}

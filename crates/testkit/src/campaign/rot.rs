@@ -1,0 +1,368 @@
+//! Damage to a store's files: every bit of a small store, and random mutations of a larger one,
+//! some hidden behind a new checksum.
+//!
+//! What stays true: the answer to damage is the truth or an error. Behind a forged checksum the
+//! content cannot be known to be wrong; there a store must only not panic, hang or take memory that
+//! the file does not justify (the program that runs this limits its memory).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use esker::wal::format::RecordHeader;
+use esker::{Db, Options, Policy};
+use parking_lot::Mutex;
+
+use super::ledger::Ledger;
+use super::life::{Life, Outcome, ReadError, content, store_dir};
+use super::script::{Step, Theme, script};
+use super::seal::{Seal, seals};
+use super::tally::{Tally, Verdict, guarded, in_parallel};
+use crate::crash::{CrashFs, CrashModel, Image};
+use crate::rng::SplitMix64;
+use esker::fs::Fs;
+
+/// A store's files, and what they hold.
+pub struct Store {
+    /// Its script, for messages.
+    pub name: String,
+    /// The files.
+    pub image: Image,
+    /// What it was told.
+    pub ledger: Ledger,
+    /// How it is opened.
+    pub options: Options,
+    /// Batches that no damage may hide while something proves them.
+    least: usize,
+    closed: bool,
+    seals: Vec<(PathBuf, Vec<Seal>)>,
+}
+
+impl Store {
+    /// Makes a store by a script, and closes it or leaves it as a killed process does.
+    ///
+    /// # Panics
+    /// If the store does not get through the script.
+    pub fn make(policy: Policy, theme: Theme, seed: u64, steps: usize, closed: bool) -> Store {
+        let script = script(policy, theme, seed, steps);
+        let disk = CrashFs::seeded(seed);
+        disk.create_dir(Path::new("/data")).unwrap_or_else(|e| panic!("a fresh disk: {e}"));
+        let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+        let mut life = Life::new(disk.clone(), script.options.clone(), ledger.clone());
+        let mut steps = script.steps;
+        let skipped =
+            |s: &Step| matches!(s, Step::Kill | Step::Weak(..) | Step::Checkpoint | Step::Reopen);
+        steps.retain(|step| !skipped(step));
+        let last = |value: &str, synced| {
+            let op = super::ledger::Op::Put(b"last".to_vec(), value.as_bytes().to_vec());
+            Step::Write(vec![op], synced)
+        };
+        // The log says of all but the very last write that it is durable.
+        steps.extend([last("but one", true), last("of all", false)]);
+        for step in std::iter::once(&Step::Read).chain(&steps) {
+            match life.step(step) {
+                Ok(Outcome::Done) => {}
+                other => panic!("{} {step:?}: {other:?}", script.name),
+            }
+        }
+        let name = format!("{} {}", script.name, if closed { "closed" } else { "killed" });
+        if closed {
+            life.close().unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+        let image = disk.image(CrashModel::Everything);
+        let ledger = ledger.lock().clone();
+        let bounds = ledger.bounds;
+        let least = if closed { bounds.acknowledged } else { bounds.durable };
+        let mut store = Store {
+            name,
+            image,
+            ledger,
+            options: script.options,
+            least,
+            closed,
+            seals: Vec::new(),
+        };
+        store.seals = store.files().map(|p| (p.clone(), store.seals_of(p))).collect();
+        store
+    }
+
+    /// The files, without the lock.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let ours = |path: &&PathBuf| path.starts_with(store_dir()) && !path.ends_with("LOCK");
+        self.image.files.keys().filter(ours)
+    }
+
+    fn seals_of(&self, path: &Path) -> Vec<Seal> {
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        seals(&name, self.image.bytes(path).unwrap_or_default())
+    }
+
+    /// Whether what is left proves that the logs are damaged: a store that was closed says how long
+    /// its log was, one that was killed has only the records behind the damage to say so.
+    fn proves(&self, image: &Image) -> bool {
+        if self.closed {
+            return true;
+        }
+        // The manifest names a log at the opening and at flushes: that the newest one is missing is
+        // not proved in between.
+        let logs = self.seals.iter().filter(|(path, _)| path.extension() == Some("wal".as_ref()));
+        let proved = |(path, seals): &(PathBuf, Vec<Seal>)| {
+            let (was, is) = (self.image.bytes(path), image.bytes(path));
+            let (Some(was), Some(is)) = (was, is) else { return false };
+            let first_difference = was.iter().zip(is).take_while(|(a, b)| a == b).count();
+            if first_difference == was.len() {
+                return true;
+            }
+            // The records before the damaged one do not count, and a record that does.
+            let damaged = seals.partition_point(|seal| seal.at <= first_difference).max(1) - 1;
+            let start = seals[damaged].at as u64;
+            seals[damaged + 1..].iter().any(|seal| {
+                let record = is.get(seal.at..).and_then(RecordHeader::decode);
+                seal.holds(is) && record.is_some_and(|r| r.durable_bytes > start)
+            })
+        };
+        let mut logs = logs.peekable();
+        logs.peek().is_none() || logs.all(proved)
+    }
+
+    fn len(&self, path: &Path) -> usize {
+        self.image.bytes(path).map_or(0, <[u8]>::len)
+    }
+}
+
+/// What became of damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// An error, somewhere.
+    Detected,
+    /// Every answer was right.
+    Harmless,
+    /// The newest writes of a log, which nothing said to be durable, are gone.
+    Tail,
+}
+
+/// Opens and reads a store that was damaged to be as `image`, and is shown to the engine as `shown`.
+/// With `forged` any answer will do.
+fn judge(
+    store: &Store,
+    image: &Image,
+    shown: &Image,
+    forged: bool,
+) -> Result<Fate, (Verdict, String)> {
+    let least = if store.proves(image) { store.least } else { 0 };
+    let fs = shown.to_mem();
+    let db = match Db::open_on(fs, store_dir(), store.options.clone()) {
+        Ok(db) => db,
+        Err(error) if error.to_string().len() < 10 => {
+            return Err((Verdict::Wrong, "an error that says nothing".into()));
+        }
+        Err(_) => return Ok(Fate::Detected),
+    };
+    let whole = content(db.iter());
+    let mut detected = db.verify(&mut |_, _| {}).map_or(true, |report| !report.is_whole());
+    // What a scan shows is what point reads must show, too.
+    let mut now = store.ledger.pairs().clone();
+    let mut fate = Fate::Harmless;
+    match whole {
+        Ok(found) if found.digest == store.ledger.digest() => {}
+        Ok(found) if !forged => {
+            match store.ledger.index_of(found.digest, least, store.ledger.bounds.attempted) {
+                Some(index) if index >= least => fate = Fate::Tail,
+                Some(index) => {
+                    let message = format!("{index} batches without an error, {least} due");
+                    return Err((Verdict::Lost, message));
+                }
+                None => return Err((Verdict::Wrong, "wrong data without an error".into())),
+            }
+            now = found.pairs.into_iter().collect();
+        }
+        Ok(_) => {}
+        Err(ReadError::Store(_)) => detected = true,
+        Err(ReadError::Wrong(_)) if forged => {}
+        Err(ReadError::Wrong(wrong)) => return Err((Verdict::Wrong, wrong.0)),
+    }
+    for (key, value) in &now {
+        match db.get(key) {
+            Ok(found) if forged || found.as_deref() == Some(value) => {}
+            Ok(_) => {
+                return Err((Verdict::Wrong, format!("get of {} is wrong", key.escape_ascii())));
+            }
+            Err(_) => detected = true,
+        }
+    }
+    Ok(if detected { Fate::Detected } else { fate })
+}
+
+fn count(
+    tally: &mut Tally,
+    store: &Store,
+    (image, shown): (&Image, &Image),
+    place: String,
+    forged: bool,
+) {
+    tally.count(if forged { "forged" } else { "mutations" }, 1);
+    let fate = guarded(|| judge(store, image, shown, forged))
+        .unwrap_or_else(|panic| Err((Verdict::Panic, panic)));
+    match fate {
+        Ok(Fate::Detected) => tally.count("detected", 1),
+        Ok(Fate::Harmless) => tally.count("harmless", 1),
+        Ok(Fate::Tail) => tally.count("unproven tail", 1),
+        Err((verdict, message)) => tally.fail(verdict, format!("{}: {place}", store.name), message),
+    }
+}
+
+/// Flips every bit of every file, one at a time.
+pub fn every_bit(store: &Store) -> Tally {
+    let places: Vec<(PathBuf, usize)> = store
+        .files()
+        .flat_map(|path| (0..store.len(path)).map(move |at| (path.clone(), at)))
+        .collect();
+    let chunks: Vec<&[(PathBuf, usize)]> = places.chunks(64).collect();
+    in_parallel(&chunks, |chunk| {
+        let mut tally = Tally::default();
+        for (path, at) in *chunk {
+            for bit in 0..8 {
+                let mut image = store.image.clone();
+                if let Some(bytes) = image.bytes_mut(path) {
+                    bytes[*at] ^= 1 << bit;
+                }
+                let place = format!("bit {bit} of byte {at} of {}", path.display());
+                count(&mut tally, store, (&image, &image), place, false);
+            }
+        }
+        tally
+    })
+}
+
+/// Mutates a store `times` times at random, a third of the time behind a forged checksum.
+pub fn random(store: &Store, seed: u64, times: u64) -> Tally {
+    let seeds: Vec<u64> = (0..times).map(|n| seed.wrapping_mul(1_000_003) + n).collect();
+    let chunks: Vec<&[u64]> = seeds.chunks(64).collect();
+    in_parallel(&chunks, |chunk| {
+        let mut tally = Tally::default();
+        for seed in *chunk {
+            let mut rng = SplitMix64::new(*seed);
+            let mut image = store.image.clone();
+            let forged = rng.chance(3);
+            let what = if forged {
+                forge(store, &mut image, &mut rng)
+            } else {
+                mutate(store, &mut image, &mut rng)
+            };
+            if image.digest() != store.image.digest() {
+                let place = format!("{what} (seed {seed})");
+                count(&mut tally, store, (&image, &image), place, forged);
+            }
+        }
+        tally
+    })
+}
+
+/// What a store without checksums would do with damage: a canary, which must fail.
+pub fn without_checksums(store: &Store, seed: u64, times: u64) -> Tally {
+    let mut tally = Tally::default();
+    for seed in seed..seed + times {
+        let mut rng = SplitMix64::new(seed);
+        let mut image = store.image.clone();
+        let what = forge(store, &mut image, &mut rng);
+        count(&mut tally, store, (&image, &image), format!("{what} (seed {seed})"), false);
+    }
+    tally
+}
+
+/// What a log reader would do that ends at the first bad record, whatever later ones say: a
+/// canary, which must fail.
+pub fn without_marks(store: &Store) -> Tally {
+    let mut tally = Tally::default();
+    let logs = store.seals.iter().filter(|(path, _)| path.extension() == Some("wal".as_ref()));
+    for (path, seals) in logs {
+        for seal in seals.iter().skip(1) {
+            let (mut image, mut shown) = (store.image.clone(), store.image.clone());
+            if let (Some(bytes), Some(cut)) = (image.bytes_mut(path), shown.bytes_mut(path)) {
+                bytes[seal.start] ^= 1;
+                cut.truncate(seal.at);
+            }
+            let place = format!("{} cut at {}", path.display(), seal.at);
+            count(&mut tally, store, (&image, &shown), place, false);
+        }
+    }
+    tally
+}
+
+fn pick<'a, T>(rng: &mut SplitMix64, all: &'a [T]) -> Option<&'a T> {
+    all.get(rng.below(all.len() as u64) as usize)
+}
+
+/// Changes bytes under one checksum and makes it right again.
+fn forge(store: &Store, image: &mut Image, rng: &mut SplitMix64) -> String {
+    let Some((path, seals)) = pick(rng, &store.seals) else { return String::new() };
+    let Some(seal) = pick(rng, seals) else { return String::new() };
+    let Some(bytes) = image.bytes_mut(path) else { return String::new() };
+    for _ in 0..1 + rng.below(3) {
+        let at = seal.start + rng.below((seal.end - seal.start) as u64) as usize;
+        let extremes = [0, 1, 0x7f, 0x80, 0xff, rng.next_u64() as u8];
+        match rng.below(3) {
+            0 => bytes[at] ^= 1 << rng.below(8),
+            1 => bytes[at] = *pick(rng, &extremes).unwrap_or(&0),
+            _ => {
+                // A field of four bytes: small, large, larger than the file.
+                let fields =
+                    [0, 1, u32::MAX, 1 << 31, bytes.len() as u32 + 1, rng.next_u64() as u32];
+                let field = pick(rng, &fields).unwrap_or(&0).to_le_bytes();
+                let end = (at + 4).min(seal.end);
+                bytes[at..end].copy_from_slice(&field[..end - at]);
+            }
+        }
+    }
+    seal.close(bytes);
+    format!("bytes {}..{} of {} forged", seal.start, seal.end, path.display())
+}
+
+/// Changes a file in one of the ways devices, copies and hands do.
+fn mutate(store: &Store, image: &mut Image, rng: &mut SplitMix64) -> String {
+    let files: Vec<PathBuf> = store.files().cloned().collect();
+    let (Some(path), Some(other)) = (pick(rng, &files), pick(rng, &files)) else {
+        return String::new();
+    };
+    let (len, donor) = (store.len(path), image.bytes(other).unwrap_or_default().to_vec());
+    let (at, kind) = (rng.below(len as u64) as usize, rng.below(12));
+    let place = format!("mutation {kind} at {at} of {}", path.display());
+    if kind == 0 {
+        image.files.remove(path);
+        return place;
+    }
+    let Some(bytes) = image.bytes_mut(path) else { return place };
+    let block = |rng: &mut SplitMix64| {
+        let size = [8, 64, 512, 4096][rng.below(4) as usize];
+        let start = at / size * size;
+        start..(start + size).min(len)
+    };
+    match kind {
+        1 => bytes.truncate(at),
+        2 => bytes.extend_from_slice(&donor[..donor.len().min(1 + at)]),
+        3 => bytes[block(rng)].fill(0),
+        4 => {
+            let range = block(rng);
+            rng.fill(&mut bytes[range]);
+        }
+        5 => {
+            let range = block(rng);
+            let to = rng.below((len - range.len() + 1) as u64) as usize;
+            bytes.copy_within(range, to);
+        }
+        6 => {
+            let range = block(rng);
+            let taken = donor.get(range.clone()).unwrap_or_default();
+            bytes[range.start..range.start + taken.len()].copy_from_slice(taken);
+        }
+        7 => bytes.clone_from(&donor),
+        8 => {
+            let end = (at + 4).min(len);
+            let value = (rng.next_u64() as u32 >> rng.below(32)).to_le_bytes();
+            bytes[at..end].copy_from_slice(&value[..end - at]);
+        }
+        9 => bytes.insert(at, rng.next_u64() as u8),
+        10 => drop(bytes.remove(at)),
+        _ => bytes[at] ^= 1 << rng.below(8),
+    }
+    place
+}

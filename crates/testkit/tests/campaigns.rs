@@ -1,0 +1,73 @@
+//! The campaigns of `make crash` in small, and what they must have reached.
+//!
+//! Failure history these guard against: acknowledged writes lost or brought back by a power cut at
+//! any operation, a store that does not open again, damage served as data, errors taken for the end.
+
+use esker::Policy;
+use esker_testkit::campaign::cuts::{self, Effort};
+use esker_testkit::campaign::faults::{self, Cause};
+use esker_testkit::campaign::model;
+use esker_testkit::campaign::rot::{self, Store};
+use esker_testkit::campaign::script::{Step, Theme, script};
+use esker_testkit::campaign::tally::{Tally, in_parallel};
+use esker_testkit::crash::Flaws;
+
+fn sound(tally: &Tally) {
+    println!("{:?}", tally.counts);
+    assert!(tally.failures.is_empty(), "{}", tally.report());
+}
+
+fn effort() -> Effort {
+    Effort { seeds: 1, nest_one_in: 100, depth: 3, flaws: Flaws::default() }
+}
+
+#[test]
+fn a_power_cut_after_any_operation_leaves_what_was_promised() {
+    for (seed, policy) in Policy::ALL.iter().enumerate() {
+        let themes: Vec<_> = Theme::ALL.iter().enumerate().collect();
+        let tally = in_parallel(&themes, |(number, theme)| {
+            cuts::run(&script(*policy, **theme, (seed * 8 + number) as u64, 60), &effort())
+        });
+        sound(&tally);
+        for what in ["images", "nested images", "images three deep", "checkpoints"] {
+            assert!(tally.of(what) > 0, "{policy} had no {what}");
+        }
+        assert!(tally.of("flushes") > 20 && tally.of("merges") > 0, "{policy}");
+        assert!(tally.of("manifests") > tally.of("scripts"), "{policy} rewrote no manifest");
+    }
+}
+
+#[test]
+fn the_same_seed_leaves_the_same_images() {
+    let run = || cuts::run(&script(Policy::Fluid, Theme::Mixed, 9, 40), &effort());
+    assert_eq!(run().counts, run().counts);
+}
+
+#[test]
+fn any_operation_may_fail_once_or_for_ever() {
+    for (seed, policy) in Policy::ALL.iter().enumerate() {
+        let mut script = script(*policy, Theme::ALL[seed], seed as u64, 30);
+        script.steps.retain(|step| !matches!(step, Step::Kill));
+        let tally = faults::run(&script, &Cause::ALL, |fs| fs);
+        sound(&tally);
+        assert!(tally.of("positions") > 200, "{policy}");
+    }
+}
+
+#[test]
+fn damage_is_never_served() {
+    for closed in [true, false] {
+        sound(&rot::every_bit(&Store::make(Policy::Leveled, Theme::Levels, 1, 12, closed)));
+        let tally = rot::random(&Store::make(Policy::Fluid, Theme::Mixed, 2, 80, closed), 1, 2_000);
+        sound(&tally);
+        assert!(tally.of("detected") > 500 && tally.of("forged") > 500);
+    }
+}
+
+#[test]
+fn all_option_sets_answer_alike() {
+    let tally = model::run(&model::option_sets(16), 5, 1_000, 300);
+    sound(&tally);
+    assert_eq!(tally.of("option sets"), 80);
+    assert!(tally.of("merges") > 500);
+}

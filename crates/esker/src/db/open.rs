@@ -225,7 +225,7 @@ fn begin_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &Found) -
 
 /// A number that no other store or opening has, from the clock, the process and the address of a
 /// fresh allocation.
-fn random_id(dir: &Path) -> u64 {
+pub(super) fn random_id(dir: &Path) -> u64 {
     use std::hash::{BuildHasher, Hasher};
     let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
     hasher.write(dir.as_os_str().as_encoded_bytes());

@@ -66,6 +66,30 @@ fn a_store_of_a_newer_version_is_refused_and_untouched() {
     refused(Db::open_on(fs.clone(), dir, lazy_options()).map(|_| ()));
     refused(Db::open_read_only_on(fs.clone(), dir, lazy_options()).map(|_| ()));
     refused(Db::destroy_on(fs.clone(), dir));
+    refused(Db::repair_on(fs.clone(), dir, lazy_options()).map(|_| ()));
+}
+
+#[test]
+fn a_repair_takes_every_log_record_that_is_whole_and_lists_the_others() {
+    let fs: Arc<MemFs> = MemFs::new();
+    let dir = Path::new("/db");
+    let db = Db::open_on(fs.clone(), dir, lazy_options()).unwrap();
+    for i in 0..8 {
+        db.put_with(format!("k{i}"), format!("value {i}"), &WriteOptions::SYNC).unwrap();
+    }
+    std::mem::forget(db);
+    let mut all = common::files(&*fs, dir);
+    let log = all.iter().position(|(name, _)| name.ends_with(".wal")).unwrap();
+    let at = all[log].1.windows(7).position(|w| w == b"value 2").unwrap();
+    all[log].1[at] ^= 1;
+    let fs = image(dir, &all);
+    assert!(Db::open_on(fs.clone(), dir, lazy_options()).err().unwrap().is_corruption());
+    let report = Db::repair_on(fs.clone(), dir, lazy_options()).unwrap();
+    assert_eq!((report.pairs, report.lost.len()), (7, 1), "{:?}", report.lost);
+    let db = Db::open_on(fs, dir, lazy_options()).unwrap();
+    for i in 0..8 {
+        assert_eq!(db.contains_key(format!("k{i}")).unwrap(), i != 2, "k{i}");
+    }
 }
 
 /// See `docs/format.md`.

@@ -8,6 +8,8 @@ pub mod manual;
 pub mod model;
 pub mod picker;
 pub mod policy;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;

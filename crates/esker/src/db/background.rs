@@ -15,7 +15,7 @@ use crate::compaction::job::{self, JobContext};
 use crate::compaction::{Picker, Plan, PlanKind, TreeLimits, policy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::options::kinds::Compression;
+use crate::options::Options;
 use crate::options::validate::transient_bytes;
 use crate::read::View;
 use crate::table::{FilterConfig, TableOptions};
@@ -258,30 +258,13 @@ impl Inner {
     /// How a table for `level` is written now.
     pub fn output_config(&self, level: usize) -> OutputConfig {
         let options = self.options.load();
-        let compression: Compression =
-            if level <= 1 { options.compression_upper } else { options.compression };
-        let filter = match (&options.filter_policy, options.filter_bits_per_key) {
-            (Some(policy), _) => FilterConfig::Custom(policy.clone()),
-            (None, bits) if bits > 0.0 && self.order.equal_keys_are_identical() => {
-                FilterConfig::Bloom { bits_per_key: bits }
-            }
-            _ => FilterConfig::None,
-        };
         let numbers = self.numbers.clone();
         let seed = self.next_id();
         let mut step = 0u64;
         OutputConfig {
             fs: self.fs.clone(),
             dir: self.dir.clone(),
-            table: TableOptions {
-                order: self.order.clone(),
-                block_size_bytes: options.block_size_bytes as usize,
-                layout: options.block_layout,
-                restart_interval: options.restart_interval as usize,
-                compression,
-                compression_level: options.compression_level as i32,
-                filter,
-            },
+            table: table_options(&options, level),
             read: self.tables.config().clone(),
             file_size_max_bytes: options.file_size_max_bytes,
             verify: options.verify_tables,
@@ -419,5 +402,25 @@ impl Inner {
             self.compact(&plan)?;
         }
         Ok(())
+    }
+}
+
+/// How a table for `level` is laid out under `options`.
+pub(super) fn table_options(options: &Options, level: usize) -> TableOptions {
+    let filter = match (&options.filter_policy, options.filter_bits_per_key) {
+        (Some(policy), _) => FilterConfig::Custom(policy.clone()),
+        (None, bits) if bits > 0.0 && options.key_order.equal_keys_are_identical() => {
+            FilterConfig::Bloom { bits_per_key: bits }
+        }
+        _ => FilterConfig::None,
+    };
+    TableOptions {
+        order: options.key_order.clone(),
+        block_size_bytes: options.block_size_bytes as usize,
+        layout: options.block_layout,
+        restart_interval: options.restart_interval as usize,
+        compression: if level <= 1 { options.compression_upper } else { options.compression },
+        compression_level: options.compression_level as i32,
+        filter,
     }
 }

@@ -19,4 +19,4 @@ pub mod tables;
 pub mod version;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::table::TableInfo;
 
 /// What a table from `smallest` to `largest` would say of itself.
-fn info(number: u64, smallest: &[u8], largest: &[u8]) -> TableInfo {
+pub(crate) fn info(number: u64, smallest: &[u8], largest: &[u8]) -> TableInfo {
     TableInfo {
         table_id: number | 1 << 40,
         size_bytes: 1000,
@@ -27,7 +27,13 @@ fn info(number: u64, smallest: &[u8], largest: &[u8]) -> TableInfo {
 }
 
 /// A slice of a new file.
-fn added(level: usize, order: u64, number: u64, smallest: &[u8], largest: &[u8]) -> AddedSlice {
+pub(crate) fn added(
+    level: usize,
+    order: u64,
+    number: u64,
+    smallest: &[u8],
+    largest: &[u8],
+) -> AddedSlice {
     let file = AddedFile::New { number, info: info(number, smallest, largest) };
     AddedSlice { level, order, file, lo: None, hi: None }
 }
@@ -38,7 +44,7 @@ fn removed(level: usize, file: u64, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Rem
 }
 
 /// The version after `edit`, with files that are never removed.
-fn after(version: &Version, edit: &VersionEdit) -> Result<Version> {
+pub(crate) fn after(version: &Version, edit: &VersionEdit) -> Result<Version> {
     version.after(edit, |number, info| FileMeta::new(number, info.clone(), None))
 }
 
@@ -66,6 +72,6 @@ fn picture(version: &Version) -> String {
 }
 
 /// An empty version in plain order.
-fn empty() -> Version {
+pub(crate) fn empty() -> Version {
     Version::empty(KeyOrder::Bytewise)
 }

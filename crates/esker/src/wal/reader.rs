@@ -255,7 +255,8 @@ impl LogReader {
     /// An error if some record behind the bad one at `bad` says that the bad one was durable.
     fn check_not_durable(&mut self, bad: u64) -> Result<()> {
         let wanted = self.next_ordinal;
-        let Some(witness) = self.find_witness(bad, wanted.saturating_add(1))? else {
+        let durable = |header: &RecordHeader| header.durable_bytes > bad;
+        let Some((_, witness)) = self.find_record(bad, wanted.saturating_add(1), durable)? else {
             return Ok(());
         };
         let message = format!(
@@ -267,9 +268,31 @@ impl LogReader {
         Err(Error::corruption(&self.path, bad, message))
     }
 
-    /// A record after `bad`, numbered from `ordinal_min` on, that says that `bad` was durable. Reads the
-    /// rest of the file once, in windows.
-    fn find_witness(&mut self, bad: u64, ordinal_min: u64) -> Result<Option<RecordHeader>> {
+    /// Goes on behind the bad record that [`LogReader::next`] stopped at, with the next record whose
+    /// checksum holds; `false` when there is none. For salvage: what lies between is lost.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn skip_bad(&mut self) -> Result<bool> {
+        if self.header.is_none() || self.end == Some(LogEnd::Closed) {
+            return Ok(false);
+        }
+        let any = |_: &RecordHeader| true;
+        let Some((offset, header)) = self.find_record(self.at, self.next_ordinal, any)? else {
+            return Ok(false);
+        };
+        (self.at, self.next_ordinal, self.end) = (offset, self.ordinal(&header), None);
+        Ok(true)
+    }
+
+    /// The first record after `bad`, numbered from `ordinal_min` on, that is `wanted`, and where it
+    /// is. Reads the rest of the file once, in windows.
+    fn find_record(
+        &mut self,
+        bad: u64,
+        ordinal_min: u64,
+        wanted: impl Fn(&RecordHeader) -> bool,
+    ) -> Result<Option<(u64, RecordHeader)>> {
         // A file made for it could look like records that overlap everywhere; hashing each would
         // take for ever, and whatever it is, a crash did not leave it.
         let mut hash_bytes_left = self.len_bytes.saturating_mul(4);
@@ -286,18 +309,18 @@ impl LogReader {
                 let head = RecordHeader::decode(&window[at..at + RECORD_HEADER_BYTES]);
                 let Some(header) = head.filter(|h| {
                     self.ordinal(h) >= ordinal_min
-                        && h.durable_bytes > bad
+                        && wanted(h)
                         && h.could_be_at(offset, self.len_bytes)
                 }) else {
                     continue;
                 };
                 let cost = RECORD_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
                 let Some(left) = hash_bytes_left.checked_sub(cost) else {
-                    return Ok(Some(header));
+                    return Ok(Some((offset, header)));
                 };
                 hash_bytes_left = left;
                 if let Found::Record(header) = self.look(offset)? {
-                    return Ok(Some(header));
+                    return Ok(Some((offset, header)));
                 }
             }
             start += (last / ALIGN_BYTES * ALIGN_BYTES + ALIGN_BYTES) as u64;

@@ -1,0 +1,60 @@
+//! What lies below a plan's inputs: only there may a tombstone be needed.
+
+use super::*;
+
+/// The ranges older than a plan that reads `files`, about `[lo, hi)`.
+fn older(tree: &str, files: &[(usize, u64)], lo: &str, hi: &str) -> String {
+    let version = version(tree);
+    let mut plan = reading(&version, files);
+    (plan.guard_lo, plan.guard_hi) = (bound(lo), bound(hi));
+    let ranges = plan.older_ranges(&version);
+    let ranges = ranges.iter().map(|(first, last)| format!("{}..{}", word(first), word(last)));
+    ranges.collect::<Vec<_>>().join(" ")
+}
+
+const TREE: &str = "0@5 #1 a..c 100; 0@4 #2 b..d 100; 0@3 #3 e..g 100
+                    1@9 #4 a..b 100; 1@8 #5 c..k 100; 2@1 #6 h..z 100";
+
+#[test]
+fn newer_runs_of_the_uppermost_level_do_not_count_and_all_below_does() {
+    for (files, want) in [
+        (&[(0, 1), (0, 2), (0, 3)][..], "a..b c..k h..z"),
+        (&[(0, 2), (0, 3)], "a..b c..k h..z"),
+        // An older run of level 0 that is no input.
+        (&[(0, 1)], "b..d e..g a..b c..k h..z"),
+        (&[(0, 2)], "e..g a..b c..k h..z"),
+        // Levels above the uppermost input are newer, whatever their ages.
+        (&[(1, 4)], "c..k h..z"),
+        (&[(1, 5)], "h..z"),
+        (&[(2, 6)], ""),
+        // In a deeper level a larger age is no excuse: run 9 is not an input.
+        (&[(0, 1), (0, 2), (0, 3), (1, 5)], "a..b h..z"),
+    ] {
+        assert_eq!(older(TREE, files, "..", ".."), want, "{files:?}");
+    }
+}
+
+#[test]
+fn what_lies_outside_the_plans_range_does_not_count() {
+    let files = [(0, 1), (0, 2), (0, 3)];
+    for (lo, hi, want) in [
+        ("..", "h", "a..b c..k"),
+        ("..", "i", "a..b c..k h..z"),
+        ("..", "c", "a..b"),
+        ("b", "..", "a..b c..k h..z"),
+        ("l", "..", "h..z"),
+        ("d", "e", "c..k"),
+    ] {
+        assert_eq!(older(TREE, &files, lo, hi), want, "[{lo},{hi})");
+    }
+}
+
+#[test]
+fn slices_count_as_far_as_they_show() {
+    let tree = "0@2 #1 a..z 100; 1@1 #2 a..z. 100 [c,f); 2|m; 2@1 #3 a..z 100";
+    assert_eq!(older(tree, &[(0, 1)], "..", ".."), "c..f a..m m..z");
+    assert_eq!(older(tree, &[(0, 1)], "m", ".."), "a..m m..z");
+    assert_eq!(older(tree, &[(0, 1)], "n", ".."), "m..z");
+    // Slices of an input file at the same level are inputs too.
+    assert_eq!(older(tree, &[(2, 3)], "..", ".."), "");
+}

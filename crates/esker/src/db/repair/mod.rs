@@ -1,0 +1,296 @@
+//! Repair: what can be proven by checksums is written into a new store; what cannot is listed; the
+//! originals are kept beside it.
+//!
+//! Every source is sorted: a table as it lies, a log through memtables of bounded size. All are
+//! merged in one pass into one run of tables without tombstones, which one manifest edit installs.
+//! What stays true: nothing of the original store is changed before the new one is whole; memory
+//! does not grow with the store, but for its range tombstones, which every reader holds too.
+
+mod parts;
+mod salvage;
+mod walk;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Db;
+use super::open::{look, refuse_newer, take_lock};
+use super::stats::sizes_here;
+use crate::base::range_delete::clamp;
+use crate::cache::BlockCache;
+use crate::compaction::TreeLimits;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::Fs;
+use crate::fs::os::OsFs;
+use crate::metrics::LEVELS;
+use crate::options::Options;
+use crate::options::kinds::{CachePolicy, IndexSearch};
+use crate::table::ReadConfig;
+use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
+use crate::tree::fragment::{FileMeta, Fragment};
+use crate::tree::names;
+use crate::tree::output::NewFile;
+use crate::tree::set::VersionSet;
+use parts::{Part, open_table};
+use salvage::Salvage;
+
+/// What [`Db::repair`] did.
+#[derive(Debug, Default)]
+pub struct RepairReport {
+    /// Whether the manifest could be read, so that it is known which tables count and in which order.
+    pub manifest_readable: bool,
+    /// Tables read.
+    pub tables: u64,
+    /// Logs read.
+    pub logs: u64,
+    /// Pairs in the repaired store.
+    pub pairs: u64,
+    /// The most entries that were in memory at once.
+    pub entries_held_max: u64,
+    /// What could not be read, one sentence each.
+    pub lost: Vec<String>,
+    /// Where the original files are now.
+    pub originals: PathBuf,
+}
+
+/// A table the store may need, and what of it.
+struct Source {
+    number: u64,
+    lo: Option<Vec<u8>>,
+    hi: Option<Vec<u8>>,
+}
+
+impl Db {
+    /// Rebuilds the store in `path` from what its tables and logs still prove.
+    ///
+    /// Every table block and log record whose checksum holds is used; the rest is listed. When the
+    /// manifest cannot be read, every table found is used, and deletes whose tombstones were
+    /// already compacted away may come undone where their obsolete tables were not yet removed.
+    /// The original files are moved to `before-repair-N` inside the directory and never deleted.
+    ///
+    /// Memory is needed for a memtable, for a block and the index of each table that overlaps
+    /// others (at most 64 of them), and for the range tombstones, whatever the size of the store.
+    ///
+    /// # Errors
+    /// `Locked` while it is open, `Incompatible` for another store's directory, `Io`, `NoSpace`
+    /// (it needs room for a second copy, and for a third where more than 64 tables overlap).
+    pub fn repair(path: impl AsRef<Path>, options: Options) -> Result<RepairReport> {
+        Db::repair_on(OsFs::shared(), path, options)
+    }
+
+    /// [`Db::repair`] on a file system of the caller's.
+    pub fn repair_on(
+        fs: Arc<dyn Fs>,
+        path: impl AsRef<Path>,
+        options: Options,
+    ) -> Result<RepairReport> {
+        options.validate()?;
+        let dir = path.as_ref();
+        let found = look(&*fs, dir)?;
+        found.refuse_foreign(dir)?;
+        refuse_newer(&*fs, dir)?;
+        if !found.entries.iter().any(|e| names::is_ours(&e.name) && e.name != names::LOCK) {
+            return Err(Error::invalid("there is no store here to repair").at(dir));
+        }
+        let lock = take_lock(&fs, dir)?;
+        let mut report = RepairReport::default();
+        let rebuilt = dir.join("rebuilt");
+        clear_dir(&*fs, &rebuilt)?;
+        fs.create_dir(&rebuilt).map_err(|e| Error::io(&rebuilt, "create the directory", e))?;
+        if let Err(error) = rebuild(&fs, dir, &rebuilt, &options, &mut report) {
+            // Room is what may be missing: half a copy is of no use to anyone.
+            let _ = clear_dir(&*fs, &rebuilt);
+            return Err(error);
+        }
+        swap(&*fs, dir, &rebuilt, &mut report)?;
+        drop(lock);
+        Ok(report)
+    }
+}
+
+/// Makes a store in `rebuilt` of what the one in `dir` proves.
+fn rebuild(
+    fs: &Arc<dyn Fs>,
+    dir: &Path,
+    rebuilt: &Path,
+    options: &Options,
+    report: &mut RepairReport,
+) -> Result<()> {
+    let order = &options.key_order;
+    let config = read_config(options);
+    let (first_number, id) = (free_number(&**fs, dir)?, fs.unique_number());
+    let mut salvage = Salvage::new(fs, rebuilt, options, config.clone(), first_number, id);
+    let (sources, min_wal) = sources(fs, dir, options, &config, report)?;
+    report.lost.drain(..).for_each(|what| salvage.lose(what));
+    let mut numbers: Vec<u64> = sources.iter().map(|s| s.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    report.tables = numbers.len() as u64;
+    let oldest_log_age = sources.len() as u64 + 1;
+    for (age, source) in (1..).zip(sources.into_iter().rev()) {
+        add_table(fs, dir, &config, source, age, &mut salvage);
+    }
+    let mut logs: Vec<u64> =
+        look(&**fs, dir)?.entries.iter().filter_map(|e| names::parse_log(&e.name)).collect();
+    logs.retain(|number| *number >= min_wal);
+    logs.sort_unstable();
+    report.logs = logs.len() as u64;
+    for (age, number) in (oldest_log_age..).zip(logs) {
+        salvage.add_log(&names::log_path(dir, number), number, age)?;
+    }
+    salvage.spill(oldest_log_age + report.logs)?;
+    let limits = TreeLimits::new(options, sizes_here(options).memtable_bytes, order.clone());
+    let level = level_for(&limits, salvage.bytes());
+    let made = salvage.merge_all(level)?;
+    report.pairs = made.pairs;
+    report.entries_held_max = made.entries_held_max;
+    report.lost = made.lost;
+    let edit = content(&limits, level, made.files, made.next_number);
+    VersionSet::create(fs.clone(), rebuilt, order.clone(), fs.unique_number(), edit)
+}
+
+fn read_config(options: &Options) -> ReadConfig {
+    ReadConfig {
+        order: options.key_order.clone(),
+        index_search: IndexSearch::Binary,
+        index_fanout: 16,
+        cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
+        filter_policy: options.filter_policy.clone(),
+        keep_open: true,
+    }
+}
+
+/// A number above that of every file in the directory: no new file takes an original's name.
+fn free_number(fs: &dyn Fs, dir: &Path) -> Result<u64> {
+    let number_of = |name: &str| {
+        let (table, log) = (names::parse_table(name), names::parse_log(name));
+        table.or(log).or(names::parse_manifest(name))
+    };
+    let entries = look(fs, dir)?.entries;
+    let last = entries.iter().filter_map(|e| number_of(&e.name)).max();
+    Ok(last.unwrap_or(0).saturating_add(1))
+}
+
+/// The tables to read, newest first: what the manifest shows, or every table there is.
+fn sources(
+    fs: &Arc<dyn Fs>,
+    dir: &Path,
+    options: &Options,
+    config: &ReadConfig,
+    report: &mut RepairReport,
+) -> Result<(Vec<Source>, u64)> {
+    let order = options.key_order.clone();
+    match VersionSet::recover(fs.clone(), dir, order, config.cache.clone(), true) {
+        Ok(versions) => {
+            report.manifest_readable = true;
+            // Slices before guards cut them: each file once, wherever that is possible.
+            let mut slices = versions.current().to_edit().added;
+            slices.sort_by(|a, b| a.level.cmp(&b.level).then(b.order.cmp(&a.order)));
+            let source = |slice: AddedSlice| {
+                let (AddedFile::New { number, .. } | AddedFile::Existing(number)) = slice.file;
+                Source { number, lo: slice.lo, hi: slice.hi }
+            };
+            Ok((slices.into_iter().map(source).collect(), versions.min_wal()))
+        }
+        // Another order, or a manifest of a newer version: not damaged, and not ours to rebuild.
+        Err(error) if error.kind() == ErrorKind::Incompatible => Err(error),
+        Err(error) => {
+            report.lost.push(format!("the manifest: {error}"));
+            let entries = look(&**fs, dir)?.entries;
+            let mut numbers: Vec<u64> =
+                entries.iter().filter_map(|e| names::parse_table(&e.name)).collect();
+            // What a merge wrote later has the larger number.
+            numbers.sort_unstable_by(|a, b| b.cmp(a));
+            let whole = |number| Source { number, lo: None, hi: None };
+            Ok((numbers.into_iter().map(whole).collect(), 0))
+        }
+    }
+}
+
+/// Takes in a table, or lists it.
+fn add_table(
+    fs: &Arc<dyn Fs>,
+    dir: &Path,
+    config: &ReadConfig,
+    source: Source,
+    age: u64,
+    salvage: &mut Salvage,
+) {
+    let Source { number, lo, hi } = source;
+    let path = names::table_path(dir, number);
+    let table = match open_table(fs, &path, number, config) {
+        Ok(table) => table,
+        Err(error) => return salvage.lose(format!("a whole table: {error}")),
+    };
+    let info = table.info().clone();
+    let deletes = table.range_deletes().to_tombstones();
+    let within: Vec<_> = deletes
+        .iter()
+        .filter_map(|delete| clamp(&config.order, delete, lo.as_deref(), hi.as_deref()))
+        .collect();
+    let estimated_bytes = info.size_bytes;
+    let file = Arc::new(FileMeta::new(number, info, None));
+    let shown = Fragment { file, lo, hi, estimated_bytes };
+    salvage.add_part(Part { path, shown, age, is_own: false }, within.into_iter());
+}
+
+/// The first level with room for `bytes`.
+fn level_for(limits: &TreeLimits, bytes: u64) -> usize {
+    (1..LEVELS - 1).find(|level| limits.capacity_bytes(*level) >= bytes).unwrap_or(LEVELS - 1)
+}
+
+/// The first edit of the new store: one run in `level`, with guards as a merge would make them.
+fn content(limits: &TreeLimits, level: usize, files: Vec<NewFile>, next_file: u64) -> VersionEdit {
+    let mut edit = VersionEdit { next_file: Some(next_file), ..VersionEdit::default() };
+    let mut in_guard = 0;
+    for file in files {
+        let bytes = file.info.size_bytes;
+        if limits.split_guard_bytes().is_some_and(|most| in_guard > 0 && in_guard + bytes > most) {
+            edit.bounds_added.push((level, file.info.smallest.clone()));
+            in_guard = 0;
+        }
+        in_guard += bytes;
+        let new = AddedFile::New { number: file.number, info: file.info };
+        edit.added.push(AddedSlice { level, order: 1, file: new, lo: None, hi: file.hi });
+    }
+    edit
+}
+
+/// Moves the originals aside and the rebuilt files in, `CURRENT` last.
+fn swap(fs: &dyn Fs, dir: &Path, rebuilt: &Path, report: &mut RepairReport) -> Result<()> {
+    let rename = |from: PathBuf, to: PathBuf| {
+        fs.rename(&from, &to).map_err(|e| Error::io(&from, "move a file aside", e))
+    };
+    let aside = (1..u32::MAX)
+        .map(|n| dir.join(format!("before-repair-{n}")))
+        .find(|p| !fs.exists(p).unwrap_or(true))
+        .unwrap_or_else(|| dir.join("before-repair"));
+    fs.create_dir(&aside).map_err(|e| Error::io(&aside, "create the directory", e))?;
+    let mut ours = look(fs, dir)?.entries;
+    ours.retain(|e| e.is_file && names::is_ours(&e.name) && e.name != names::LOCK);
+    for entry in ours {
+        rename(dir.join(&entry.name), aside.join(&entry.name))?;
+    }
+    let mut made = look(fs, rebuilt)?.entries;
+    made.retain(|e| e.is_file && names::is_ours(&e.name));
+    made.sort_by_key(|e| e.name == names::CURRENT);
+    for entry in made {
+        rename(rebuilt.join(&entry.name), dir.join(&entry.name))?;
+    }
+    clear_dir(fs, rebuilt)?;
+    for path in [&aside, dir] {
+        fs.sync_dir(path).map_err(|e| Error::io(path, "sync the directory", e))?;
+    }
+    report.originals = aside;
+    Ok(())
+}
+
+/// Removes a directory of plain files, if it is there.
+fn clear_dir(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    for entry in look(fs, dir)?.entries {
+        let path = dir.join(&entry.name);
+        fs.remove(&path).map_err(|e| Error::io(&path, "remove a file", e))?;
+    }
+    let _ = fs.remove_dir(dir);
+    Ok(())
+}

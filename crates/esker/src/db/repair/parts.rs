@@ -1,0 +1,105 @@
+//! What a repair reads: tables and slices of tables, put together into chains.
+//!
+//! What stays true: the parts of a chain are disjoint and in key order, so that one table of it is
+//! open at a time; there are as few chains as some key is in parts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::base::order::KeyOrder;
+use crate::error::Result;
+use crate::fs::Fs;
+use crate::table::{ReadConfig, Table, TableSource};
+use crate::tree::fragment::{FileMeta, Fragment};
+use crate::tree::names;
+use crate::tree::output::NewFile;
+
+/// A table or slice of one that a repair reads.
+pub struct Part {
+    /// The table's path.
+    pub path: PathBuf,
+    /// What is shown of it.
+    pub shown: Fragment,
+    /// Of two parts with the same version of a key, the one of the larger age counts.
+    pub age: u64,
+    /// Whether this repair wrote the table: then damage in it is an error, not a loss.
+    pub is_own: bool,
+}
+
+impl Part {
+    /// A table this repair wrote into `dir`.
+    pub fn own(dir: &Path, file: NewFile, age: u64) -> Arc<Part> {
+        let path = names::table_path(dir, file.number);
+        let estimated_bytes = file.info.size_bytes;
+        let (lo, hi) = (None, file.hi);
+        let file = Arc::new(FileMeta::new(file.number, file.info, None));
+        Arc::new(Part {
+            path,
+            shown: Fragment { file, lo, hi, estimated_bytes },
+            age,
+            is_own: true,
+        })
+    }
+
+    /// Its table, opened.
+    pub fn open(&self, fs: &Arc<dyn Fs>, config: &ReadConfig) -> Result<Table> {
+        open_table(fs, &self.path, self.shown.file.number, config)
+    }
+
+    /// Whether the slice, whatever the table says of itself, shows `key`.
+    pub fn shows(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        let before = self.shown.lo.as_ref().is_some_and(|lo| order.compare(key, lo).is_lt());
+        let after = self.shown.hi.as_ref().is_some_and(|hi| order.compare(key, hi).is_ge());
+        !before && !after
+    }
+}
+
+/// Opens the table in `path` as the one its own footer says it is.
+pub fn open_table(
+    fs: &Arc<dyn Fs>,
+    path: &Path,
+    number: u64,
+    config: &ReadConfig,
+) -> Result<Table> {
+    let identity = Table::identify(&**fs, path)?;
+    let source = TableSource {
+        fs: fs.clone(),
+        path: path.to_path_buf(),
+        file_number: number,
+        table_id: identity.table_id,
+        size_bytes: identity.size_bytes,
+    };
+    Table::open(source, config)
+}
+
+/// Puts parts into as few chains as possible: each goes behind the first chain that ends before it.
+pub fn chains(order: &KeyOrder, parts: &[Arc<Part>]) -> Vec<Vec<Arc<Part>>> {
+    let mut sorted: Vec<&Arc<Part>> = parts.iter().collect();
+    sorted.sort_by(|a, b| a.shown.compare_start(order, &b.shown));
+    let mut chains: Vec<Vec<Arc<Part>>> = Vec::new();
+    for part in sorted {
+        let free = chains
+            .iter_mut()
+            .find(|chain| chain.last().is_none_or(|last| last.shown.is_before(order, &part.shown)));
+        match free {
+            Some(chain) => chain.push(part.clone()),
+            None => chains.push(vec![part.clone()]),
+        }
+    }
+    chains
+}
+
+/// Cuts `parts`, newest first, into windows of neighbouring ages of at most `width_max` chains each.
+pub fn windows(order: &KeyOrder, parts: &[Arc<Part>], width_max: usize) -> Vec<Vec<Arc<Part>>> {
+    let mut windows = Vec::new();
+    let mut rest = parts;
+    while !rest.is_empty() {
+        let mut len = rest.len();
+        while len > 1 && chains(order, &rest[..len]).len() > width_max {
+            len /= 2;
+        }
+        windows.push(rest[..len].to_vec());
+        rest = &rest[len..];
+    }
+    windows
+}

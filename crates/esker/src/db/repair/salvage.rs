@@ -1,0 +1,364 @@
+//! The work of a repair: logs and disordered tables are sorted a memtable at a time, then all parts
+//! are merged into one run of new tables.
+//!
+//! What stays true: in memory are at once the entries of one memtable, one block, index and filter
+//! for each of at most [`WIDTH_MAX`] chains, and the range tombstones; where more parts overlap,
+//! neighbours in age are merged first. Damage in what the repair reads is listed; damage in what
+//! it wrote itself ends it.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::parts::{Part, chains, windows};
+use super::walk::{Chain, Stop, Walked};
+use crate::base::checksum::checksum;
+use crate::base::key::{Kind, SeqNo};
+use crate::base::ops::Ops;
+use crate::base::order::KeyOrder;
+use crate::base::range_delete::{RangeDelete, RangeDeletes};
+use crate::db::background::table_options;
+use crate::db::stats::sizes_here;
+use crate::error::{Error, Result};
+use crate::flush;
+use crate::fs::Fs;
+use crate::iter::retain::{Decision, Retain};
+use crate::memtable::Memtable;
+use crate::options::Options;
+use crate::table::ReadConfig;
+use crate::tree::output::{NewFile, Output, OutputConfig};
+use crate::wal::{LogEnd, LogReader};
+
+/// Chains merged at once: as many tables are open.
+const WIDTH_MAX: usize = 64;
+
+/// Entries in memory: how many now, and how many at most so far.
+#[derive(Debug, Default)]
+pub struct Held {
+    now: u64,
+    /// The most at once.
+    pub max: u64,
+}
+
+impl Held {
+    /// Notes `count` more.
+    pub fn more(&mut self, count: usize) {
+        self.now += count as u64;
+        self.max = self.max.max(self.now);
+    }
+
+    /// Notes `count` fewer.
+    pub fn less(&mut self, count: usize) {
+        self.now -= count as u64;
+    }
+}
+
+/// A repair at work.
+pub struct Salvage {
+    pub(super) fs: Arc<dyn Fs>,
+    pub(super) order: KeyOrder,
+    pub(super) config: ReadConfig,
+    pub(super) held: Held,
+    /// Where new tables go.
+    rebuilt: PathBuf,
+    options: Options,
+    memtable: Arc<Memtable>,
+    memtable_bytes: usize,
+    parts: Vec<Arc<Part>>,
+    deletes: Vec<RangeDelete>,
+    numbers: Arc<AtomicU64>,
+    id: u64,
+    lost: Vec<String>,
+    told: HashSet<String>,
+    pairs: u64,
+}
+
+/// What a repair made.
+pub struct Made {
+    /// The tables, disjoint and in key order.
+    pub files: Vec<NewFile>,
+    /// The first number they leave free.
+    pub next_number: u64,
+    /// What was lost, one sentence each.
+    pub lost: Vec<String>,
+    /// Pairs in the tables.
+    pub pairs: u64,
+    /// The most entries in memory at once.
+    pub entries_held_max: u64,
+}
+
+impl Salvage {
+    /// A repair that writes into `rebuilt`, numbering from `first_number`; `id` is random.
+    pub fn new(
+        fs: &Arc<dyn Fs>,
+        rebuilt: &Path,
+        options: &Options,
+        config: ReadConfig,
+        first_number: u64,
+        id: u64,
+    ) -> Salvage {
+        let order = options.key_order.clone();
+        Salvage {
+            fs: fs.clone(),
+            config,
+            held: Held::default(),
+            rebuilt: rebuilt.to_path_buf(),
+            options: options.clone(),
+            memtable: Arc::new(Memtable::new(options.memtable_kind, order.clone())),
+            memtable_bytes: sizes_here(options).memtable_bytes as usize,
+            order,
+            parts: Vec::new(),
+            deletes: Vec::new(),
+            numbers: Arc::new(AtomicU64::new(first_number)),
+            id,
+            lost: Vec::new(),
+            told: HashSet::new(),
+            pairs: 0,
+        }
+    }
+
+    /// Lists a loss, once.
+    pub fn lose(&mut self, what: String) {
+        if self.told.insert(what.clone()) {
+            self.lost.push(what);
+        }
+    }
+
+    /// Takes a part in, with the range tombstones it shows.
+    pub fn add_part(&mut self, part: Part, deletes: impl Iterator<Item = RangeDelete>) {
+        self.deletes.extend(deletes);
+        self.parts.push(Arc::new(part));
+    }
+
+    /// Takes in every record of a log whose checksum holds; the rest is listed.
+    pub fn add_log(&mut self, path: &Path, number: u64, age: u64) -> Result<()> {
+        let mut reader = match LogReader::open(&*self.fs, path, number) {
+            Ok(reader) => reader,
+            Err(error) => {
+                self.lose(error.to_string());
+                return Ok(());
+            }
+        };
+        loop {
+            let record = match reader.next() {
+                Ok(Some(record)) => record,
+                Ok(None) => {
+                    if let Some(LogEnd::Torn { offset_bytes, .. }) = reader.end() {
+                        let what = "expected a whole record, found the start of one";
+                        self.lose(Error::corruption(path, offset_bytes, what).to_string());
+                    }
+                    if !reader.skip_bad()? {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                Err(error) if error.is_corruption() => {
+                    self.lose(error.to_string());
+                    if !reader.skip_bad()? {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                Err(error) => {
+                    self.lose(error.to_string());
+                    return Ok(());
+                }
+            };
+            if Ops::new(record.payload).any(|op| op.is_none()) {
+                let what = "expected operations in a log record, found something else";
+                self.lose(Error::corruption(path, record.offset_bytes, what).to_string());
+                continue;
+            }
+            for (seqno, op) in (record.first_seqno..).zip(Ops::new(record.payload).flatten()) {
+                if op.kind == Kind::RangeDelete {
+                    let (start, end) = (op.key.to_vec(), op.value.to_vec());
+                    self.deletes.push(RangeDelete { start, end, seqno });
+                } else {
+                    self.sort(op.key, seqno, op.kind, op.value, age)?;
+                }
+            }
+        }
+    }
+
+    /// Puts an entry into the memtable, and that into a table when it is full.
+    fn sort(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8], age: u64) -> Result<()> {
+        self.memtable.add(seqno, kind, key, value);
+        self.held.more(1);
+        if self.memtable.memory_bytes() >= self.memtable_bytes {
+            self.spill(age)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the memtable as parts of this age.
+    pub fn spill(&mut self, age: u64) -> Result<()> {
+        let config = self.output(0);
+        let files = flush::write_tables(&self.memtable, &self.order, Vec::new(), config)?;
+        self.held.less(self.memtable.len());
+        self.memtable = Arc::new(Memtable::new(self.options.memtable_kind, self.order.clone()));
+        self.parts.extend(files.into_iter().map(|f| Part::own(&self.rebuilt, f, age)));
+        Ok(())
+    }
+
+    /// Bytes of everything taken in, at most.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|p| p.shown.est_bytes()).sum()
+    }
+
+    /// Merges everything into one run of tables for `level`.
+    pub fn merge_all(mut self, level: usize) -> Result<Made> {
+        let deletes = Arc::new(RangeDeletes::build(&self.order, &self.deletes));
+        self.deletes = Vec::new();
+        let files = loop {
+            match self.try_merge_all(level, &deletes) {
+                Ok(files) => break files,
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Disorder(part)) => self.sort_part(&part)?,
+            }
+        };
+        Ok(Made {
+            files,
+            next_number: self.numbers.load(Ordering::Relaxed),
+            lost: self.lost,
+            pairs: self.pairs,
+            entries_held_max: self.held.max,
+        })
+    }
+
+    fn try_merge_all(&mut self, level: usize, deletes: &Arc<RangeDeletes>) -> Walked<Vec<NewFile>> {
+        while chains(&self.order, &self.parts).len() > WIDTH_MAX {
+            self.parts.sort_by_key(|part| std::cmp::Reverse(part.age));
+            for window in windows(&self.order, &self.parts, WIDTH_MAX) {
+                let age = window[0].age;
+                let files = self.merge(&window, 0, false, deletes)?;
+                let made = files.into_iter().map(|f| Part::own(&self.rebuilt, f, age)).collect();
+                self.replace(&window, made);
+            }
+        }
+        let all = self.parts.clone();
+        let files = self.merge(&all, level, true, deletes)?;
+        self.replace(&all, Vec::new());
+        Ok(files)
+    }
+
+    /// Puts `made` in the place of `parts`, and removes those of them the repair itself wrote.
+    fn replace(&mut self, parts: &[Arc<Part>], made: Vec<Arc<Part>>) {
+        let gone: HashSet<*const Part> = parts.iter().map(Arc::as_ptr).collect();
+        self.parts.retain(|part| !gone.contains(&Arc::as_ptr(part)));
+        self.parts.extend(made);
+        for part in parts.iter().filter(|part| part.is_own) {
+            // A table that stays behind is a stray, which the next opening removes.
+            let _ = self.fs.remove(&part.path);
+        }
+    }
+
+    /// Merges parts into one run of tables; the last merge keeps pairs alone.
+    fn merge(
+        &mut self,
+        parts: &[Arc<Part>],
+        level: usize,
+        is_last: bool,
+        deletes: &Arc<RangeDeletes>,
+    ) -> Walked<Vec<NewFile>> {
+        let mut all: Vec<Chain> = chains(&self.order, parts).into_iter().map(Chain::new).collect();
+        let mut output = Output::new(self.output(level), Vec::new(), Vec::new());
+        let mut retain = Retain::new(self.order.clone(), Vec::new(), deletes.clone());
+        self.pairs = 0;
+        let walked = self.walk(&mut all, &mut retain, is_last, &mut output);
+        all.iter().for_each(|chain| self.held.less(chain.held()));
+        match walked {
+            Ok(()) => Ok(output.finish()?),
+            Err(stop) => {
+                output.abandon();
+                Err(stop)
+            }
+        }
+    }
+
+    fn walk(
+        &mut self,
+        all: &mut [Chain],
+        retain: &mut Retain,
+        is_last: bool,
+        output: &mut Output,
+    ) -> Walked<()> {
+        // The chains that stand on an entry, in the order of their entries.
+        let mut ladder: Vec<usize> = Vec::with_capacity(all.len());
+        for (at, chain) in all.iter_mut().enumerate() {
+            if chain.advance(self)? {
+                ladder.push(at);
+            }
+        }
+        let order = self.order.clone();
+        ladder.sort_by(|a, b| all[*a].compare(&order, &all[*b]));
+        while let Some(&first) = ladder.first() {
+            let chain = &all[first];
+            let (key, (seqno, kind)) = (chain.key(), chain.version());
+            if retain.decide(key, seqno, kind, is_last) != Decision::Drop {
+                // Nothing older is left below the last merge, and no tombstone.
+                output.add(key, if is_last { 0 } else { seqno }, kind, chain.value())?;
+                self.pairs += 1;
+            }
+            ladder.remove(0);
+            if all[first].advance(self)? {
+                let moved = &all[first];
+                let to = ladder.partition_point(|at| all[*at].compare(&order, moved).is_lt());
+                ladder.insert(to, first);
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces a part whose entries are not in order by parts of the same entries sorted.
+    fn sort_part(&mut self, part: &Arc<Part>) -> Result<()> {
+        let kept = self.parts.len();
+        match part.open(&self.fs, &self.config) {
+            Ok(table) => {
+                for block in 0..table.block_count() {
+                    self.sort_block(part, &table, block)?;
+                }
+                self.spill(part.age)?;
+            }
+            Err(error) => self.lose(format!("a whole table: {error}")),
+        }
+        let made = self.parts.split_off(kept);
+        self.replace(std::slice::from_ref(part), made);
+        Ok(())
+    }
+
+    fn sort_block(&mut self, part: &Part, table: &crate::table::Table, block: usize) -> Result<()> {
+        let mut sorted = Ok(());
+        let order = self.order.clone();
+        let read = table.visit_block(block, &mut |key, seqno, kind, value| {
+            if sorted.is_ok() && part.shows(&order, key) {
+                sorted = self.sort(key, seqno, kind, value, part.age);
+            }
+        });
+        sorted?;
+        if let Err(error) = read {
+            self.lose(format!("a block: {error}"));
+        }
+        Ok(())
+    }
+
+    /// How tables for `level` are written.
+    fn output(&mut self, level: usize) -> OutputConfig {
+        let numbers = self.numbers.clone();
+        let seed = self.id;
+        let mut next_id = self.numbers.load(Ordering::Relaxed);
+        OutputConfig {
+            fs: self.fs.clone(),
+            dir: self.rebuilt.clone(),
+            table: table_options(&self.options, level),
+            read: self.config.clone(),
+            file_size_max_bytes: self.options.file_size_max_bytes,
+            verify: self.options.verify_tables,
+            next_number: Box::new(move || numbers.fetch_add(1, Ordering::Relaxed)),
+            next_table_id: Box::new(move || {
+                next_id += 1;
+                checksum(&next_id.to_le_bytes(), seed) | 1
+            }),
+        }
+    }
+}

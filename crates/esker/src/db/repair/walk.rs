@@ -1,0 +1,215 @@
+//! Walking what tables still prove, forward, a block of each at a time.
+//!
+//! What stays true: only entries of blocks whose checksum holds are shown; a block that cannot be
+//! read is skipped and listed; what is shown is in internal order and within the bounds its table
+//! states, or the walk stops and names the part that is not.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::parts::Part;
+use super::salvage::Salvage;
+use crate::base::key::{Kind, SeqNo};
+use crate::base::order::KeyOrder;
+use crate::error::Error;
+use crate::table::Table;
+
+/// Why a walk ends early.
+pub enum Stop {
+    /// A part whose entries are not in order; they have to be sorted first.
+    Disorder(Arc<Part>),
+    /// The repair cannot go on.
+    Failed(Error),
+}
+
+/// What a step of a walk returns.
+pub type Walked<T> = std::result::Result<T, Stop>;
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Failed(error)
+    }
+}
+
+/// An entry of a block, its bytes in [`Rows::bytes`].
+struct Row {
+    key_at: usize,
+    value_at: usize,
+    end_at: usize,
+    seqno: SeqNo,
+    kind: Kind,
+}
+
+/// The entries of one block, copied.
+#[derive(Default)]
+struct Rows {
+    bytes: Vec<u8>,
+    rows: Vec<Row>,
+}
+
+impl Rows {
+    fn push(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) {
+        let key_at = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        let value_at = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.rows.push(Row { key_at, value_at, end_at: self.bytes.len(), seqno, kind });
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+    }
+
+    fn key(&self, row: &Row) -> &[u8] {
+        &self.bytes[row.key_at..row.value_at]
+    }
+}
+
+/// The table of a chain that is being read.
+struct Reading {
+    part: Arc<Part>,
+    table: Table,
+    next_block: usize,
+}
+
+/// Disjoint parts in key order, one after another.
+pub struct Chain {
+    parts: std::vec::IntoIter<Arc<Part>>,
+    reading: Option<Reading>,
+    rows: Rows,
+    at: usize,
+    /// The last entry of the block before, of the same table.
+    last: Option<(Vec<u8>, SeqNo)>,
+}
+
+impl Chain {
+    /// A chain before its first entry.
+    pub fn new(parts: Vec<Arc<Part>>) -> Chain {
+        let (rows, parts) = (Rows::default(), parts.into_iter());
+        Chain { parts, reading: None, rows, at: 0, last: None }
+    }
+
+    /// Moves to the next entry that can be read; `false` at the end.
+    pub fn advance(&mut self, salvage: &mut Salvage) -> Walked<bool> {
+        self.at += 1;
+        while self.at >= self.rows.rows.len() {
+            if !self.load(salvage)? {
+                return Ok(false);
+            }
+            self.at = 0;
+        }
+        Ok(true)
+    }
+
+    /// Reads the next block, perhaps of the next table; it may turn out empty.
+    fn load(&mut self, salvage: &mut Salvage) -> Walked<bool> {
+        salvage.held.less(self.rows.rows.len());
+        self.rows.clear();
+        let Some(reading) = self.reading.as_mut() else {
+            let Some(part) = self.parts.next() else { return Ok(false) };
+            self.last = None;
+            match part.open(&salvage.fs, &salvage.config) {
+                Ok(table) => self.reading = Some(Reading { part, table, next_block: 0 }),
+                Err(error) if part.is_own => return Err(error.into()),
+                Err(error) => salvage.lose(format!("a whole table: {error}")),
+            }
+            return Ok(true);
+        };
+        if reading.next_block == reading.table.block_count() {
+            self.reading = None;
+            return Ok(true);
+        }
+        let (order, part) = (&salvage.order, &reading.part);
+        let rows = &mut self.rows;
+        let read = reading.table.visit_block(reading.next_block, &mut |key, seqno, kind, value| {
+            if part.shows(order, key) {
+                rows.push(key, seqno, kind, value);
+            }
+        });
+        reading.next_block += 1;
+        if !self.rows_are_in_order(&salvage.order) {
+            return Err(self.disorder());
+        }
+        salvage.held.more(self.rows.rows.len());
+        match read {
+            Err(error) if self.reads_own() => return Err(error.into()),
+            Err(error) => salvage.lose(format!("a block: {error}")),
+            Ok(()) => {}
+        }
+        Ok(true)
+    }
+
+    fn reads_own(&self) -> bool {
+        self.reading.as_ref().is_some_and(|r| r.part.is_own)
+    }
+
+    /// Whether the block continues the one before and lies within what its table says of itself.
+    fn rows_are_in_order(&mut self, order: &KeyOrder) -> bool {
+        let Some(reading) = self.reading.as_ref() else { return true };
+        let shown = &reading.part.shown;
+        let mut before = self.last.as_ref().map(|(key, seqno)| (key.as_slice(), *seqno));
+        for row in &self.rows.rows {
+            let here = (self.rows.key(row), row.seqno);
+            if !shown.contains(order, here.0) {
+                return false;
+            }
+            if before.is_some_and(|before| compare(order, before, here).is_ge()) {
+                return false;
+            }
+            before = Some(here);
+        }
+        if let Some((key, seqno)) = before {
+            self.last = Some((key.to_vec(), seqno));
+        }
+        true
+    }
+
+    fn disorder(&mut self) -> Stop {
+        self.rows.clear();
+        match self.reading.take() {
+            Some(r) if r.part.is_own => Stop::Failed(Error::corruption(
+                &r.part.path,
+                0,
+                "expected the entries written a moment ago in order, found others; the device or \
+                 memory is faulty",
+            )),
+            Some(r) => Stop::Disorder(r.part),
+            None => Stop::Failed(Error::invalid("a repair compared entries of no table")),
+        }
+    }
+
+    /// The key, after `advance` returned `true`.
+    pub fn key(&self) -> &[u8] {
+        self.rows.key(&self.rows.rows[self.at])
+    }
+
+    /// The value.
+    pub fn value(&self) -> &[u8] {
+        let row = &self.rows.rows[self.at];
+        &self.rows.bytes[row.value_at..row.end_at]
+    }
+
+    /// The sequence number and kind.
+    pub fn version(&self) -> (SeqNo, Kind) {
+        let row = &self.rows.rows[self.at];
+        (row.seqno, row.kind)
+    }
+
+    /// How this chain's entry stands to another's: by key, then the newer first.
+    pub fn compare(&self, order: &KeyOrder, other: &Chain) -> Ordering {
+        let age = |chain: &Chain| chain.reading.as_ref().map_or(0, |r| r.part.age);
+        compare(order, (self.key(), self.version().0), (other.key(), other.version().0))
+            .then_with(|| age(other).cmp(&age(self)))
+    }
+
+    /// Entries of it in memory.
+    pub fn held(&self) -> usize {
+        self.rows.rows.len()
+    }
+}
+
+/// Internal order: by key, then larger sequence numbers first.
+fn compare(order: &KeyOrder, a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
+    order.compare(a.0, b.0).then_with(|| b.1.cmp(&a.1))
+}

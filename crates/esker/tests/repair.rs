@@ -1,0 +1,279 @@
+//! Repair beside an oracle: whole stores, damaged ones, ones larger than what is held in memory.
+//!
+//! Failure history these guard against: a repair that needs the store's size in memory, an older
+//! version of a key brought back though a newer one could be read, a loss that is not listed, an
+//! original that is gone.
+
+mod common;
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{Oracle, Pair, files, image, in_order, pairs, tiny_options};
+use esker::fs::Fs;
+use esker::fs::mem::MemFs;
+use esker::{Comparator, Db, ErrorKind, KeyOrder, Options, Policy, WriteOptions};
+use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
+
+const DIR: &str = "/db";
+
+/// Flushes become level 0 and stay there; an entry of some length has a block of its own.
+fn level_zero_options() -> Options {
+    Options {
+        auto_compaction: false,
+        block_size_bytes: 64,
+        memtable_size_bytes: Some(1 << 20),
+        file_size_max_bytes: 1 << 20,
+        ..tiny_options()
+    }
+}
+
+/// A value no other entry has, longer than a block.
+fn value(source: usize, key: usize) -> Vec<u8> {
+    format!("<value of key {key:05} in source {source:05}{:->64}>", "").into_bytes()
+}
+
+fn key(n: usize) -> Vec<u8> {
+    format!("key{n:05}").into_bytes()
+}
+
+/// Flips a bit of `what`, which one of the files holds.
+fn damage(all: &mut [(String, Vec<u8>)], what: &[u8]) {
+    let place = all.iter_mut().find_map(|(name, bytes)| {
+        let data = name.ends_with(".sst") || name.ends_with(".wal");
+        let at = bytes.windows(what.len()).position(|w| data && w == what)?;
+        Some(&mut bytes[at])
+    });
+    *place.expect("the entry lies in some file as it is") ^= 1;
+}
+
+/// What a repaired store holds; checks that it is whole and takes writes.
+fn held(fs: &Arc<MemFs>, options: &Options) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let db = Db::open_on(fs.clone(), DIR, options.clone()).unwrap();
+    let report = db.verify(&mut |_, _| ()).unwrap();
+    assert!(report.is_whole(), "{report:?}");
+    let found = pairs(db.iter().unwrap());
+    db.put("after the repair", "1").unwrap();
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(db.get("after the repair").unwrap().as_deref(), Some(b"1".as_slice()));
+    assert_eq!(pairs(db.iter().unwrap()).len(), found.len() + 1);
+    found
+}
+
+/// Every file there was before lies in `aside`, byte for byte.
+fn assert_originals_kept(fs: &MemFs, aside: &Path, before: &[(String, Vec<u8>)]) {
+    let kept: BTreeMap<String, Vec<u8>> = files(fs, aside).into_iter().collect();
+    for (name, bytes) in before.iter().filter(|(name, _)| name != "LOCK") {
+        assert_eq!(kept.get(name), Some(bytes), "{name}");
+    }
+}
+
+/// The files of a killed store: all but one of the `sources` as tables of level 0, the last as the
+/// log. Source `s` has the keys `n` for which `has(s, n)`.
+fn layered(
+    options: &Options,
+    sources: usize,
+    keys: usize,
+    has: impl Fn(usize, usize) -> bool,
+) -> Vec<(String, Vec<u8>)> {
+    let fs = MemFs::new();
+    let db = Db::open_on(fs.clone(), DIR, options.clone()).unwrap();
+    for source in 0..sources {
+        for n in (0..keys).filter(|n| has(source, *n)) {
+            db.put_with(key(n), value(source, n), &WriteOptions::SYNC).unwrap();
+        }
+        // The last source stays in the log.
+        if source + 1 < sources {
+            db.flush().unwrap();
+        }
+    }
+    let all = files(&*fs, Path::new(DIR));
+    std::mem::forget(db);
+    all
+}
+
+#[test]
+fn of_several_damaged_sources_the_newest_provable_version_wins() {
+    let (sources, keys) = (5, 40);
+    let options = level_zero_options();
+    let whole = layered(&options, sources, keys, |source, n| n % (source + 1) == 0);
+    // With and without the manifest, which knows the order of the tables.
+    for headless in [false, true] {
+        let mut all = whole.clone();
+        all.retain(|(name, _)| !headless || name != "CURRENT");
+        let mut want = Oracle::new();
+        let mut losses = 0;
+        for n in 0..keys {
+            let versions: Vec<usize> = (0..sources).filter(|s| n % (s + 1) == 0).rev().collect();
+            // The newest n % 4 versions in tables are damaged.
+            let in_tables = versions.iter().filter(|s| **s + 1 < sources);
+            let gone: Vec<usize> = in_tables.copied().take(n % 4).collect();
+            for source in &gone {
+                damage(&mut all, &value(*source, n));
+                losses += 1;
+            }
+            if let Some(newest) = versions.iter().find(|s| !gone.contains(s)) {
+                want.insert(key(n), value(*newest, n));
+            }
+        }
+        let fs = image(Path::new(DIR), &all);
+        let report = Db::repair_on(fs.clone(), DIR, options.clone()).unwrap();
+        assert_eq!(report.manifest_readable, !headless);
+        assert_eq!(report.lost.len(), losses + usize::from(headless), "{:#?}", report.lost);
+        assert!(report.lost.iter().all(|what| what.contains(DIR)), "{:#?}", report.lost);
+        assert_eq!((report.tables, report.pairs), (4, want.len() as u64));
+        assert_originals_kept(&fs, &report.originals, &all);
+        assert_eq!(held(&fs, &options), in_order(&want, &KeyOrder::Bytewise));
+    }
+}
+
+#[test]
+fn a_store_of_many_times_what_is_held_at_once_is_repaired() {
+    // More tables that all overlap than are merged at once, and a log of several memtables.
+    let (tables, keys) = (150, 64);
+    let has = |source: usize, n: usize| source == tables || (n + source).is_multiple_of(2);
+    let small = Options { memtable_size_bytes: Some(4 << 10), ..level_zero_options() };
+    let mut all = layered(&level_zero_options(), tables + 1, keys, has);
+    let mut want = Oracle::new();
+    for n in 0..keys {
+        want.insert(key(n), value(tables, n));
+    }
+    // The log's last record is damaged: below it, so are the newest ten tables' versions.
+    damage(&mut all, &value(tables, keys - 1));
+    let newest: Vec<usize> = (0..tables).filter(|s| has(*s, keys - 1)).rev().collect();
+    for source in &newest[..10] {
+        damage(&mut all, &value(*source, keys - 1));
+    }
+    want.insert(key(keys - 1), value(newest[10], keys - 1));
+    let fs = image(Path::new(DIR), &all);
+    let report = Db::repair_on(fs.clone(), DIR, small.clone()).unwrap();
+    assert_eq!(report.lost.len(), 10, "{:#?}", report.lost);
+    assert_eq!((report.tables, report.logs), (tables as u64, 1));
+    let entries = (tables * keys / 2 + keys) as u64;
+    // A memtable of 4 KiB holds some thirty of these, a block one.
+    let bound = 64 + 40;
+    assert!(report.entries_held_max <= bound, "{} of {entries}", report.entries_held_max);
+    assert!(entries > 40 * bound);
+    assert_originals_kept(&fs, &report.originals, &all);
+    assert_eq!(held(&fs, &small), in_order(&want, &KeyOrder::Bytewise));
+    // Nothing but the new tables is left of the work.
+    assert!(fs.list(&Path::new(DIR).join("rebuilt")).is_err());
+}
+
+#[test]
+fn a_repair_of_any_store_changes_nothing_a_reader_sees() {
+    for (seed, policy) in (0..).zip([
+        Policy::Fluid,
+        Policy::Leveled,
+        Policy::Tiered,
+        Policy::Fragmented,
+        Policy::Lazy,
+    ]) {
+        let mut pair = Pair::new(Options { policy, ..tiny_options() }, seed, 400);
+        for round in 0..3 {
+            for _ in 0..700 {
+                pair.step();
+            }
+            pair.snapshots.clear();
+            drop(pair.db.take());
+            let (fs, path) = (pair.fs.clone(), pair.path.clone());
+            let report = Db::repair_on(fs, &path, pair.options.clone()).unwrap();
+            assert_eq!(report.lost, Vec::<String>::new(), "{policy:?}, round {round}");
+            assert_eq!(report.pairs, pair.oracle.len() as u64, "{policy:?}, round {round}");
+            pair.db = Some(Db::open_on(pair.fs.clone(), &path, pair.options.clone()).unwrap());
+            pair.check_all();
+        }
+    }
+}
+
+/// An order whose meaning can be turned round under the same name.
+struct Turned(bool);
+
+impl Comparator for Turned {
+    fn name(&self) -> &str {
+        "test.turned"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        if self.0 { b.cmp(a) } else { a.cmp(b) }
+    }
+}
+
+#[test]
+fn a_table_that_is_not_in_order_is_sorted_and_kept() {
+    let ordered = |turned| Options {
+        block_size_bytes: 64 << 10,
+        key_order: KeyOrder::Custom(Arc::new(Turned(turned))),
+        ..level_zero_options()
+    };
+    let all = layered(&ordered(false), 3, 50, |source, n| n % (source + 1) == 0);
+    let fs = image(Path::new(DIR), &all);
+    let turned = Options { memtable_size_bytes: Some(4 << 10), ..ordered(true) };
+    let report = Db::repair_on(fs.clone(), DIR, turned.clone()).unwrap();
+    assert_eq!(report.lost, Vec::<String>::new());
+    let mut want = Oracle::new();
+    for (source, n) in (0..3).flat_map(|s| (0..50).map(move |n| (s, n))) {
+        if n % (source + 1) == 0 {
+            want.insert(key(n), value(source, n));
+        }
+    }
+    assert_eq!(held(&fs, &turned), in_order(&want, &turned.key_order));
+}
+
+#[test]
+fn range_deletes_of_tables_and_of_the_log_stay_done() {
+    let options = level_zero_options();
+    let fs = MemFs::new();
+    let db = Db::open_on(fs.clone(), DIR, options.clone()).unwrap();
+    for n in 0..30 {
+        db.put(key(n), value(0, n)).unwrap();
+    }
+    db.flush().unwrap();
+    db.delete_range(key(0), key(10)).unwrap();
+    db.put(key(5), value(1, 5)).unwrap();
+    db.flush().unwrap();
+    db.delete_range(key(20), key(25)).unwrap();
+    db.delete(key(29)).unwrap();
+    let want = pairs(db.iter().unwrap());
+    assert_eq!(want.len(), 30 - 10 + 1 - 5 - 1);
+    let all = files(&*fs, Path::new(DIR));
+    std::mem::forget(db);
+    let fs = image(Path::new(DIR), &all);
+    let report = Db::repair_on(fs.clone(), DIR, options.clone()).unwrap();
+    assert_eq!((report.lost.len(), report.pairs), (0, want.len() as u64));
+    assert_eq!(held(&fs, &options), want);
+}
+
+#[test]
+fn an_empty_store_stays_one() {
+    let (fs, options) = (MemFs::new(), tiny_options());
+    Db::open_on(fs.clone(), DIR, options.clone()).unwrap().close().unwrap();
+    assert_eq!(Db::repair_on(fs.clone(), DIR, options.clone()).unwrap().pairs, 0);
+    assert_eq!(held(&fs, &options), Vec::new());
+}
+
+#[test]
+fn a_repair_that_fails_leaves_the_store_as_it_was() {
+    let options = level_zero_options();
+    let all = layered(&options, 4, 20, |_, _| true);
+    let mut before = all.clone();
+    before.retain(|(name, _)| name != "LOCK");
+    let ops = OpMask::of(&[Op::Create, Op::Write, Op::Sync]);
+    let mut failures = 0;
+    for part in ["manifest-", "CURRENT", ".sst"] {
+        for nth in 1.. {
+            let fs = FaultFs::new(image(Path::new(DIR), &all));
+            fs.arm(Fault::once(ops, nth, FaultKind::NoSpace).on(part));
+            let Err(error) = Db::repair_on(fs.clone(), DIR, options.clone()) else { break };
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+            let mut now = files(&*fs, Path::new(DIR));
+            now.retain(|(name, _)| name != "LOCK");
+            assert_eq!(now, before, "{part}, operation {nth}");
+            assert!(fs.list(&Path::new(DIR).join("rebuilt")).is_err(), "{part}, operation {nth}");
+            failures += 1;
+        }
+    }
+    assert!(failures > 10, "{failures}");
+}

@@ -7,6 +7,8 @@
 
 pub mod bench;
 pub mod error;
+pub mod experiment;
+pub mod lab;
 pub mod measure;
 pub mod record;
 pub mod reference;

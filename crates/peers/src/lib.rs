@@ -11,6 +11,7 @@ pub mod bench;
 mod capi;
 #[cfg(feature = "engine")]
 mod esker;
+pub mod lab;
 mod leveldb;
 mod library;
 mod lmdb;

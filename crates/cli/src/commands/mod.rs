@@ -8,6 +8,7 @@ pub mod delete;
 pub mod destroy;
 pub mod dump;
 pub mod get;
+pub mod lab;
 pub mod load;
 pub mod options;
 pub mod put;

@@ -47,3 +47,29 @@ fn every_built_in_experiment_is_right() {
         assert_eq!(place.ok(&["lab", "check", name]), format!("{name}: right\n"));
     }
 }
+
+#[test]
+fn ycsb_takes_its_properties_and_prints_its_lines() {
+    let place = Place::new();
+    place.file("small", "recordcount=2000\noperationcount=3000\nthreadcount=2\n");
+    for (letter, kinds) in [
+        ("a", "[READ], Operations|[UPDATE], Operations"),
+        ("c", "[READ], Return=OK, 3000"),
+        ("d", "[INSERT], Operations"),
+        ("e", "[SCAN], Operations"),
+        ("f", "[READ-MODIFY-WRITE], Operations"),
+    ] {
+        let file = format!("workload{letter}");
+        let option = "esker.block_size=1024";
+        let out = place.ok(&["lab", "ycsb", "--run", "-P", &file, "-P", "small", "-p", option]);
+        assert!(out.starts_with("[OVERALL], RunTime(ms), "), "{out}");
+        for kind in kinds.split('|') {
+            assert!(out.contains(kind), "{letter}: {kind} is missing: {out}");
+        }
+    }
+    let load = place.ok(&["lab", "ycsb", "--load", "-P", "small", "--db", "reference"]);
+    assert!(load.contains("[INSERT], Return=OK, 2000"), "{load}");
+    place.fails(&["lab", "ycsb", "-P", "nowhere"], 4, "nowhere");
+    place.fails(&["lab", "ycsb", "-p", "reedproportion=1"], 2, "reedproportion");
+    place.fails(&["lab", "ycsb", "-p", "esker.nonsense=1"], 2, "nonsense");
+}

@@ -10,6 +10,7 @@ pub mod error;
 pub mod experiment;
 pub mod lab;
 pub mod measure;
+pub mod mix;
 pub mod record;
 pub mod reference;
 pub mod report;

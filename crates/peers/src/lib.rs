@@ -16,5 +16,6 @@ mod leveldb;
 mod library;
 mod lmdb;
 mod rocksdb;
+pub mod ycsb;
 
 pub use bench::{config, engine_named, run};

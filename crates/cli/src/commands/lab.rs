@@ -42,6 +42,8 @@ enum What {
     Run(RunArgs),
     /// Report a record as text, Markdown, CSV or a page
     Report(ReportArgs),
+    /// Load and run a YCSB workload on one engine, with YCSB's properties and result lines
+    Ycsb(super::ycsb::YcsbArgs),
     /// Compare two records of one experiment; ends with 1 where something got slower
     Compare {
         /// The record before
@@ -79,6 +81,9 @@ struct RunArgs {
     /// Write the page there
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// The CSV file of series that need one
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -107,6 +112,7 @@ pub fn run(args: &LabArgs, global: &Global) -> Outcome {
         What::Check { files } => check(files),
         What::Run(args) => run_experiment(args, global),
         What::Report(args) => report(args),
+        What::Ycsb(args) => super::ycsb::run(args, global),
         What::Compare { before, after } => compare(before, after),
     }
 }
@@ -163,6 +169,7 @@ fn run_experiment(args: &RunArgs, global: &Global) -> Outcome {
     let mut base = esker_peers::bench::config();
     base.progress = std::io::stderr().is_terminal();
     base.db.clone_from(&args.db);
+    base.csv.clone_from(&args.csv);
     base.record_dir = Some(args.record.clone());
     for pair in &global.set {
         let (name, value) = crate::store::split(pair)?;
@@ -243,7 +250,8 @@ fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn failure(error: LabError) -> Failure {
+/// A lab's error as the command's.
+pub fn failure(error: LabError) -> Failure {
     let code = match error.kind() {
         LabErrorKind::Usage | LabErrorKind::Data => USAGE,
         _ => IO,

@@ -17,6 +17,7 @@ pub mod scan;
 pub mod shell;
 pub mod stats;
 pub mod verify;
+pub mod ycsb;
 
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};

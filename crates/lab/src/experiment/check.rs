@@ -8,6 +8,7 @@ use toml::{Spanned, Value};
 
 use super::expect::Amount;
 use super::file::{Expect, ExperimentFile, Options, ReportedFile, SeriesFile};
+use super::mixed;
 use super::plan::{set_for, text_of};
 use super::reported::number;
 use crate::run::config::BenchConfig;
@@ -59,14 +60,24 @@ impl Experiment {
         Err(mistakes)
     }
 
+    /// Every engine the file names.
+    pub fn engine_names(&self) -> Vec<&str> {
+        let own = self.file.series.iter().filter_map(|series| series.get_ref().engines.as_ref());
+        let lists = std::iter::once(&self.file.engines).chain(own);
+        lists.flat_map(|list| list.get_ref()).map(|name| name.get_ref().as_str()).collect()
+    }
+
     /// A series by its place.
     pub fn series(&self, index: usize) -> &SeriesFile {
         self.file.series[index].get_ref()
     }
 }
 
-/// The phases of a series, labelled: a name that comes again is numbered.
+/// The phases of a series (of one of its steps), labelled: a name that comes again is numbered.
 pub fn phase_labels(series: &SeriesFile) -> Vec<String> {
+    if let Some(phases) = &series.phases {
+        return labels(phases.get_ref().iter().map(|name| name.get_ref().as_str()));
+    }
     let tasks = series.tasks.as_ref().and_then(|tasks| parse_tasks(tasks.get_ref()).ok());
     labels(tasks.unwrap_or_default().iter().map(|task| task.name))
 }
@@ -74,7 +85,12 @@ pub fn phase_labels(series: &SeriesFile) -> Vec<String> {
 /// What a table's rows or columns can be.
 pub fn axes(series: &SeriesFile) -> Vec<String> {
     let fixed = ["phase", "engine", "entries", "threads"].map(String::from);
-    fixed.into_iter().chain(series.vary.keys().map(|name| name.get_ref().clone())).collect()
+    let step = series.steps.is_some().then(|| "step".to_string());
+    fixed
+        .into_iter()
+        .chain(step)
+        .chain(series.vary.keys().map(|name| name.get_ref().clone()))
+        .collect()
 }
 
 fn line_of(text: &str, span: &Range<usize>) -> usize {
@@ -106,7 +122,7 @@ impl Check<'_> {
             if file.series[..index].iter().any(|other| other.get_ref().name == *name) {
                 self.wrong(series.span(), format!("two series are called {name:?}"));
             }
-            self.series(series);
+            self.series(file, series);
         }
         for option in &file.scaled_options {
             if !BenchConfig::is_store_flag(option.get_ref()) {
@@ -162,17 +178,54 @@ impl Check<'_> {
         }
     }
 
-    fn series(&mut self, series: &Spanned<SeriesFile>) {
-        let span = series.span();
-        let series = series.get_ref();
-        match &series.tasks {
-            Some(tasks) => {
+    /// What a series does: tasks, or phases.
+    fn work(&mut self, file: &ExperimentFile, series: &SeriesFile, span: Range<usize>) {
+        match (&series.tasks, &series.phases) {
+            (Some(tasks), None) => {
                 if let Err(error) = parse_tasks(tasks.get_ref()) {
                     self.wrong(tasks.span(), error.to_string());
                 }
+                let not_for_tasks = [
+                    ("steps", series.steps.is_some()),
+                    ("operations", series.operations.is_some()),
+                    ("keys", series.keys.is_some()),
+                    ("csv", series.csv.is_some()),
+                    ("ycsb", !series.ycsb.is_empty()),
+                ];
+                for (name, _) in not_for_tasks.iter().filter(|(_, given)| *given) {
+                    self.wrong(span.clone(), format!("{name} is for phases, not for tasks"));
+                }
             }
-            None => self.wrong(span, format!("series {:?} names no tasks", series.name)),
+            (None, Some(names)) => {
+                if names.get_ref().is_empty() {
+                    self.wrong(names.span(), "no phase is named");
+                }
+                if let Err((place, why)) = mixed::phases(file, series, self.known.engines) {
+                    self.wrong(names.get_ref()[place].span(), why);
+                }
+            }
+            _ => self.wrong(span, format!("series {:?}: give tasks or phases", series.name)),
         }
+        if let Some(steps) = series.steps.as_ref().filter(|s| !(1..=1000).contains(s.get_ref())) {
+            self.wrong(steps.span(), "steps are 1 to 1000");
+        }
+        if let Some(keys) = &series.keys
+            && !mixed::KEY_FORMS.contains(&keys.get_ref().as_str())
+        {
+            let known = mixed::KEY_FORMS.join(", ");
+            self.wrong(keys.span(), format!("keys {:?} is none of {known}", keys.get_ref()));
+        }
+        if let Some(operations) = &series.operations
+            && let Err(why) = Amount::parse(operations.get_ref())
+        {
+            self.wrong(operations.span(), why);
+        }
+    }
+
+    fn series(&mut self, file: &ExperimentFile, series: &Spanned<SeriesFile>) {
+        let span = series.span();
+        let series = series.get_ref();
+        self.work(file, series, span);
         self.numbers(&series.entries.get_ref().all(), series.entries.span(), "entries", 1 << 32);
         self.numbers(&series.threads.get_ref().all(), series.threads.span(), "threads", 1024);
         for (name, values) in &series.vary {

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
+use crate::mix::phase::PhaseFile;
+
 /// A whole file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +37,9 @@ pub struct ExperimentFile {
     /// Options that shrink with the sizes, so that data and memory keep their proportion.
     #[serde(default)]
     pub scaled_options: Vec<Spanned<String>>,
+    /// Phases of mixed workloads, by name.
+    #[serde(default)]
+    pub phases: BTreeMap<Spanned<String>, Spanned<PhaseFile>>,
     /// Tables and figures.
     pub series: Vec<Spanned<SeriesFile>>,
 }
@@ -53,6 +58,22 @@ pub struct SeriesFile {
     pub about: String,
     /// db_bench's tasks, comma-separated, run in order on one store.
     pub tasks: Option<Spanned<String>>,
+    /// Phases of a mixed workload, run in order on one store: the file's own, or `ycsb load a`,
+    /// `ycsb a` to `ycsb f`.
+    pub phases: Option<Spanned<Vec<Spanned<String>>>>,
+    /// The phases are gone through so many times on one store.
+    pub steps: Option<Spanned<u64>>,
+    /// What a step adds, as the document counts it (megabytes, say). Default 1.
+    pub step_size: Option<f64>,
+    /// Operations of a YCSB run: an amount. Default `entries`.
+    pub operations: Option<Spanned<Value>>,
+    /// How keys of phases look: `decimal` (of `key_size`), `plain`, `binary` or `hashed`.
+    pub keys: Option<Spanned<String>>,
+    /// YCSB's properties.
+    #[serde(default)]
+    pub ycsb: BTreeMap<Spanned<String>, Value>,
+    /// Records come from the columns of a CSV file, named when the experiment is run.
+    pub csv: Option<Columns>,
     /// Pairs, at full scale: one size or several.
     pub entries: Spanned<OneOrMany>,
     /// Threads: one count or several. Default 1.
@@ -82,6 +103,16 @@ pub struct SeriesFile {
     /// What each phase must produce, by the phase's name.
     #[serde(default)]
     pub expect: BTreeMap<Spanned<String>, Expect>,
+}
+
+/// Columns of a CSV file, by name or number.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Columns {
+    /// The keys'.
+    pub key: String,
+    /// The values'.
+    pub value: String,
 }
 
 /// A number or a list of numbers.

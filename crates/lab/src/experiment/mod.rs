@@ -8,6 +8,7 @@ pub mod check;
 pub mod expect;
 pub mod file;
 pub mod find;
+pub mod mixed;
 pub mod plan;
 pub mod reported;
 

@@ -198,9 +198,10 @@ impl Runner<'_> {
             Ok(done) => {
                 record.points[index].given.insert(name.into(), done.given);
                 let labelled = done.samples.into_iter();
-                record.samples.extend(labelled.map(|(phase, sample)| LabSample {
+                record.samples.extend(labelled.map(|(phase, step, sample)| LabSample {
                     point: index,
                     phase,
+                    step,
                     sample,
                 }));
                 record.sessions.push(LabSession { point: index, session: done.session });

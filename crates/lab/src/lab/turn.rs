@@ -4,17 +4,24 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::bench::say;
-use crate::error::Result;
+use crate::error::{LabError, Result};
 use crate::experiment::check::{Experiment, phase_labels};
 use crate::experiment::expect::missed;
+use crate::experiment::file::SeriesFile;
+use crate::experiment::mixed::{Placed, is_mixed, phases, space};
 use crate::experiment::plan::Point;
+use crate::mix;
+use crate::mix::phase::Phase;
+use crate::mix::session::MixTurn;
+use crate::mix::space::Space;
 use crate::record::schema::{SessionRecord, TaskSample};
 use crate::report::table::sample_row;
 use crate::run::config::BenchConfig;
 use crate::run::place::Place;
 use crate::run::session::{self, Listener, Turn};
 use crate::target::Engine;
-use crate::workload::tasks::parse_tasks;
+use crate::workload::dataset::Dataset;
+use crate::workload::tasks::{TaskSpec, parse_tasks};
 
 /// What a turn is given.
 pub struct LabTurn<'a> {
@@ -40,8 +47,8 @@ pub struct LabTurn<'a> {
 
 /// What a turn gave.
 pub struct LabTurnDone {
-    /// The samples, each with its phase's label.
-    pub samples: Vec<(String, TaskSample)>,
+    /// The samples, each with its phase's label and its step.
+    pub samples: Vec<(String, Option<String>, TaskSample)>,
     /// The turn as a whole.
     pub session: SessionRecord,
     /// What the engine was given.
@@ -67,20 +74,29 @@ impl LabTurn<'_> {
     /// begin; what fails later is in the samples.
     pub fn run(&self, talk: &mut dyn Write) -> Result<LabTurnDone> {
         let mut config = self.point.config(self.base, self.engine.name(), self.seed)?;
+        let series = self.experiment.series(self.point.series);
+        let work = self.work(&mut config, series)?;
         let place = Place::prepare(self.base_dir, self.engine.name())?;
         place.empty()?;
         (self.settle_memory)();
-        let outcome = self.tasks(&mut config, &place, talk);
+        let (samples, session) = match &work {
+            Work::Tasks(tasks, data) => self.tasks(&config, tasks, data, &place, talk),
+            Work::Phases(placed, space) => self.phases(&config, placed, space, &place, talk),
+        };
         place.remove()?;
         rustix::fs::sync();
-        let (samples, session) = outcome?;
-        let series = self.experiment.series(self.point.series);
         let labels = phase_labels(series);
-        let mut labelled: Vec<(String, TaskSample)> = samples
-            .into_iter()
-            .map(|sample| (labels.get(sample.position).cloned().unwrap_or_default(), sample))
-            .collect();
-        for (label, sample) in &mut labelled {
+        let label = |sample: TaskSample| match &work {
+            Work::Tasks(..) => {
+                (labels.get(sample.position).cloned().unwrap_or_default(), None, sample)
+            }
+            Work::Phases(placed, _) => {
+                let own = &placed[sample.position];
+                (own.label.clone(), own.step.clone(), sample)
+            }
+        };
+        let mut labelled: Vec<_> = samples.into_iter().map(label).collect();
+        for (label, _, sample) in &mut labelled {
             let expect = series.expect.iter().find(|(name, _)| name.get_ref() == label);
             let missed = expect.and_then(|(_, expect)| missed(expect, sample, self.point.entries));
             if let Some(missed) = missed {
@@ -92,25 +108,80 @@ impl LabTurn<'_> {
         Ok(LabTurnDone { samples: labelled, session, given, warnings: Vec::new() })
     }
 
+    /// What is done, with its data.
+    fn work(&self, config: &mut BenchConfig, series: &SeriesFile) -> Result<Work> {
+        let expected = |bytes: f64, threads: usize| bytes as u64 * threads as u64 + (256 << 20);
+        if !is_mixed(series) {
+            config.csv = None;
+            let tasks = parse_tasks(series.tasks.as_ref().map_or("", |tasks| tasks.get_ref()))?;
+            let (data, _) = config.dataset()?;
+            config.store.data_bytes_expected = expected(data.raw_bytes() as f64, config.threads);
+            return Ok(Work::Tasks(tasks, Box::new(data)));
+        }
+        let engines = self.experiment.engine_names();
+        let placed = phases(&self.experiment.file, series, &engines)
+            .map_err(|(_, why)| LabError::usage(why))?;
+        let space = space(self.experiment, series, config, self.point.entries)?;
+        let operations = placed.iter().map(|placed| &placed.phase).filter(|phase| phase.writes());
+        let written: u64 = operations
+            .map(|phase| phase.operations.value(self.point.entries, self.point.entries))
+            .sum();
+        let most = (written + self.point.entries) as f64 * space.pair_bytes_mean();
+        config.store.data_bytes_expected = expected(most, 1);
+        Ok(Work::Phases(placed, Box::new(space)))
+    }
+
     fn tasks(
         &self,
-        config: &mut BenchConfig,
+        config: &BenchConfig,
+        tasks: &[TaskSpec],
+        data: &Dataset,
         place: &Place,
         talk: &mut dyn Write,
-    ) -> Result<(Vec<TaskSample>, SessionRecord)> {
-        let series = self.experiment.series(self.point.series);
-        let tasks = parse_tasks(series.tasks.as_ref().map_or("", |tasks| tasks.get_ref()))?;
-        let (data, _) = config.dataset()?;
-        config.store.data_bytes_expected = data.raw_bytes() * config.threads as u64 + (256 << 20);
+    ) -> (Vec<TaskSample>, SessionRecord) {
         let turn = Turn {
             engine: self.engine,
             config,
-            data: &data,
+            data,
             place,
             repetition: self.repetition,
             turn: self.turn,
             settle_memory: self.settle_memory,
         };
-        Ok(session::run(&turn, &tasks, &mut Told(talk)))
+        session::run(&turn, tasks, &mut Told(talk))
     }
+
+    fn phases(
+        &self,
+        config: &BenchConfig,
+        placed: &[Placed],
+        space: &Space,
+        place: &Place,
+        talk: &mut dyn Write,
+    ) -> (Vec<TaskSample>, SessionRecord) {
+        let phases: Vec<Phase> = placed.iter().map(|placed| placed.phase.clone()).collect();
+        let turn = MixTurn {
+            engine: self.engine,
+            store: &config.store,
+            space,
+            phases: &phases,
+            entries: self.point.entries,
+            threads: config.threads,
+            seed: self.seed,
+            place,
+            repetition: self.repetition,
+            turn: self.turn,
+            progress: config.progress,
+            settle_memory: self.settle_memory,
+        };
+        mix::session::run(&turn, &mut Told(talk))
+    }
+}
+
+/// What a turn does.
+enum Work {
+    /// db_bench's tasks on generated pairs.
+    Tasks(Vec<TaskSpec>, Box<Dataset>),
+    /// Phases over records.
+    Phases(Vec<Placed>, Box<Space>),
 }

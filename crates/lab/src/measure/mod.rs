@@ -3,3 +3,4 @@
 pub mod counters;
 pub mod histogram;
 pub mod host;
+pub mod timeline;

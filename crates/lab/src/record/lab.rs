@@ -74,6 +74,9 @@ pub struct LabSample {
     pub point: usize,
     /// The phase's name, numbered where it comes more than once.
     pub phase: String,
+    /// The step, where the phases are gone through several times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
     /// What was measured.
     #[serde(flatten)]
     pub sample: TaskSample,
@@ -99,16 +102,31 @@ impl LabRecord {
         })
     }
 
-    /// The samples of one phase of one engine at one point.
+    /// The samples of one phase, in one step, of one engine at one point.
     pub fn of<'a>(
         &'a self,
         point: usize,
-        phase: &'a str,
+        (phase, step): (&'a str, Option<&'a str>),
         engine: &'a str,
     ) -> impl Iterator<Item = &'a TaskSample> {
-        let wanted =
-            move |s: &&LabSample| s.point == point && s.phase == phase && s.sample.engine == engine;
+        let wanted = move |s: &&LabSample| {
+            s.point == point
+                && s.phase == phase
+                && s.step.as_deref() == step
+                && s.sample.engine == engine
+        };
         self.samples.iter().filter(wanted).map(|s| &s.sample)
+    }
+
+    /// The steps of a point, in order; none where it has none.
+    pub fn steps(&self, point: usize) -> Vec<Option<&str>> {
+        let mut steps: Vec<Option<&str>> = Vec::new();
+        for sample in self.samples.iter().filter(|sample| sample.point == point) {
+            if !steps.contains(&sample.step.as_deref()) {
+                steps.push(sample.step.as_deref());
+            }
+        }
+        steps
     }
 
     /// The engines that were measured anywhere, in their order.

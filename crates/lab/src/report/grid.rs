@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::experiment::check::{Experiment, phase_labels};
 use crate::experiment::file::SeriesFile;
 use crate::experiment::reported::{figures, unit_of};
-use crate::record::lab::LabRecord;
+use crate::record::lab::{LabRecord, PointRecord};
 use crate::record::schema::TaskSample;
 use crate::stats::compare::{Ratio, median, ratio};
 use crate::stats::summary::BASE_ENGINE;
@@ -82,29 +82,10 @@ fn view<'a>(series: &'a SeriesFile, record: &LabRecord) -> SeriesView<'a> {
         if point.series != series.name {
             continue;
         }
-        for phase in phase_labels(series) {
-            let speed = |name: &str| -> Vec<f64> {
-                record.of(index, &phase, name).filter_map(|s| Unit::OpsPerSec.of(s)).collect()
-            };
-            let base_speed = base.map(speed).unwrap_or_default();
-            for engine in record.measured_engines() {
-                let samples: Vec<&TaskSample> = record.of(index, &phase, engine).collect();
-                if samples.is_empty() {
-                    continue;
-                }
-                let values: Vec<f64> = samples.iter().filter_map(|s| unit.of(s)).collect();
-                let is_base = base == Some(engine);
-                all.push(Figure {
-                    who: engine.into(),
-                    reported: false,
-                    phase: phase.clone(),
-                    params: point.params.iter().cloned().collect(),
-                    entries: Some(point.entries),
-                    value: median(&values),
-                    samples: values,
-                    ratio: (!is_base).then(|| ratio(&speed(engine), &base_speed)).flatten(),
-                    note: samples.iter().find_map(|sample| sample.error.clone()),
-                });
+        for step in record.steps(index) {
+            for phase in phase_labels(series) {
+                let place = Place { record, index, phase: &phase, step };
+                all.extend(measured(&place, point, unit, base));
             }
         }
     }
@@ -125,6 +106,58 @@ fn view<'a>(series: &'a SeriesFile, record: &LabRecord) -> SeriesView<'a> {
     SeriesView { series, unit, rows, columns, figures: all, other_units }
 }
 
+/// One phase, in one step, at one point of a record.
+struct Place<'a> {
+    record: &'a LabRecord,
+    index: usize,
+    phase: &'a str,
+    step: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    /// An engine's samples, those that only prepare left out.
+    fn samples(&self, engine: &'a str) -> Vec<&'a TaskSample> {
+        let own = self.record.of(self.index, (self.phase, self.step), engine);
+        own.filter(|sample| !sample.hidden).collect()
+    }
+}
+
+/// Every engine's figure at a place.
+fn measured<'a>(
+    place: &Place<'a>,
+    point: &PointRecord,
+    unit: Unit,
+    base: Option<&'a str>,
+) -> Vec<Figure> {
+    let record = place.record;
+    let speed = |name: &'a str| -> Vec<f64> {
+        place.samples(name).into_iter().filter_map(|sample| Unit::OpsPerSec.of(sample)).collect()
+    };
+    let base_speed = base.map(speed).unwrap_or_default();
+    let mut params: BTreeMap<String, String> = point.params.iter().cloned().collect();
+    params.extend(place.step.map(|step| ("step".to_string(), step.to_string())));
+    let figure = |engine: &'a str| {
+        let samples = place.samples(engine);
+        if samples.is_empty() {
+            return None;
+        }
+        let values: Vec<f64> = samples.iter().filter_map(|sample| unit.of(sample)).collect();
+        let is_base = base == Some(engine);
+        Some(Figure {
+            who: engine.into(),
+            reported: false,
+            phase: place.phase.into(),
+            params: params.clone(),
+            entries: Some(point.entries),
+            value: median(&values),
+            samples: values,
+            ratio: (!is_base).then(|| ratio(&speed(engine), &base_speed)).flatten(),
+            note: samples.iter().find_map(|sample| sample.error.clone()),
+        })
+    };
+    record.measured_engines().into_iter().filter_map(figure).collect()
+}
+
 /// The engine ratios refer to: Esker, or the first that was measured.
 pub fn base_engine(record: &LabRecord) -> Option<&str> {
     let measured = record.measured_engines();
@@ -134,6 +167,9 @@ pub fn base_engine(record: &LabRecord) -> Option<&str> {
 /// Rows and columns as the file says, or: the parameter with most values, and the phases.
 fn axes(series: &SeriesFile) -> (String, String) {
     let widest = || {
+        if series.steps.is_some() {
+            return Some(("step".to_string(), 2));
+        }
         let mut axes = vec![
             ("entries".to_string(), series.entries.get_ref().all().len()),
             ("threads".to_string(), series.threads.get_ref().all().len()),

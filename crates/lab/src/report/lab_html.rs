@@ -180,6 +180,9 @@ fn count(key: &str) -> Option<f64> {
     plain.or_else(|| crate::run::config::bytes_of(key).map(|bytes| bytes as f64))
 }
 
+/// Most values of an axis that are set side by side instead of by their size.
+const MARKS_MAX: usize = 8;
+
 fn line_picture(
     view: &SeriesView<'_>,
     figures: &[&Figure],
@@ -187,6 +190,12 @@ fn line_picture(
     name: &str,
     whos: &Whos,
 ) -> String {
+    let keys = view.keys(axis);
+    let mut marks = Vec::new();
+    if keys.len() <= MARKS_MAX {
+        let mark = |(place, key): (usize, &String)| (place as f64, key.clone());
+        marks = keys.iter().enumerate().map(mark).collect();
+    }
     let mut all = Vec::new();
     for (index, (who, reported)) in whos.iter().enumerate() {
         let own = figures.iter().filter(|figure| figure.who_text() == *who);
@@ -198,9 +207,11 @@ fn line_picture(
             spreads: Vec::new(),
         };
         for figure in own {
-            let (Some(x), Some(y)) = (figure.on(axis).and_then(count), figure.value) else {
-                continue;
-            };
+            let x = figure.on(axis).and_then(|key| match marks.is_empty() {
+                true => count(key),
+                false => keys.iter().position(|own| own == key).map(|place| place as f64),
+            });
+            let (Some(x), Some(y)) = (x, figure.value) else { continue };
             line.points.push((x, y));
             let (low, high) = figure
                 .samples
@@ -215,7 +226,7 @@ fn line_picture(
             all.push(line);
         }
     }
-    let axes = Axes { x: axis, y: view.unit.name(), ..Axes::default() };
+    let axes = Axes { x: axis, y: view.unit.name(), x_marks: marks, ..Axes::default() };
     let text: Vec<String> = all
         .iter()
         .map(|line| {

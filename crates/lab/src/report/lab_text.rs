@@ -192,10 +192,11 @@ pub fn write_comparison(
     table
         .set_header(["series", "point", "phase", "engine", "before", "after", "speed", "interval"]);
     let (mut slower, mut faster, mut same) = (0, 0, 0);
-    let mut seen: Vec<(usize, &str, &str)> = Vec::new();
+    let mut seen: Vec<(usize, &str, Option<&str>, &str)> = Vec::new();
     for sample in &before.samples {
         let engine = sample.sample.engine.as_str();
-        let key = (sample.point, sample.phase.as_str(), engine);
+        let step = sample.step.as_deref();
+        let key = (sample.point, sample.phase.as_str(), step, engine);
         if seen.contains(&key) {
             continue;
         }
@@ -207,7 +208,8 @@ pub fn write_comparison(
         });
         let Some(twin) = twin else { continue };
         let speeds = |record: &LabRecord, point: usize| -> Vec<f64> {
-            record.of(point, &sample.phase, engine).filter_map(|s| Unit::OpsPerSec.of(s)).collect()
+            let own = record.of(point, (&sample.phase, step), engine);
+            own.filter_map(|s| Unit::OpsPerSec.of(s)).collect()
         };
         let (old, new) = (speeds(before, sample.point), speeds(after, twin));
         let Some(ratio) = crate::stats::compare::ratio(&new, &old) else { continue };

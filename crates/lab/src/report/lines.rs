@@ -37,7 +37,7 @@ pub struct Axes<'a> {
 }
 
 const WIDTH: u32 = 400;
-const HEIGHT: u32 = 250;
+const HEIGHT: u32 = 260;
 /// A spread from which an axis is logarithmic.
 const LOG_Y_FROM: f64 = 40.0;
 const LOG_X_FROM: f64 = 20.0;
@@ -111,25 +111,31 @@ fn draw(
     axes: &Axes<'_>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let xs = lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
-    let ys = lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+    let ys = lines.iter().flat_map(|line| {
+        let ends = line.spreads.iter().flat_map(|spread| [spread.1, spread.2]);
+        line.points.iter().map(|point| point.1).chain(ends)
+    });
     let log_x = if axes.x_marks.is_empty() { LOG_X_FROM } else { f64::INFINITY };
     let (x, y) = (Span::of(xs, log_x, false), Span::of(ys, LOG_Y_FROM, true));
     let mut chart = ChartBuilder::on(root)
         .margin(4)
         .margin_right(10)
-        .x_label_area_size(36)
-        .y_label_area_size(54)
+        .x_label_area_size(42)
+        .y_label_area_size(62)
         .build_cartesian_2d(x.low..x.high, y.low..y.high)?;
-    let small = TextStyle::from(("sans-serif", 11).into_font()).color(&SOFT);
+    let small = TextStyle::from(("sans-serif", 14).into_font()).color(&SOFT);
     let log_text = |name: &str, log: bool| format!("{name}{}", if log { " (log)" } else { "" });
     let mark = |place: &f64| {
-        let marks = axes.x_marks.iter();
-        let near = marks.min_by(|l, r| (l.0 - place).abs().total_cmp(&(r.0 - place).abs()));
-        near.map_or_else(|| x.text(*place), |(_, text)| text.clone())
+        let mark = axes.x_marks.iter().find(|mark| (mark.0 - place).abs() < 0.01);
+        match mark {
+            Some((_, text)) => text.clone(),
+            None if axes.x_marks.is_empty() => x.text(*place),
+            None => String::new(),
+        }
     };
     chart
         .configure_mesh()
-        .x_labels(if axes.x_marks.is_empty() { 6 } else { axes.x_marks.len() })
+        .x_labels(if axes.x_marks.is_empty() { 6 } else { axes.x_marks.len() + 1 })
         .y_labels(5)
         .light_line_style(TRANSPARENT)
         .bold_line_style(GRID.stroke_width(1))
@@ -147,28 +153,44 @@ fn draw(
         chart.draw_series([Rectangle::new(corners, SOFT.mix(0.25).filled())])?;
     }
     for line in lines {
-        let colour = engine_colour(line.colour);
-        let points: Vec<(f64, f64)> =
-            line.points.iter().map(|point| (x.place(point.0), y.place(point.1))).collect();
-        if line.dashed {
-            let style = colour.stroke_width(2);
-            chart.draw_series(DashedLineSeries::new(points.clone(), 5, 4, style))?;
-        } else {
-            chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
-        }
-        if points.len() <= 24 {
-            let dots = points.iter().map(|&point| Circle::new(point, 3, colour.filled()));
-            chart.draw_series(dots)?;
-        }
-        for &(at, low, high) in &line.spreads {
-            let ends = vec![(x.place(at), y.place(low)), (x.place(at), y.place(high))];
-            chart.draw_series([PathElement::new(ends, colour.stroke_width(1))])?;
-        }
+        draw_line(&mut chart, line, x, y)?;
     }
     if lines.iter().all(|line| line.points.is_empty()) {
         let style = TextStyle::from(("sans-serif", 13).into_font()).color(&INK);
         let middle = (WIDTH as i32 / 2, HEIGHT as i32 / 2);
         root.draw(&Text::new("n/a", middle, style.pos(Pos::new(HPos::Center, VPos::Center))))?;
+    }
+    Ok(())
+}
+
+type Chart<'a, 'b> = ChartContext<
+    'a,
+    SVGBackend<'b>,
+    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
+>;
+
+fn draw_line(
+    chart: &mut Chart<'_, '_>,
+    line: &Line,
+    x: Span,
+    y: Span,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let colour = engine_colour(line.colour);
+    let points: Vec<(f64, f64)> =
+        line.points.iter().map(|point| (x.place(point.0), y.place(point.1))).collect();
+    if line.dashed {
+        let style = colour.stroke_width(2);
+        chart.draw_series(DashedLineSeries::new(points.clone(), 5, 4, style))?;
+    } else {
+        chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
+    }
+    if points.len() <= 24 {
+        let dots = points.iter().map(|&point| Circle::new(point, 3, colour.filled()));
+        chart.draw_series(dots)?;
+    }
+    for &(at, low, high) in &line.spreads {
+        let ends = vec![(x.place(at), y.place(low)), (x.place(at), y.place(high))];
+        chart.draw_series([PathElement::new(ends, colour.stroke_width(1))])?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::file::{Expect, ExperimentFile, Options, ReportedFile, SeriesFile};
 use super::mixed;
 use super::plan::{set_for, text_of};
 use super::reported::number;
-use crate::run::config::BenchConfig;
+use crate::run::config::{BenchConfig, bytes_of};
 use crate::stats::unit::{UNITS, Unit};
 use crate::workload::tasks::{labels, parse_tasks};
 
@@ -124,6 +124,7 @@ impl Check<'_> {
             }
             self.series(file, series);
         }
+        self.bytes(file.scaled_min.as_ref(), "scaled_min");
         for option in &file.scaled_options {
             if !BenchConfig::is_store_flag(option.get_ref()) {
                 let name = option.get_ref();
@@ -254,12 +255,20 @@ impl Check<'_> {
             }
         }
         self.unit(series.unit.as_ref());
+        self.bytes(series.memory_limit.as_ref(), "memory_limit");
         for reported in &series.reported {
             self.reported(series, reported);
         }
         let labels = phase_labels(series);
         for (name, expect) in &series.expect {
             self.expect(name, expect, &labels);
+        }
+    }
+
+    fn bytes(&mut self, value: Option<&Spanned<Value>>, what: &str) {
+        let Some(value) = value else { return };
+        if bytes_of(&text_of(value.get_ref())).is_none_or(|bytes| bytes == 0) {
+            self.wrong(value.span(), format!("{what} is bytes, such as \"64M\""));
         }
     }
 

@@ -18,15 +18,17 @@ pub struct Amount {
 enum Of {
     One,
     Entries,
-    Operations,
+    /// What the place counts: operations of a sample, or records before a phase.
+    Counted,
 }
 
 impl Amount {
-    /// Reads `1000`, `entries`, `operations`, `entries/1000` or `entries*2`.
+    /// Reads `1000`, `entries`, `entries/1000`, `entries*2`; `operations` for what is expected of a
+    /// phase, `records` (those there when it begins) for what a phase does.
     pub fn parse(value: &Value) -> Result<Amount, String> {
         let fail = || {
             let found = shown(value);
-            format!("{found} is no amount: a number, entries or operations, then /N or *N")
+            format!("{found} is no amount: a number, entries, operations or records, then /N or *N")
         };
         if let Some(number) = value.as_integer() {
             let times = u64::try_from(number).map_err(|_| fail())?;
@@ -36,7 +38,7 @@ impl Amount {
         let end = text.find(['/', '*']).unwrap_or(text.len());
         let of = match text[..end].trim() {
             "entries" => Of::Entries,
-            "operations" => Of::Operations,
+            "operations" | "records" => Of::Counted,
             _ => return Err(fail()),
         };
         if end == text.len() {
@@ -50,12 +52,12 @@ impl Amount {
         }
     }
 
-    /// The amount where there are so many entries and operations.
-    pub fn value(&self, entries: u64, operations: u64) -> u64 {
+    /// The amount where there are so many entries, and operations or records.
+    pub fn value(&self, entries: u64, counted: u64) -> u64 {
         let base = match self.of {
             Of::One => 1,
             Of::Entries => entries,
-            Of::Operations => operations,
+            Of::Counted => counted,
         };
         base.saturating_mul(self.times) / self.parts
     }

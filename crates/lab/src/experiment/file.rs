@@ -37,6 +37,8 @@ pub struct ExperimentFile {
     /// Options that shrink with the sizes, so that data and memory keep their proportion.
     #[serde(default)]
     pub scaled_options: Vec<Spanned<String>>,
+    /// Fewest bytes a scaled option shrinks to. Default 64 KiB.
+    pub scaled_min: Option<Spanned<Value>>,
     /// Phases of mixed workloads, by name.
     #[serde(default)]
     pub phases: BTreeMap<Spanned<String>, Spanned<PhaseFile>>,
@@ -72,6 +74,9 @@ pub struct SeriesFile {
     /// YCSB's properties.
     #[serde(default)]
     pub ycsb: BTreeMap<Spanned<String>, Value>,
+    /// Memory of engine and page cache together, scaled with the sizes; where the system does not
+    /// allow a limit, the report says so.
+    pub memory_limit: Option<Spanned<Value>>,
     /// Records come from the columns of a CSV file, named when the experiment is run.
     pub csv: Option<Columns>,
     /// Pairs, at full scale: one size or several.

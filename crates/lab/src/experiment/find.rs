@@ -5,8 +5,13 @@ use std::path::{Path, PathBuf};
 use crate::error::{LabError, Result};
 
 /// The experiments that come with the lab: name and text.
-pub const BUILT_IN: &[(&str, &str)] =
-    &[("leveldb-knobs", include_str!("../../../../experiments/leveldb-knobs.toml"))];
+pub const BUILT_IN: &[(&str, &str)] = &[
+    ("projectdb", include_str!("../../../../experiments/projectdb.toml")),
+    ("leveldb-knobs", include_str!("../../../../experiments/leveldb-knobs.toml")),
+    ("pebblesdb", include_str!("../../../../experiments/pebblesdb.toml")),
+    ("kvstore", include_str!("../../../../experiments/kvstore.toml")),
+    ("ycsb-tuning", include_str!("../../../../experiments/ycsb-tuning.toml")),
+];
 
 /// The folder users put their own in.
 const FOLDER: &str = "experiments";

@@ -6,7 +6,7 @@
 use super::check::Experiment;
 use super::file::{Options, SeriesFile};
 use crate::error::{LabError, Result};
-use crate::run::config::BenchConfig;
+use crate::run::config::{BenchConfig, bytes_of};
 
 /// How much of the document's sizes is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +19,9 @@ pub enum Scale {
 
 /// Fewest pairs of a point, however small the scale.
 const ENTRIES_MIN: u64 = 200;
-/// Fewest bytes of a scaled option.
+/// Fewest bytes of a memory limit: what any store needs to live.
+const MEMORY_LIMIT_MIN: u64 = 32 << 20;
+/// Fewest bytes of a scaled option, where the file does not say.
 const SCALED_BYTES_MIN: u64 = 64 << 10;
 
 impl Scale {
@@ -61,6 +63,8 @@ pub struct Point {
     pub threads: usize,
     /// Options as flag and value, scaled; `ENGINE.name` goes to one engine.
     pub options: Vec<(String, String)>,
+    /// Bytes of memory for engine and page cache, where it is limited.
+    pub memory_limit: Option<u64>,
     /// Engines by name.
     pub engines: Vec<String>,
     /// Turns of each engine.
@@ -152,9 +156,11 @@ fn point(
     let mut options = pairs(&file.options);
     options.extend(pairs(&series.options));
     options.extend(varied);
+    let least = file.scaled_min.as_ref().and_then(|least| bytes_of(&text_of(least.get_ref())));
+    let least = least.unwrap_or(SCALED_BYTES_MIN);
     for (name, value) in &mut options {
         if file.scaled_options.iter().any(|scaled| scaled.get_ref() == name) {
-            *value = scaled_bytes(value, base.share);
+            *value = scaled_bytes(value, base.share, least);
         }
     }
     let engines = series.engines.as_ref().unwrap_or(&file.engines).get_ref();
@@ -166,6 +172,10 @@ fn point(
         share: base.share,
         threads: base.threads as usize,
         options,
+        memory_limit: series.memory_limit.as_ref().and_then(|limit| {
+            let bytes = bytes_of(&text_of(limit.get_ref()))? as f64 * base.share;
+            Some((bytes as u64).max(MEMORY_LIMIT_MIN))
+        }),
         engines: engines.iter().map(|name| name.get_ref().clone()).collect(),
         repetitions: *repetitions.get_ref() as usize,
     }
@@ -201,10 +211,10 @@ pub fn text_of(value: &toml::Value) -> String {
     }
 }
 
-fn scaled_bytes(value: &str, share: f64) -> String {
-    match crate::run::config::bytes_of(value) {
-        Some(bytes) if share < 1.0 && bytes > SCALED_BYTES_MIN => {
-            ((bytes as f64 * share) as u64).max(SCALED_BYTES_MIN).to_string()
+fn scaled_bytes(value: &str, share: f64, least: u64) -> String {
+    match bytes_of(value) {
+        Some(bytes) if share < 1.0 && bytes > least => {
+            ((bytes as f64 * share) as u64).max(least).to_string()
         }
         _ => value.to_string(),
     }
@@ -250,8 +260,8 @@ mod tests {
         for bad in ["0", "-1", "half", "NaN"] {
             assert!(Scale::parse(bad).is_err(), "{bad}");
         }
-        assert_eq!(scaled_bytes("4M", 0.25), (1 << 20).to_string());
-        assert_eq!(scaled_bytes("100K", 0.01), (64 << 10).to_string());
-        assert_eq!(scaled_bytes("10", 0.01), "10");
+        assert_eq!(scaled_bytes("4M", 0.25, SCALED_BYTES_MIN), (1 << 20).to_string());
+        assert_eq!(scaled_bytes("100K", 0.01, SCALED_BYTES_MIN), (64 << 10).to_string());
+        assert_eq!(scaled_bytes("10", 0.01, SCALED_BYTES_MIN), "10");
     }
 }

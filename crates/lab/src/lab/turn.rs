@@ -10,6 +10,7 @@ use crate::experiment::expect::missed;
 use crate::experiment::file::SeriesFile;
 use crate::experiment::mixed::{Placed, is_mixed, phases, space};
 use crate::experiment::plan::Point;
+use crate::measure::limit::MemoryLimit;
 use crate::mix;
 use crate::mix::phase::Phase;
 use crate::mix::session::MixTurn;
@@ -79,10 +80,19 @@ impl LabTurn<'_> {
         let place = Place::prepare(self.base_dir, self.engine.name())?;
         place.empty()?;
         (self.settle_memory)();
+        let mut warnings = Vec::new();
+        let limit = self.point.memory_limit.map(MemoryLimit::set);
+        if let Some(Err(why)) = &limit {
+            let name = &series.name;
+            warnings.push(format!(
+                "{name}: memory was not limited, the system does not allow it ({why})"
+            ));
+        }
         let (samples, session) = match &work {
             Work::Tasks(tasks, data) => self.tasks(&config, tasks, data, &place, talk),
             Work::Phases(placed, space) => self.phases(&config, placed, space, &place, talk),
         };
+        drop(limit);
         place.remove()?;
         rustix::fs::sync();
         let labels = phase_labels(series);
@@ -105,7 +115,7 @@ impl LabTurn<'_> {
             }
         }
         let given = self.engine.given(&config.store);
-        Ok(LabTurnDone { samples: labelled, session, given, warnings: Vec::new() })
+        Ok(LabTurnDone { samples: labelled, session, given, warnings })
     }
 
     /// What is done, with its data.

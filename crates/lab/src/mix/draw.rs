@@ -54,7 +54,7 @@ pub fn draw(
 ) -> Drawn {
     let threads = phase.threads.unwrap_or(threads);
     let mut rng = Rng::for_part(seed, 0xD4A3);
-    let operations = phase.operations.value(entries, entries).max(1);
+    let operations = phase.operations.value(entries, state.records).max(1);
     let rows = space.rows().map(|(rows, _)| rows);
     let known = if state.records > 0 { state.records } else { entries };
     let range = rows.unwrap_or(if phase.grow { state.records + operations } else { known });

@@ -12,6 +12,7 @@ use crate::error::{LabError, Result};
 use crate::measure::counters::Moment;
 use crate::measure::histogram::Latencies;
 use crate::measure::host;
+use crate::measure::quiet::{self, Quiet};
 use crate::record::schema::{KindSample, SessionRecord, TaskSample};
 use crate::run::place::Place;
 use crate::run::progress::Progress;
@@ -82,6 +83,7 @@ pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>,
             break;
         }
     }
+    session.quiet(&moment, &mut samples);
     let checked = Moment::now();
     if let Some(last) = samples.last_mut().filter(|sample| sample.error.is_none()) {
         last.error = session.content().unwrap_or_else(|error| Some(error.to_string()));
@@ -114,6 +116,22 @@ impl Session<'_> {
     fn close(&mut self) -> Result<()> {
         self.mapped_bytes = self.mapped_so_far();
         self.target.take().map_or(Ok(()), |target| target.close())
+    }
+
+    /// Waits until the store is quiet and notes what that has cost, in the last sample.
+    fn quiet(&self, since: &Moment, samples: &mut [TaskSample]) {
+        let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
+        let (Some(target), Some(last)) = (&self.target, samples.last_mut()) else { return };
+        if last.error.is_some() || !self.turn.engine.capabilities().persistent {
+            return;
+        }
+        let waited = quiet::wait(target.as_ref());
+        let used = since.used().with_mapped(self.mapped_so_far());
+        let amplified = used.write_amplification(written + self.filled_bytes);
+        let live_bytes = self.state.live().1 as f64 * self.turn.space.pair_bytes_mean();
+        let place = self.turn.place.store();
+        last.quiet =
+            Some(Quiet::found(waited, amplified.map(|(ratio, _)| ratio), live_bytes, &place));
     }
 
     /// What is wrong with the store's content at the end, if anything.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::counters::{Used, WriteSource};
 use crate::measure::histogram::LatencySummary;
+use crate::measure::quiet::Quiet;
 use crate::measure::timeline::Timeline;
 use crate::target::Capabilities;
 
@@ -154,6 +155,9 @@ pub struct TaskSample {
     /// Operations finished in each tenth of a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+    /// What was found when the store was quiet, after the last phase of a turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<Quiet>,
     /// Each kind of operation of a mixed phase by itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindSample>,
@@ -227,6 +231,7 @@ impl TaskSample {
             peak_memory_bytes: None,
             latency: None,
             timeline: None,
+            quiet: None,
             kinds: Vec::new(),
             user_read_bytes: 0,
             rate_per_second: None,

@@ -17,6 +17,10 @@ pub enum Unit {
     Seconds,
     /// Bytes written for each byte the user wrote.
     WriteAmplification,
+    /// The same when the store is quiet, after the last phase of a turn.
+    QuietWriteAmplification,
+    /// Bytes on disk for each byte of the pairs, when the store is quiet.
+    SpaceAmplification,
     /// Gigabytes (10^9) written.
     WrittenGb,
 }
@@ -29,6 +33,8 @@ pub const UNITS: &[(&str, Unit)] = &[
     ("ops/ms", Unit::OpsPerMs),
     ("s", Unit::Seconds),
     ("write amplification", Unit::WriteAmplification),
+    ("write amplification, quiet", Unit::QuietWriteAmplification),
+    ("space amplification", Unit::SpaceAmplification),
     ("GB written", Unit::WrittenGb),
 ];
 
@@ -60,6 +66,8 @@ impl Unit {
             Unit::OpsPerMs => sample.ops_per_sec.map(|speed| speed / 1e3),
             Unit::Seconds => sample.micros_per_op.map(|_| sample.elapsed_seconds),
             Unit::WriteAmplification => sample.write_amplification,
+            Unit::QuietWriteAmplification => sample.quiet?.write_amplification,
+            Unit::SpaceAmplification => sample.quiet?.space_amplification,
             Unit::WrittenGb => {
                 Some(sample.write_amplification? * sample.user_written_bytes as f64 / 1e9)
             }
@@ -79,8 +87,16 @@ mod tests {
         sample.elapsed_seconds = 3.0;
         sample.write_amplification = Some(4.0);
         sample.user_written_bytes = 1_000_000_000;
+        sample.quiet = Some(crate::measure::quiet::Quiet {
+            waited_seconds: 1.0,
+            reached: true,
+            write_amplification: Some(5.0),
+            space_amplification: Some(1.5),
+            disk_bytes: 0,
+            disk_files: 0,
+        });
         let values: Vec<Option<f64>> = UNITS.iter().map(|(_, unit)| unit.of(&sample)).collect();
-        let expected = [2.0, 500_000.0, 500.0, 500.0, 3.0, 4.0, 4.0].map(Some);
+        let expected = [2.0, 500_000.0, 500.0, 500.0, 3.0, 4.0, 5.0, 1.5, 4.0].map(Some);
         assert_eq!(values, expected);
         sample.error = Some("broken".into());
         assert!(UNITS.iter().all(|(_, unit)| unit.of(&sample).is_none()));

@@ -4,8 +4,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
-    bench, checkpoint, compact, completions, delete, destroy, dump, get, import, load, options,
-    put, repair, scan, shell, stats, verify,
+    bench, checkpoint, compact, completions, delete, destroy, dump, get, import, lab, load,
+    options, put, repair, scan, shell, stats, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -89,6 +89,8 @@ pub enum Command {
     Destroy(destroy::DestroyArgs),
     /// Measure Esker beside other stores, with db_bench's flags
     Bench(bench::BenchArgs),
+    /// Repeat whole experiments over several stores, with records, tables and pages
+    Lab(lab::LabArgs),
     /// List the options of a store
     Options(options::OptionsArgs),
     /// Print completions for a shell

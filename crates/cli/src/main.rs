@@ -60,6 +60,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Checkpoint(args) => commands::checkpoint::run(args, global),
         Command::Destroy(args) => commands::destroy::run(args, global),
         Command::Bench(args) => commands::bench::run(args, global),
+        Command::Lab(args) => commands::lab::run(args, global),
         Command::Options(args) => commands::options::run(args, global),
         Command::Completions(args) => commands::completions::run(args),
     }

@@ -94,19 +94,22 @@ fn exit_code(record: &RunRecord) -> i32 {
     i32::from(failed || stopped || record.samples.is_empty())
 }
 
-fn say(talk: &mut dyn Write, text: &str) {
+/// Says a line to whoever listens.
+pub fn say(talk: &mut dyn Write, text: &str) {
     // Talk that cannot be written has nobody listening.
     let _ = writeln!(talk, "{text}");
 }
 
 /// Where the stores lie; a temporary folder goes when the run ends.
-struct Base {
-    dir: PathBuf,
+pub struct Base {
+    /// The folder.
+    pub dir: PathBuf,
     temporary: bool,
 }
 
 impl Base {
-    fn make(config: &BenchConfig) -> Result<Base> {
+    /// The folder the settings name, or a temporary one; made if absent.
+    pub fn make(config: &BenchConfig) -> Result<Base> {
         let (dir, temporary) = match &config.db {
             Some(dir) => (dir.clone(), false),
             None => {

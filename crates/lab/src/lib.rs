@@ -7,7 +7,10 @@
 
 pub mod bench;
 pub mod error;
+pub mod experiment;
+pub mod lab;
 pub mod measure;
+pub mod mix;
 pub mod record;
 pub mod reference;
 pub mod report;

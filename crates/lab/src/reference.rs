@@ -104,6 +104,17 @@ impl Target for ReferenceStore {
         }
     }
 
+    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+        let map = self.read();
+        let bounds = (Bound::Included(start), Bound::Unbounded);
+        for (key, value) in map.range::<[u8], _>(bounds) {
+            if !see(key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn compact(&self) -> Result<()> {
         Err(crate::target::not_offered("reference", "compaction"))
     }

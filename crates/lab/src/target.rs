@@ -180,6 +180,9 @@ pub trait Target: Send + Sync {
     /// Walks the store in key order from one end until `see` returns false or the end.
     fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()>;
 
+    /// Walks the store in key order from the first key ≥ `start` until `see` returns false or the end.
+    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()>;
+
     /// Compacts everything; an error where [`Capabilities::compact`] is false.
     fn compact(&self) -> Result<()>;
 

@@ -78,6 +78,9 @@ impl Target for FaultyStore {
             see(key, value) && left > 0
         })
     }
+    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+        self.store.scan_from(start, see)
+    }
     fn compact(&self) -> Result<()> {
         self.store.compact()
     }

@@ -348,6 +348,20 @@ impl Target for CStore {
         walker.finish()
     }
 
+    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+        let walker = Walker::new(self);
+        // SAFETY: the iterator is alive and the key lives through the call.
+        unsafe { (self.common.iter_seek)(walker.iter, start.as_ptr(), start.len()) };
+        while let Some((key, value)) = walker.pair() {
+            if !see(key, value) {
+                return Ok(());
+            }
+            // SAFETY: valid, as it just gave a pair.
+            unsafe { (self.common.iter_next)(walker.iter) };
+        }
+        walker.finish()
+    }
+
     fn compact(&self) -> Result<()> {
         // SAFETY: null bounds mean the whole store.
         unsafe {

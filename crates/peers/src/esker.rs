@@ -134,6 +134,15 @@ impl Target for EskerStore {
         Ok(())
     }
 
+    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+        let mut iter = self.db.iter().map_err(fail)?;
+        iter.seek(start).map_err(fail)?;
+        while iter.valid() && see(iter.key(), iter.value()) {
+            iter.advance().map_err(fail)?;
+        }
+        Ok(())
+    }
+
     fn compact(&self) -> Result<()> {
         self.db.compact_range(None, None).map_err(fail)
     }

@@ -11,10 +11,12 @@ pub mod bench;
 mod capi;
 #[cfg(feature = "engine")]
 mod esker;
+pub mod lab;
 mod leveldb;
 mod library;
 mod lmdb;
 mod rocksdb;
+pub mod ycsb;
 
 pub use bench::{config, engine_named, run};
 pub use leveldb::LevelDb;

@@ -341,6 +341,12 @@ impl Target for LmdbStore {
         self.walk(b"", first, next, see).map(|_| ())
     }
 
+    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+        // An empty key cannot be looked for; every key follows it.
+        let first = if start.is_empty() { CURSOR_FIRST } else { CURSOR_SET_RANGE };
+        self.walk(start, first, CURSOR_NEXT, see).map(|_| ())
+    }
+
     fn compact(&self) -> Result<()> {
         Err(not_offered(&self.engine, "compaction of an open store"))
     }

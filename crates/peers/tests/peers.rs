@@ -1,6 +1,8 @@
 //! Every peer that is installed does every task right; one that is not says how to get it.
 
 use esker_lab::LabErrorKind;
+use esker_lab::mix::ycsb::Properties;
+use esker_peers::ycsb::YcsbRun;
 use esker_peers::{config, engine_named, run};
 
 const TASKS: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,readhot,\
@@ -109,4 +111,32 @@ fn a_store_is_kept_and_read_again() {
     assert!(samples[0].not_available);
     assert_eq!((samples[1].found, samples[2].found), (Some(500), Some(500)));
     assert_eq!(again.exit_code, 0);
+}
+
+#[test]
+fn every_engine_runs_every_ycsb_workload_and_holds_what_it_must() {
+    for engine in ["esker", "leveldb", "lmdb", "rocksdb", "reference"] {
+        if engine_named(engine, None).is_err() {
+            continue;
+        }
+        for letter in ["a", "b", "c", "d", "e", "f"] {
+            let mut properties = Properties::core(letter).expect("a to f");
+            let threads = if letter == "a" { "3" } else { "1" };
+            for (name, value) in
+                [("recordcount", "800"), ("operationcount", "1500"), ("threadcount", threads)]
+            {
+                properties.set(name, value);
+            }
+            properties.set(&format!("{engine}.write_buffer_size"), "65536");
+            let (load, run) = (true, true);
+            let base = config();
+            let ycsb = YcsbRun { engine: engine.into(), properties, load, run, base };
+            let samples = esker_peers::ycsb::run(&ycsb, &mut Vec::new()).expect("runs");
+            assert_eq!(samples.len(), 2);
+            for sample in samples {
+                assert_eq!(sample.error, None, "{engine}, workload {letter}");
+                assert_eq!(sample.wrong, 0);
+            }
+        }
+    }
 }

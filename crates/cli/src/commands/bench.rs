@@ -90,7 +90,7 @@ fn failure(error: LabError) -> Failure {
 }
 
 /// What an interrupted run would leave: its record stays, its temporary stores do not.
-fn remove_temporary_stores() {
+pub fn remove_temporary_stores() {
     let prefix = format!("esker-bench-{}-", std::process::id());
     let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
     for entry in entries.flatten() {

@@ -9,6 +9,7 @@ pub mod destroy;
 pub mod dump;
 pub mod get;
 pub mod import;
+pub mod lab;
 pub mod load;
 pub mod options;
 pub mod put;
@@ -17,6 +18,7 @@ pub mod scan;
 pub mod shell;
 pub mod stats;
 pub mod verify;
+pub mod ycsb;
 
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};

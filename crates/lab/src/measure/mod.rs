@@ -3,3 +3,6 @@
 pub mod counters;
 pub mod histogram;
 pub mod host;
+pub mod limit;
+pub mod quiet;
+pub mod timeline;

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::counters::{Used, WriteSource};
 use crate::measure::histogram::LatencySummary;
+use crate::measure::quiet::Quiet;
+use crate::measure::timeline::Timeline;
 use crate::target::Capabilities;
 
 /// The version this code writes and reads.
@@ -150,10 +152,39 @@ pub struct TaskSample {
     pub peak_memory_bytes: Option<u64>,
     /// Latencies of single operations, when asked for.
     pub latency: Option<LatencySummary>,
+    /// Operations finished in each tenth of a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
+    /// What was found when the store was quiet, after the last phase of a turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<Quiet>,
+    /// Each kind of operation of a mixed phase by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<KindSample>,
+    /// Bytes of keys and values read by the user.
+    #[serde(default)]
+    pub user_read_bytes: u64,
+    /// Operations a second that arrived, for a phase with a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_second: Option<f64>,
+    /// It only prepares what follows, and is in no table.
+    #[serde(default)]
+    pub hidden: bool,
     /// What went wrong, or why the task does not apply.
     pub error: Option<String>,
     /// The task does not apply to this engine or this data: `error` says why, and it is no failure.
     pub not_available: bool,
+}
+
+/// One kind of operation in a mixed phase.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KindSample {
+    /// YCSB's name of it.
+    pub kind: String,
+    /// Operations that found their record, or needed none.
+    pub ok: u64,
+    /// Their latencies; with a rate, from when each arrived.
+    pub latency: LatencySummary,
 }
 
 /// One engine's turn in one repetition: all tasks from an empty directory to the close.
@@ -199,6 +230,12 @@ impl TaskSample {
             disk_files: None,
             peak_memory_bytes: None,
             latency: None,
+            timeline: None,
+            quiet: None,
+            kinds: Vec::new(),
+            user_read_bytes: 0,
+            rate_per_second: None,
+            hidden: false,
             error: None,
             not_available: false,
         }

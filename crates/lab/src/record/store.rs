@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use super::env::utc_text;
+use super::lab::{LAB_SCHEMA_VERSION, LabRecord};
 use super::schema::{RunRecord, SCHEMA_VERSION};
 use crate::error::{LabError, LabErrorKind, Result};
 
@@ -16,8 +20,29 @@ impl RecordFile {
     /// A new file in `dir` (made if absent), named by the time the run began; a number is added
     /// where two runs begin within a second.
     pub fn create(dir: &Path, record: &RunRecord) -> Result<RecordFile> {
+        RecordFile::create_named(dir, "", record.started_unix_seconds, record)
+    }
+
+    /// A new file whose name begins with the experiment's.
+    pub fn create_lab(dir: &Path, record: &LabRecord) -> Result<RecordFile> {
+        let head = format!("{}-", record.experiment);
+        RecordFile::create_named(dir, &head, record.started_unix_seconds, record)
+    }
+
+    /// The file at `path`, to be replaced by `save`.
+    pub fn existing(path: &Path) -> RecordFile {
+        RecordFile { path: path.to_path_buf() }
+    }
+
+    fn create_named(
+        dir: &Path,
+        head: &str,
+        started_unix_seconds: u64,
+        record: &impl Serialize,
+    ) -> Result<RecordFile> {
         std::fs::create_dir_all(dir).map_err(|e| LabError::io("make the folder", dir, &e))?;
-        let date = utc_text(record.started_unix_seconds).replace(['-', ':'], "").replace(' ', "-");
+        let date = utc_text(started_unix_seconds).replace(['-', ':'], "").replace(' ', "-");
+        let date = format!("{head}{date}");
         for number in 0..1000u32 {
             let tail = if number == 0 { String::new() } else { format!("-{number}") };
             let path = dir.join(format!("{date}{tail}.json"));
@@ -38,7 +63,7 @@ impl RecordFile {
     }
 
     /// Replaces the file's content, at once or not at all.
-    pub fn save(&self, record: &RunRecord) -> Result<()> {
+    pub fn save(&self, record: &impl Serialize) -> Result<()> {
         let fail = |e: std::io::Error| LabError::io("write the record", &self.path, &e);
         let mut text = serde_json::to_vec_pretty(record).map_err(|e| fail(e.into()))?;
         text.push(b'\n');
@@ -55,15 +80,40 @@ impl RecordFile {
 
 /// Reads a record. Fails on a newer schema, saying which.
 pub fn load(path: &Path) -> Result<RunRecord> {
+    read(path, "schema_version", SCHEMA_VERSION)
+}
+
+/// Reads the record of an experiment. Fails on a newer schema, saying which.
+pub fn load_lab(path: &Path) -> Result<LabRecord> {
+    read(path, "lab_schema_version", LAB_SCHEMA_VERSION)
+}
+
+/// The newest record of the experiment `name` (of any, where it is empty) in `dir`.
+pub fn newest_lab(dir: &Path, name: &str) -> Result<PathBuf> {
+    let entries = std::fs::read_dir(dir).map_err(|e| LabError::io("read the folder", dir, &e))?;
+    let is_record = |path: &PathBuf| {
+        path.extension().is_some_and(|ending| ending == "json")
+            && load_lab(path).is_ok_and(|record| name.is_empty() || record.experiment == name)
+    };
+    let files = entries.flatten().map(|entry| entry.path()).filter(is_record);
+    let started = |path: &PathBuf| load_lab(path).map_or(0, |record| record.started_unix_seconds);
+    files.max_by_key(started).ok_or_else(|| {
+        let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
+        let message = format!("{} holds no record{of} yet: esker lab run", dir.display());
+        LabError::new(LabErrorKind::Data, message)
+    })
+}
+
+fn read<T: DeserializeOwned>(path: &Path, field: &str, wanted: u32) -> Result<T> {
     let text = std::fs::read(path).map_err(|e| LabError::io("read the record", path, &e))?;
     let bad = |why: String| {
         LabError::new(LabErrorKind::Data, format!("{} is no record: {why}", path.display()))
     };
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
-    let version = value.get("schema_version").and_then(serde_json::Value::as_u64);
-    if version != Some(u64::from(SCHEMA_VERSION)) {
+    let version = value.get(field).and_then(serde_json::Value::as_u64);
+    if version != Some(u64::from(wanted)) {
         let found = version.map_or("none".to_string(), |version| version.to_string());
-        return Err(bad(format!("expected schema version {SCHEMA_VERSION}, found {found}")));
+        return Err(bad(format!("expected {} {wanted}, found {found}", field.replace('_', " "))));
     }
     serde_json::from_value(value).map_err(|e| bad(e.to_string()))
 }

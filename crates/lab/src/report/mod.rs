@@ -1,7 +1,12 @@
-//! Reports: rows, tables, JSON lines and one page with pictures, made from a record alone.
+//! Reports: rows, tables, JSON lines and pages with pictures, made from a record alone.
 
+pub mod grid;
 pub mod html;
 pub mod json;
+pub mod lab_html;
+pub mod lab_measures;
+pub mod lab_text;
+pub mod lines;
 pub mod page_text;
 pub mod plot;
 pub mod table;

@@ -30,6 +30,12 @@ td.good { color:var(--good); font-weight:600; } td.bad { color:var(--bad); font-
 tr.first td { border-top:2px solid var(--line); }
 dl { display:grid; grid-template-columns:max-content 1fr; gap:.1rem 1rem; margin:.6rem 0; }
 dt { color:var(--soft); } dd { margin:0; overflow-wrap:anywhere; }
+caption { text-align:left; font-weight:600; padding:.3rem .7rem; }
+table.reported { color:var(--soft); }
+.tables { display:grid; gap:.6rem; }
+.legend span { display:inline-block; margin-right:1rem; white-space:nowrap; }
+.chip { display:inline-block; width:1.4rem; height:0; border-top:4px solid var(--c); vertical-align:middle; margin-right:.35rem; }
+.chip.dashed { border-top-style:dashed; border-top-width:3px; }
 details { margin-top:.8rem; } summary { cursor:pointer; }
 "#;
 
@@ -48,3 +54,10 @@ until after a task is counted where it happens: the figures of whole turns inclu
 is the most that was resident, less what the lab held; mapped file pages count. Disk is the blocks allocated.</p>\
 <p>What this cannot show: a disk without a cache in front, a store much larger than memory, a machine under other \
 load, or an application's own mix. The people who wrote the base engine also wrote this lab.</p>";
+
+/// What an experiment's page says besides.
+pub const LAB_METHOD: &str = "\
+<p>An experiment is a text file: every option, size and phase on this page is in it, and the record keeps it. \
+Parameters are shown as the document has them; sizes are run at the scale named above, so that absolute figures \
+are not those of the full size. Reported figures are the document's, from its own machine: they are context, \
+never a target, and only their shape can be compared. Figures in brackets are speeds over the base engine's.</p>";

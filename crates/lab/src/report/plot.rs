@@ -29,11 +29,12 @@ const NAME_WIDTH: i32 = 84;
 const TEXT_WIDTH: i32 = 92;
 const ROW_HEIGHT: i32 = 30;
 const BAR_HEIGHT: i32 = 16;
-const INK: RGBColor = RGBColor(1, 1, 1);
-const SOFT: RGBColor = RGBColor(2, 2, 2);
-const GRID: RGBColor = RGBColor(3, 3, 3);
+pub(super) const INK: RGBColor = RGBColor(1, 1, 1);
+pub(super) const SOFT: RGBColor = RGBColor(2, 2, 2);
+pub(super) const GRID: RGBColor = RGBColor(3, 3, 3);
 
-fn engine_colour(index: usize) -> RGBColor {
+/// The placeholder of an engine's colour.
+pub(super) fn engine_colour(index: usize) -> RGBColor {
     RGBColor(4, 4, (index % COLOURS) as u8)
 }
 
@@ -47,7 +48,7 @@ pub fn bars(bars: &[Bar], label: &str) -> String {
         let _ = draw(&root, bars, height as i32);
         let _ = root.present();
     }
-    recolour(&text, label)
+    recolour(&text, label, WIDTH)
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
@@ -95,7 +96,7 @@ fn font(colour: &'static RGBColor, side: HPos) -> TextStyle<'static> {
 }
 
 /// Swaps placeholder colours for CSS variables and lets the page size the picture.
-fn recolour(svg: &str, label: &str) -> String {
+pub(super) fn recolour(svg: &str, label: &str, width: u32) -> String {
     let mut text = svg.to_string();
     for (colour, variable) in [(INK, "ink"), (SOFT, "soft"), (GRID, "grid")] {
         let RGBColor(red, green, blue) = colour;
@@ -108,7 +109,7 @@ fn recolour(svg: &str, label: &str) -> String {
     let start = text.find("<svg").unwrap_or(0);
     let head = format!("<svg role=\"img\" aria-label=\"{}\" ", super::html::escape(label));
     text[start..].replacen("<svg ", &head, 1).replacen(
-        &format!("width=\"{WIDTH}\" height=\""),
+        &format!("width=\"{width}\" height=\""),
         "data-height=\"",
         1,
     )

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::record::env::utc_text;
-use crate::record::schema::{EngineRecord, RunRecord, TaskSample};
+use crate::record::schema::{EngineRecord, Machine, RunRecord, TaskSample};
 use crate::stats::compare::Ratio;
 use crate::stats::summary::{Cell, cells, totals};
 
@@ -67,7 +67,11 @@ pub fn write_header(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
 
 /// Kernel, distribution and file system in one line.
 pub fn system_line(record: &RunRecord) -> String {
-    let machine = &record.machine;
+    system_line_of(&record.machine)
+}
+
+/// The same, of a machine.
+pub fn system_line_of(machine: &Machine) -> String {
     let memory = machine.memory_bytes.map(|bytes| format!("{} memory", bytes_text(bytes as f64)));
     let files = machine.file_system.as_ref().map(|name| format!("stores on {name}"));
     let parts = [machine.system.clone(), machine.kernel.clone(), memory, files];
@@ -194,7 +198,8 @@ fn plain_table(head: &[&str]) -> Table {
     table
 }
 
-fn align_right(table: &mut Table, from: usize) {
+/// Aligns the columns from number `from` on to the right.
+pub fn align_right(table: &mut Table, from: usize) {
     for column in table.column_iter_mut().skip(from) {
         column.set_cell_alignment(CellAlignment::Right);
     }

@@ -126,6 +126,19 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("html", "FILE", "write a page with pictures"),
 ];
 
+/// The flags that are options of every store.
+const STORE_FLAGS: &[&str] = &[
+    "write_buffer_size",
+    "max_file_size",
+    "block_size",
+    "block_restart_interval",
+    "cache_size",
+    "bloom_bits",
+    "filter_bits",
+    "compression",
+    "durability",
+];
+
 impl BenchConfig {
     /// Lets `set` take options of one engine by these names, alone or as `engine.name`.
     pub fn accept_engine_options(
@@ -156,6 +169,11 @@ impl BenchConfig {
         }
         self.given_flags.insert(name, value.to_string());
         Ok(())
+    }
+
+    /// Whether `name` is an option every engine is given.
+    pub fn is_store_flag(name: &str) -> bool {
+        STORE_FLAGS.contains(&clean(name).as_str())
     }
 
     fn set_run_flag(&mut self, name: &str, value: &str) -> std::result::Result<bool, String> {
@@ -312,20 +330,22 @@ fn switch(name: &str, value: &str) -> std::result::Result<bool, String> {
     }
 }
 
-/// A whole number, with K, M, G (of 1024) or KiB, MiB, GiB after it.
-fn in_range(name: &str, value: &str, low: u64, high: u64) -> std::result::Result<u64, String> {
-    let text = value.trim();
+/// A whole number, with K, M, G (of 1024) or KiB, MiB, GiB after it; none where it is none.
+pub fn bytes_of(text: &str) -> Option<u64> {
+    let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 1,
         "k" | "kib" => 1 << 10,
         "m" | "mib" => 1 << 20,
         "g" | "gib" => 1 << 30,
-        _ => return Err(format!("--{name} is a number, not {value:?}")),
+        _ => return None,
     };
-    let digits = digits.trim().replace('_', "");
-    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    match number {
+    digits.trim().replace('_', "").parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn in_range(name: &str, value: &str, low: u64, high: u64) -> std::result::Result<u64, String> {
+    match bytes_of(value) {
         Some(number) if (low..=high).contains(&number) => Ok(number),
         Some(_) => Err(format!("--{name} must be {low} to {high}, not {value}")),
         None => Err(format!("--{name} is a whole number, not {value:?}")),

@@ -117,6 +117,17 @@ pub fn parse_tasks(list: &str) -> Result<Vec<TaskSpec>> {
     Ok(tasks)
 }
 
+/// The names, those that come again numbered: `readrandom`, `readrandom#2`.
+pub fn labels<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut seen: Vec<&str> = Vec::new();
+    let label = |name: &'a str| {
+        let before = seen.iter().filter(|&&other| other == name).count();
+        seen.push(name);
+        if before == 0 { name.to_string() } else { format!("{name}#{}", before + 1) }
+    };
+    names.into_iter().map(label).collect()
+}
+
 impl TaskSpec {
     /// Whether it writes to the store.
     pub fn writes(&self) -> bool {

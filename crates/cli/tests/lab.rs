@@ -1,0 +1,75 @@
+//! Experiments from the command line.
+
+mod common;
+
+use common::Place;
+
+const TEXT: &str = "title = \"Mine\"\nengines = [\"esker\", \"reference\"]\nrepetitions = 1\n\n\
+                    [[series]]\nname = \"fill\"\ntasks = \"fillseq,readrandom\"\nentries = 300\n";
+
+#[test]
+fn an_experiment_is_checked_run_reported_and_compared() {
+    let place = Place::new();
+    place.file("mine.toml", TEXT);
+    assert_eq!(place.ok(&["lab", "check", "mine.toml"]), "mine.toml: right\n");
+    let text = place.ok(&["lab", "run", "mine.toml", "--html", "page.html"]);
+    assert!(text.contains("fill, us/op") && text.contains("readrandom"), "{text}");
+    assert!(std::fs::read_to_string(place.path("page.html")).unwrap().contains("<svg"));
+    let again = place.ok(&["lab", "report", "mine", "--form", "csv"]);
+    assert_eq!(again.lines().count(), 1 + 4, "{again}");
+    let record = std::fs::read_dir(place.path("bench/record")).unwrap().next().unwrap().unwrap();
+    let record = record.path().display().to_string();
+    let same = place.ok(&["lab", "compare", &record, &record]);
+    assert!(same.contains("0 slower"), "{same}");
+}
+
+#[test]
+fn mistakes_are_told_by_line_and_nothing_runs() {
+    let place = Place::new();
+    place.file("bad.toml", TEXT.replace("reference", "nobody").replace("300", "0"));
+    let ran = place.run(&["lab", "check", "bad.toml"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("bad.toml:2: unknown engine \"nobody\""), "{}", ran.err);
+    assert!(ran.err.contains("bad.toml:8: entries"), "{}", ran.err);
+    place.fails(&["lab", "run", "bad.toml"], 2, "2 in all");
+    place.fails(&["lab", "run", "nothing"], 2, "leveldb-knobs");
+    place.fails(&["lab", "report", "mine"], 4, "bench/record");
+    assert!(!place.path("bench").exists());
+}
+
+#[test]
+fn every_built_in_experiment_is_right() {
+    let place = Place::new();
+    let list = place.ok(&["lab", "list"]);
+    assert!(list.lines().count() > 0);
+    for line in list.lines() {
+        let name = line.split('\t').next().unwrap();
+        assert_eq!(place.ok(&["lab", "check", name]), format!("{name}: right\n"));
+    }
+}
+
+#[test]
+fn ycsb_takes_its_properties_and_prints_its_lines() {
+    let place = Place::new();
+    place.file("small", "recordcount=2000\noperationcount=3000\nthreadcount=2\n");
+    for (letter, kinds) in [
+        ("a", "[READ], Operations|[UPDATE], Operations"),
+        ("c", "[READ], Return=OK, 3000"),
+        ("d", "[INSERT], Operations"),
+        ("e", "[SCAN], Operations"),
+        ("f", "[READ-MODIFY-WRITE], Operations"),
+    ] {
+        let file = format!("workload{letter}");
+        let option = "esker.block_size=1024";
+        let out = place.ok(&["lab", "ycsb", "--run", "-P", &file, "-P", "small", "-p", option]);
+        assert!(out.starts_with("[OVERALL], RunTime(ms), "), "{out}");
+        for kind in kinds.split('|') {
+            assert!(out.contains(kind), "{letter}: {kind} is missing: {out}");
+        }
+    }
+    let load = place.ok(&["lab", "ycsb", "--load", "-P", "small", "--db", "reference"]);
+    assert!(load.contains("[INSERT], Return=OK, 2000"), "{load}");
+    place.fails(&["lab", "ycsb", "-P", "nowhere"], 4, "nowhere");
+    place.fails(&["lab", "ycsb", "-p", "reedproportion=1"], 2, "reedproportion");
+    place.fails(&["lab", "ycsb", "-p", "esker.nonsense=1"], 2, "nonsense");
+}

@@ -1,0 +1,438 @@
+//! Reads an experiment and explains every mistake by its line.
+//!
+//! A text that passes is an [`Experiment`]: whatever runs it later need not check its names again.
+
+use std::ops::Range;
+
+use toml::{Spanned, Value};
+
+use super::expect::Amount;
+use super::file::{Expect, ExperimentFile, Options, ReportedFile, SeriesFile};
+use super::mixed;
+use super::plan::{set_for, text_of};
+use super::reported::number;
+use crate::run::config::{BenchConfig, bytes_of};
+use crate::stats::unit::{UNITS, Unit};
+use crate::workload::tasks::{labels, parse_tasks};
+
+/// A checked experiment.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Its name: the file's without the ending.
+    pub name: String,
+    /// What it says.
+    pub file: ExperimentFile,
+    /// The text it was read from, kept in records.
+    pub text: String,
+}
+
+/// Something wrong in an experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Line of the file, from 1; 0 where the whole file is meant.
+    pub line: usize,
+    /// What is wrong and what is right.
+    pub message: String,
+}
+
+/// What names mean something here.
+pub struct Known<'a> {
+    /// Engines there are.
+    pub engines: &'a [&'a str],
+    /// Settings that know the engines' own options.
+    pub config: BenchConfig,
+}
+
+impl Experiment {
+    /// Reads and checks `text`. The mistakes are in the order of their lines.
+    pub fn parse(name: &str, text: &str, known: &Known<'_>) -> Result<Experiment, Vec<Mistake>> {
+        let file: ExperimentFile = toml::from_str(text).map_err(|e| {
+            let line = e.span().map_or(0, |span| line_of(text, &span));
+            vec![Mistake { line, message: e.message().trim().to_string() }]
+        })?;
+        let mut check = Check { text, known, mistakes: Vec::new() };
+        check.file(&file);
+        let mut mistakes = check.mistakes;
+        if mistakes.is_empty() {
+            return Ok(Experiment { name: name.into(), file, text: text.into() });
+        }
+        mistakes.sort_by_key(|mistake| mistake.line);
+        Err(mistakes)
+    }
+
+    /// Every engine the file names.
+    pub fn engine_names(&self) -> Vec<&str> {
+        let own = self.file.series.iter().filter_map(|series| series.get_ref().engines.as_ref());
+        let lists = std::iter::once(&self.file.engines).chain(own);
+        lists.flat_map(|list| list.get_ref()).map(|name| name.get_ref().as_str()).collect()
+    }
+
+    /// A series by its place.
+    pub fn series(&self, index: usize) -> &SeriesFile {
+        self.file.series[index].get_ref()
+    }
+}
+
+/// The phases of a series (of one of its steps), labelled: a name that comes again is numbered.
+pub fn phase_labels(series: &SeriesFile) -> Vec<String> {
+    if let Some(phases) = &series.phases {
+        return labels(phases.get_ref().iter().map(|name| name.get_ref().as_str()));
+    }
+    let tasks = series.tasks.as_ref().and_then(|tasks| parse_tasks(tasks.get_ref()).ok());
+    labels(tasks.unwrap_or_default().iter().map(|task| task.name))
+}
+
+/// What a table's rows or columns can be.
+pub fn axes(series: &SeriesFile) -> Vec<String> {
+    let fixed = ["phase", "engine", "entries", "threads"].map(String::from);
+    let step = series.steps.is_some().then(|| "step".to_string());
+    fixed
+        .into_iter()
+        .chain(step)
+        .chain(series.vary.keys().map(|name| name.get_ref().clone()))
+        .collect()
+}
+
+fn line_of(text: &str, span: &Range<usize>) -> usize {
+    text.as_bytes().iter().take(span.start).filter(|&&byte| byte == b'\n').count() + 1
+}
+
+struct Check<'a> {
+    text: &'a str,
+    known: &'a Known<'a>,
+    mistakes: Vec<Mistake>,
+}
+
+impl Check<'_> {
+    fn wrong(&mut self, span: Range<usize>, message: impl Into<String>) {
+        let line = if span.is_empty() { 0 } else { line_of(self.text, &span) };
+        self.mistakes.push(Mistake { line, message: message.into() });
+    }
+
+    fn file(&mut self, file: &ExperimentFile) {
+        self.engines(&file.engines);
+        self.repetitions(&file.repetitions);
+        self.scale(&file.scale);
+        self.options(&file.options);
+        if file.series.is_empty() {
+            self.wrong(0..0, "there is no [[series]], so nothing would be measured");
+        }
+        for (index, series) in file.series.iter().enumerate() {
+            let name = &series.get_ref().name;
+            if file.series[..index].iter().any(|other| other.get_ref().name == *name) {
+                self.wrong(series.span(), format!("two series are called {name:?}"));
+            }
+            self.series(file, series);
+        }
+        self.bytes(file.scaled_min.as_ref(), "scaled_min");
+        for option in &file.scaled_options {
+            if !BenchConfig::is_store_flag(option.get_ref()) {
+                let name = option.get_ref();
+                self.wrong(option.span(), format!("{name:?} is no option every engine has"));
+            }
+        }
+    }
+
+    fn engines(&mut self, engines: &Spanned<Vec<Spanned<String>>>) {
+        if engines.get_ref().is_empty() {
+            self.wrong(engines.span(), "no engine is named");
+        }
+        for (index, engine) in engines.get_ref().iter().enumerate() {
+            let name = engine.get_ref();
+            if !self.known.engines.contains(&name.as_str()) {
+                let known = self.known.engines.join(", ");
+                self.wrong(engine.span(), format!("unknown engine {name:?}; there are {known}"));
+            }
+            if engines.get_ref()[..index].iter().any(|other| other.get_ref() == name) {
+                self.wrong(engine.span(), format!("engine {name:?} is named twice"));
+            }
+        }
+    }
+
+    fn repetitions(&mut self, repetitions: &Spanned<u64>) {
+        if !(1..=1000).contains(repetitions.get_ref()) {
+            self.wrong(repetitions.span(), "repetitions are 1 to 1000");
+        }
+    }
+
+    fn scale(&mut self, scale: &Spanned<f64>) {
+        if !(*scale.get_ref() > 0.0 && *scale.get_ref() <= 1.0) {
+            self.wrong(scale.span(), "scale is the share of the full size: above 0, at most 1");
+        }
+    }
+
+    fn options(&mut self, options: &Options) {
+        for (name, value) in options {
+            self.option(name, &text_of(value.get_ref()), value.span());
+        }
+    }
+
+    fn option(&mut self, name: &Spanned<String>, value: &str, span: Range<usize>) {
+        let (engine, _) = name.get_ref().split_once('.').unwrap_or(("", ""));
+        if !engine.is_empty() && !self.known.engines.contains(&engine) {
+            self.wrong(name.span(), format!("{}: there is no engine {engine:?}", name.get_ref()));
+            return;
+        }
+        let mut config = self.known.config.clone();
+        if let Err(why) = set_for(&mut config, engine, name.get_ref(), value) {
+            self.wrong(span, why);
+        }
+    }
+
+    /// What a series does: tasks, or phases.
+    fn work(&mut self, file: &ExperimentFile, series: &SeriesFile, span: Range<usize>) {
+        match (&series.tasks, &series.phases) {
+            (Some(tasks), None) => {
+                if let Err(error) = parse_tasks(tasks.get_ref()) {
+                    self.wrong(tasks.span(), error.to_string());
+                }
+                let not_for_tasks = [
+                    ("steps", series.steps.is_some()),
+                    ("operations", series.operations.is_some()),
+                    ("keys", series.keys.is_some()),
+                    ("csv", series.csv.is_some()),
+                    ("ycsb", !series.ycsb.is_empty()),
+                ];
+                for (name, _) in not_for_tasks.iter().filter(|(_, given)| *given) {
+                    self.wrong(span.clone(), format!("{name} is for phases, not for tasks"));
+                }
+            }
+            (None, Some(names)) => {
+                if names.get_ref().is_empty() {
+                    self.wrong(names.span(), "no phase is named");
+                }
+                if let Err((place, why)) = mixed::phases(file, series, self.known.engines) {
+                    self.wrong(names.get_ref()[place].span(), why);
+                }
+            }
+            _ => self.wrong(span, format!("series {:?}: give tasks or phases", series.name)),
+        }
+        if let Some(steps) = series.steps.as_ref().filter(|s| !(1..=1000).contains(s.get_ref())) {
+            self.wrong(steps.span(), "steps are 1 to 1000");
+        }
+        if let Some(keys) = &series.keys
+            && !mixed::KEY_FORMS.contains(&keys.get_ref().as_str())
+        {
+            let known = mixed::KEY_FORMS.join(", ");
+            self.wrong(keys.span(), format!("keys {:?} is none of {known}", keys.get_ref()));
+        }
+        if let Some(operations) = &series.operations
+            && let Err(why) = Amount::parse(operations.get_ref())
+        {
+            self.wrong(operations.span(), why);
+        }
+    }
+
+    fn series(&mut self, file: &ExperimentFile, series: &Spanned<SeriesFile>) {
+        let span = series.span();
+        let series = series.get_ref();
+        self.work(file, series, span);
+        self.numbers(&series.entries.get_ref().all(), series.entries.span(), "entries", 1 << 32);
+        self.numbers(&series.threads.get_ref().all(), series.threads.span(), "threads", 1024);
+        for (name, values) in &series.vary {
+            if values.get_ref().is_empty() {
+                self.wrong(values.span(), format!("{} takes no value", name.get_ref()));
+            }
+            for value in values.get_ref() {
+                self.option(name, &text_of(value), values.span());
+            }
+        }
+        self.options(&series.options);
+        if let Some(engines) = &series.engines {
+            self.engines(engines);
+        }
+        if let Some(repetitions) = &series.repetitions {
+            self.repetitions(repetitions);
+        }
+        if let Some(scale) = &series.scale {
+            self.scale(scale);
+        }
+        let axes = axes(series);
+        for axis in [&series.rows, &series.columns].into_iter().flatten() {
+            if !axes.contains(axis.get_ref()) {
+                let known = axes.join(", ");
+                self.wrong(axis.span(), format!("{:?} is none of {known}", axis.get_ref()));
+            }
+        }
+        self.unit(series.unit.as_ref());
+        self.bytes(series.memory_limit.as_ref(), "memory_limit");
+        for reported in &series.reported {
+            self.reported(series, reported);
+        }
+        let labels = phase_labels(series);
+        for (name, expect) in &series.expect {
+            self.expect(name, expect, &labels);
+        }
+    }
+
+    fn bytes(&mut self, value: Option<&Spanned<Value>>, what: &str) {
+        let Some(value) = value else { return };
+        if bytes_of(&text_of(value.get_ref())).is_none_or(|bytes| bytes == 0) {
+            self.wrong(value.span(), format!("{what} is bytes, such as \"64M\""));
+        }
+    }
+
+    fn numbers(&mut self, numbers: &[u64], span: Range<usize>, what: &str, most: u64) {
+        if numbers.is_empty() || numbers.iter().any(|&number| number == 0 || number > most) {
+            self.wrong(span, format!("{what}: one number or a list, each 1 to {most}"));
+        }
+    }
+
+    fn unit(&mut self, unit: Option<&Spanned<String>>) {
+        let Some(unit) = unit.filter(|unit| Unit::parse(unit.get_ref()).is_none()) else { return };
+        let known: Vec<&str> = UNITS.iter().map(|(name, _)| *name).collect();
+        let name = unit.get_ref();
+        self.wrong(unit.span(), format!("unknown unit {name:?}; there are {}", known.join(", ")));
+    }
+
+    fn reported(&mut self, series: &SeriesFile, reported: &Spanned<ReportedFile>) {
+        let span = reported.span();
+        let reported = reported.get_ref();
+        self.unit(reported.unit.as_ref());
+        let mut axes = axes(series);
+        axes.push("by".into());
+        let rows = reported.rows.get_ref();
+        if !axes.contains(rows) || rows == "engine" {
+            self.wrong(reported.rows.span(), format!("rows: {rows:?} is no axis of the series"));
+        }
+        if (rows == "by") == reported.by.is_some() {
+            self.wrong(span.clone(), "say whose figures these are: either by = … or rows = \"by\"");
+        }
+        if !axes.contains(&reported.across) {
+            self.wrong(span.clone(), format!("across: {:?} is no axis", reported.across));
+        }
+        let labels = phase_labels(series);
+        if reported.across == "phase" {
+            for column in &reported.columns {
+                self.phase(&text_of(column), &labels, span.clone());
+            }
+        }
+        for name in reported.at.keys().filter(|name| !axes.contains(name)) {
+            self.wrong(span.clone(), format!("at: the series does not vary {name:?}"));
+        }
+        for row in &reported.data {
+            let cells = row.get_ref();
+            if cells.len() != reported.columns.len() + 1 {
+                let (found, wanted) = (cells.len(), reported.columns.len() + 1);
+                self.wrong(row.span(), format!("{found} items where {wanted} are needed"));
+            }
+            if rows == "phase" {
+                self.phase(&cells.first().map(text_of).unwrap_or_default(), &labels, row.span());
+            }
+            for cell in cells.iter().skip(1) {
+                if let Err(why) = number(cell, Some(1.0)) {
+                    self.wrong(row.span(), why);
+                }
+            }
+        }
+    }
+
+    fn phase(&mut self, name: &str, labels: &[String], span: Range<usize>) {
+        if !labels.iter().any(|label| label == name) {
+            let known = labels.join(", ");
+            self.wrong(span, format!("the series has no phase {name:?}; it has {known}"));
+        }
+    }
+
+    fn expect(&mut self, name: &Spanned<String>, expect: &Expect, labels: &[String]) {
+        if name.get_ref() != "end" {
+            self.phase(name.get_ref(), labels, name.span());
+        }
+        for amount in [&expect.operations, &expect.found, &expect.pairs].into_iter().flatten() {
+            if let Err(why) = Amount::parse(amount.get_ref()) {
+                self.wrong(amount.span(), why);
+            }
+        }
+        if let Some(sum) = &expect.checksum
+            && u64::from_str_radix(sum.get_ref(), 16).is_err()
+        {
+            self.wrong(sum.span(), "a checksum is up to 16 hexadecimal digits");
+        }
+    }
+}
+
+/// A value as a number or text, for messages.
+pub fn shown(value: &Value) -> String {
+    format!("{:?}", text_of(value))
+}
+
+/// Tests, and the sample that tests beside them use.
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// What the tests of this module know.
+    pub fn known() -> Known<'static> {
+        let mut config = BenchConfig::default();
+        config.accept_engine_options("esker", ["policy"]);
+        Known { engines: &["esker", "leveldb", "rocksdb"], config }
+    }
+
+    /// An experiment without a mistake.
+    pub fn sample() -> String {
+        r#"title = "A sample"
+engines = ["esker", "leveldb"]
+scale = 0.5
+
+[options]
+cache_size = "8M"
+"esker.policy" = "leveled"
+
+[[series]]
+name = "blocks"
+tasks = "fillseq,readrandom,readrandom"
+entries = 1000
+vary = { block_size = [1024, 4096] }
+rows = "phase"
+columns = "block_size"
+
+[[series.reported]]
+by = "LevelDB"
+rows = "phase"
+across = "block_size"
+columns = [1024, 4096]
+data = [["fillseq", 1.5, 2], ["readrandom#2", "0.5x", ""]]
+
+[series.expect]
+fillseq.operations = "entries"
+readrandom = { operations = "entries", found = "operations" }
+"#
+        .into()
+    }
+
+    fn mistakes(text: &str) -> Vec<Mistake> {
+        Experiment::parse("sample", text, &known()).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn the_sample_is_right() {
+        assert_eq!(mistakes(&sample()), []);
+    }
+
+    #[test]
+    fn each_mistake_is_told_by_its_line() {
+        for (right, wrong, line, words) in [
+            ("\"leveldb\"]", "\"leveldbb\"]", 2, "unknown engine"),
+            ("scale = 0.5", "scale = 2.5", 3, "share"),
+            ("cache_size = \"8M\"", "cash_size = \"8M\"", 6, "cash_size"),
+            ("cache_size = \"8M\"", "cache_size = \"lots\"", 6, "whole number"),
+            ("\"leveled\"", "\"leveled\"\n\"nobody.block_size\" = 1", 8, "no engine"),
+            ("fillseq,readrandom,readrandom", "fillsideways", 11, "fillsideways"),
+            ("entries = 1000", "entries = 0", 12, "entries"),
+            ("rows = \"phase\"\ncol", "rows = \"colour\"\ncol", 14, "colour"),
+            ("\"fillseq\", 1.5, 2]", "\"fillseq\", 1.5]", 22, "2 items"),
+            ("\"fillseq\", 1.5, 2]", "\"fillup\", 1.5, 2]", 22, "fillup"),
+            ("\"0.5x\"", "\"half\"", 22, "half"),
+            ("fillseq.operations", "filseq.operations", 25, "filseq"),
+            ("found = \"operations\"", "found = \"most\"", 26, "most"),
+            ("title = ", "titel = ", 1, "titel"),
+            ("name = \"blocks\"", "name = \"blocks", 10, ""),
+        ] {
+            let text = sample().replacen(right, wrong, 1);
+            assert_ne!(text, sample(), "{right} is not in the sample");
+            let found = mistakes(&text);
+            let hit = found.iter().find(|m| m.line == line && m.message.contains(words));
+            assert!(hit.is_some(), "{wrong}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What a phase must produce, as amounts relative to the sizes of a point.
+
+use toml::Value;
+
+use super::check::shown;
+use super::file::Expect;
+use crate::record::schema::TaskSample;
+
+/// A number, or a multiple or a part of the point's entries or of the phase's operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount {
+    of: Of,
+    times: u64,
+    parts: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    One,
+    Entries,
+    /// What the place counts: operations of a sample, or records before a phase.
+    Counted,
+}
+
+impl Amount {
+    /// Reads `1000`, `entries`, `entries/1000`, `entries*2`; `operations` for what is expected of a
+    /// phase, `records` (those there when it begins) for what a phase does.
+    pub fn parse(value: &Value) -> Result<Amount, String> {
+        let fail = || {
+            let found = shown(value);
+            format!("{found} is no amount: a number, entries, operations or records, then /N or *N")
+        };
+        if let Some(number) = value.as_integer() {
+            let times = u64::try_from(number).map_err(|_| fail())?;
+            return Ok(Amount { of: Of::One, times, parts: 1 });
+        }
+        let text = value.as_str().ok_or_else(fail)?;
+        let end = text.find(['/', '*']).unwrap_or(text.len());
+        let of = match text[..end].trim() {
+            "entries" => Of::Entries,
+            "operations" | "records" => Of::Counted,
+            _ => return Err(fail()),
+        };
+        if end == text.len() {
+            return Ok(Amount { of, times: 1, parts: 1 });
+        }
+        let number: u64 = text[end + 1..].trim().parse().map_err(|_| fail())?;
+        match &text[end..=end] {
+            "/" if number > 0 => Ok(Amount { of, times: 1, parts: number }),
+            "*" => Ok(Amount { of, times: number, parts: 1 }),
+            _ => Err(fail()),
+        }
+    }
+
+    /// The amount where there are so many entries, and operations or records.
+    pub fn value(&self, entries: u64, counted: u64) -> u64 {
+        let base = match self.of {
+            Of::One => 1,
+            Of::Entries => entries,
+            Of::Counted => counted,
+        };
+        base.saturating_mul(self.times) / self.parts
+    }
+}
+
+/// What the sample did not produce, as a sentence; none when all is as expected.
+pub fn missed(expect: &Expect, sample: &TaskSample, entries: u64) -> Option<String> {
+    if sample.error.is_some() {
+        return None;
+    }
+    let checks = [
+        ("operations", &expect.operations, Some(sample.operations)),
+        ("keys found", &expect.found, sample.found),
+    ];
+    for (what, expected, found) in checks {
+        let Some(expected) = expected else { continue };
+        let Ok(amount) = Amount::parse(expected.get_ref()) else { continue };
+        let wanted = amount.value(entries, sample.operations);
+        if found != Some(wanted) {
+            let found = found.map_or("none counted".into(), |found| found.to_string());
+            return Some(format!("expected {wanted} {what}, got {found}"));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts() {
+        let value = |value: Value| Amount::parse(&value).map(|amount| amount.value(5000, 300));
+        assert_eq!(value(Value::from(7)), Ok(7));
+        assert_eq!(value(Value::from("entries")), Ok(5000));
+        assert_eq!(value(Value::from("entries/1000")), Ok(5));
+        assert_eq!(value(Value::from("operations * 2")), Ok(600));
+        for bad in ["", "entries/0", "entries/x", "all", "entries-1"] {
+            assert!(value(Value::from(bad)).is_err(), "{bad}");
+        }
+        assert!(value(Value::from(-1)).is_err());
+    }
+
+    #[test]
+    fn what_is_missed_is_said() {
+        let expect: Expect =
+            toml::from_str("operations = \"entries\"\nfound = \"operations\"").expect("a table");
+        let mut sample = TaskSample::new("e", "readrandom", 0, 0);
+        (sample.operations, sample.found) = (100, Some(100));
+        assert_eq!(missed(&expect, &sample, 100), None);
+        sample.found = Some(99);
+        let said = missed(&expect, &sample, 100).expect("one is missing");
+        assert_eq!(said, "expected 100 keys found, got 99");
+        assert!(missed(&expect, &sample, 101).expect("short").contains("101 operations"));
+    }
+}

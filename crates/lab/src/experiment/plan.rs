@@ -1,0 +1,267 @@
+//! From an experiment to its points: series × sizes × threads × varied options, scaled.
+//!
+//! A point keeps the document's own values as its parameters, whatever the scale, so that
+//! reported figures find their place beside the measured ones.
+
+use super::check::Experiment;
+use super::file::{Options, SeriesFile};
+use crate::error::{LabError, Result};
+use crate::run::config::{BenchConfig, bytes_of};
+
+/// How much of the document's sizes is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scale {
+    /// A multiple of the experiment's default.
+    Times(f64),
+    /// The document's own sizes.
+    Full,
+}
+
+/// Fewest pairs of a point, however small the scale.
+const ENTRIES_MIN: u64 = 200;
+/// Fewest bytes of a memory limit: what any store needs to live.
+const MEMORY_LIMIT_MIN: u64 = 32 << 20;
+/// Fewest bytes of a scaled option, where the file does not say.
+const SCALED_BYTES_MIN: u64 = 64 << 10;
+
+impl Scale {
+    /// Reads `full` or a number above 0.
+    pub fn parse(text: &str) -> Result<Scale> {
+        if text == "full" {
+            return Ok(Scale::Full);
+        }
+        let factor = text.parse::<f64>().ok();
+        match factor.filter(|factor| *factor > 0.0 && *factor <= 1e6) {
+            Some(factor) => Ok(Scale::Times(factor)),
+            None => {
+                Err(LabError::usage(format!("--scale is a number above 0 or `full`, not {text:?}")))
+            }
+        }
+    }
+
+    /// The share of the document's sizes, where `default` is the experiment's own share.
+    pub fn share(self, default: f64) -> f64 {
+        match self {
+            Scale::Full => 1.0,
+            Scale::Times(factor) => default * factor,
+        }
+    }
+}
+
+/// One combination that is measured.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Which series, by its place in the file.
+    pub series: usize,
+    /// Its parameters as the document has them: `entries`, `threads` and the varied options.
+    pub params: Vec<(String, String)>,
+    /// Pairs, scaled.
+    pub entries: u64,
+    /// Share of the document's size.
+    pub share: f64,
+    /// Threads.
+    pub threads: usize,
+    /// Options as flag and value, scaled; `ENGINE.name` goes to one engine.
+    pub options: Vec<(String, String)>,
+    /// Bytes of memory for engine and page cache, where it is limited.
+    pub memory_limit: Option<u64>,
+    /// Engines by name.
+    pub engines: Vec<String>,
+    /// Turns of each engine.
+    pub repetitions: usize,
+}
+
+impl Point {
+    /// A text that tells it from the other points of the experiment.
+    pub fn key(&self) -> String {
+        let params: Vec<String> =
+            self.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{}: {}", self.series, params.join(" "))
+    }
+
+    /// The value of a parameter.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        self.params.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The settings of `engine` here, over `base`.
+    pub fn config(&self, base: &BenchConfig, engine: &str, seed: u64) -> Result<BenchConfig> {
+        let mut config = base.clone();
+        for (name, value) in &self.options {
+            set_for(&mut config, engine, name, value).map_err(LabError::usage)?;
+        }
+        config.num = Some(self.entries);
+        config.threads = self.threads;
+        config.repetitions = self.repetitions;
+        config.seed = seed;
+        Ok(config)
+    }
+}
+
+/// Sets option `name` for `engine`: `OTHER.name` is passed over, `ENGINE.name` sets the shared
+/// option of that name for this engine alone, or else the engine's own.
+pub fn set_for(
+    config: &mut BenchConfig,
+    engine: &str,
+    name: &str,
+    value: &str,
+) -> std::result::Result<(), String> {
+    match name.split_once('.') {
+        None => config.set(name, value),
+        Some((prefix, _)) if prefix != engine => Ok(()),
+        Some((_, own)) if BenchConfig::is_store_flag(own) => config.set(own, value),
+        Some(_) => config.set(name, value),
+    }
+}
+
+/// All points, in the file's order.
+pub fn points(experiment: &Experiment, scale: Scale) -> Vec<Point> {
+    let file = &experiment.file;
+    let mut all = Vec::new();
+    for (index, series) in file.series.iter().enumerate() {
+        let series = series.get_ref();
+        let own = series.scale.as_ref().unwrap_or(&file.scale);
+        let share = scale.share(*own.get_ref());
+        for &entries in &series.entries.get_ref().all() {
+            for &threads in &series.threads.get_ref().all() {
+                for varied in crossed(series) {
+                    let base = Base { index, share, entries, threads };
+                    all.push(point(experiment, series, &base, varied));
+                }
+            }
+        }
+    }
+    all
+}
+
+struct Base {
+    index: usize,
+    share: f64,
+    entries: u64,
+    threads: u64,
+}
+
+fn point(
+    experiment: &Experiment,
+    series: &SeriesFile,
+    base: &Base,
+    varied: Vec<(String, String)>,
+) -> Point {
+    let file = &experiment.file;
+    let mut params = vec![
+        ("entries".to_string(), base.entries.to_string()),
+        ("threads".to_string(), base.threads.to_string()),
+    ];
+    params.extend(varied.iter().cloned());
+    let mut options = pairs(&file.options);
+    options.extend(pairs(&series.options));
+    options.extend(varied);
+    let least = file.scaled_min.as_ref().and_then(|least| bytes_of(&text_of(least.get_ref())));
+    let least = least.unwrap_or(SCALED_BYTES_MIN);
+    for (name, value) in &mut options {
+        if file.scaled_options.iter().any(|scaled| scaled.get_ref() == name) {
+            *value = scaled_bytes(value, base.share, least);
+        }
+    }
+    let engines = series.engines.as_ref().unwrap_or(&file.engines).get_ref();
+    let repetitions = series.repetitions.as_ref().unwrap_or(&file.repetitions);
+    Point {
+        series: base.index,
+        params,
+        entries: ((base.entries as f64 * base.share).round() as u64).max(ENTRIES_MIN),
+        share: base.share,
+        threads: base.threads as usize,
+        options,
+        memory_limit: series.memory_limit.as_ref().and_then(|limit| {
+            let bytes = bytes_of(&text_of(limit.get_ref()))? as f64 * base.share;
+            Some((bytes as u64).max(MEMORY_LIMIT_MIN))
+        }),
+        engines: engines.iter().map(|name| name.get_ref().clone()).collect(),
+        repetitions: *repetitions.get_ref() as usize,
+    }
+}
+
+/// Every combination of the varied options.
+fn crossed(series: &SeriesFile) -> Vec<Vec<(String, String)>> {
+    let mut combinations = vec![Vec::new()];
+    for (name, values) in &series.vary {
+        let mut longer = Vec::new();
+        for combination in &combinations {
+            for value in values.get_ref() {
+                let mut next: Vec<(String, String)> = combination.clone();
+                next.push((name.get_ref().clone(), text_of(value)));
+                longer.push(next);
+            }
+        }
+        combinations = longer;
+    }
+    combinations
+}
+
+fn pairs(options: &Options) -> Vec<(String, String)> {
+    let text = options.iter().map(|(name, value)| (name.get_ref(), text_of(value.get_ref())));
+    text.map(|(name, value)| (name.clone(), value)).collect()
+}
+
+/// A TOML value as a flag takes it.
+pub fn text_of(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn scaled_bytes(value: &str, share: f64, least: u64) -> String {
+    match bytes_of(value) {
+        Some(bytes) if share < 1.0 && bytes > least => {
+            ((bytes as f64 * share) as u64).max(least).to_string()
+        }
+        _ => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::check::tests::{known, sample};
+
+    #[test]
+    fn points_are_sizes_times_threads_times_crossed_options() {
+        let text = sample().replace("entries = 1000", "entries = [1000, 4000]").replace(
+            "vary = { block_size = [1024, 4096] }",
+            "vary = { block_size = [1024, 4096], write_buffer_size = [\"1M\", \"4M\", \"8M\"] }",
+        );
+        let experiment = Experiment::parse("sample", &text, &known()).expect("right");
+        let points = points(&experiment, Scale::Times(1.0));
+        assert_eq!(points.len(), 2 * 2 * 3);
+        assert_eq!(points[0].entries, 500);
+        assert_eq!(points[0].param("entries"), Some("1000"));
+        let mut keys: Vec<String> = points.iter().map(Point::key).collect();
+        keys.dedup();
+        assert_eq!(keys.len(), points.len());
+        let config = points[11].config(&BenchConfig::default(), "leveldb", 1).expect("settings");
+        assert_eq!((config.store.block_bytes, config.store.memtable_bytes), (4096, 8 << 20));
+    }
+
+    #[test]
+    fn an_option_of_one_engine_reaches_only_that_engine() {
+        let mut config = BenchConfig::default();
+        set_for(&mut config, "leveldb", "leveldb.block_size", "512").expect("known");
+        assert_eq!(config.store.block_bytes, 512);
+        set_for(&mut config, "rocksdb", "leveldb.block_size", "1024").expect("passed over");
+        assert_eq!(config.store.block_bytes, 512);
+        assert!(set_for(&mut config, "leveldb", "leveldb.nonsense", "1").is_err());
+    }
+
+    #[test]
+    fn scales() {
+        assert_eq!(Scale::parse("full").expect("word").share(0.1), 1.0);
+        assert_eq!(Scale::parse("2").expect("number").share(0.1), 0.2);
+        for bad in ["0", "-1", "half", "NaN"] {
+            assert!(Scale::parse(bad).is_err(), "{bad}");
+        }
+        assert_eq!(scaled_bytes("4M", 0.25, SCALED_BYTES_MIN), (1 << 20).to_string());
+        assert_eq!(scaled_bytes("100K", 0.01, SCALED_BYTES_MIN), (64 << 10).to_string());
+        assert_eq!(scaled_bytes("10", 0.01, SCALED_BYTES_MIN), "10");
+    }
+}

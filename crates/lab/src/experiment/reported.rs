@@ -1,0 +1,112 @@
+//! The figures a document reported, one by one, with the place each has in the series.
+
+use std::collections::BTreeMap;
+
+use toml::Value;
+
+use super::check::shown;
+use super::file::{ReportedFile, SeriesFile};
+use super::plan::text_of;
+use crate::stats::unit::Unit;
+
+/// One figure of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reported {
+    /// Whose figure.
+    pub by: String,
+    /// The parameters it is for; those not named hold for all.
+    pub params: BTreeMap<String, String>,
+    /// The phase it is for; none for all.
+    pub phase: Option<String>,
+    /// The figure.
+    pub value: f64,
+    /// Its unit.
+    pub unit: Unit,
+}
+
+/// Every figure reported for a series, in its order.
+pub fn figures(series: &SeriesFile) -> Vec<Reported> {
+    series.reported.iter().flat_map(|table| of_table(series, table.get_ref())).collect()
+}
+
+/// A cell as a number: itself, or a multiple (`"0.31x"`) of `base`; none for an empty text.
+pub fn number(cell: &Value, base: Option<f64>) -> Result<Option<f64>, String> {
+    let fail = || format!("{} is no figure: a number, \"1.5x\" or \"\"", shown(cell));
+    match cell {
+        Value::Float(number) => Ok(Some(*number)),
+        Value::Integer(number) => Ok(Some(*number as f64)),
+        Value::String(text) if text.is_empty() => Ok(None),
+        Value::String(text) => {
+            let factor = text.strip_suffix('x').and_then(|text| text.parse::<f64>().ok());
+            let factor = factor.ok_or_else(fail)?;
+            Ok(base.map(|base| base * factor))
+        }
+        _ => Err(fail()),
+    }
+}
+
+/// The series' unit.
+pub fn unit_of(series: &SeriesFile) -> Unit {
+    let named = series.unit.as_ref().and_then(|unit| Unit::parse(unit.get_ref()));
+    named.unwrap_or(Unit::MicrosPerOp)
+}
+
+fn of_table(series: &SeriesFile, table: &ReportedFile) -> Vec<Reported> {
+    let own = table.unit.as_ref().and_then(|unit| Unit::parse(unit.get_ref()));
+    let unit = own.unwrap_or_else(|| unit_of(series));
+    let mut found = Vec::new();
+    let first: Vec<Option<f64>> = table.data.first().map_or_else(Vec::new, |row| {
+        row.get_ref().iter().map(|cell| number(cell, None).ok().flatten()).collect()
+    });
+    for row in &table.data {
+        let cells = row.get_ref();
+        let head = cells.first().map(text_of).unwrap_or_default();
+        for (place, cell) in cells.iter().enumerate().skip(1) {
+            let base = first.get(place).copied().flatten();
+            let Ok(Some(value)) = number(cell, base) else { continue };
+            let mut figure = Reported {
+                by: table.by.clone().unwrap_or_default(),
+                params: table.at.iter().map(|(name, at)| (name.clone(), text_of(at))).collect(),
+                phase: None,
+                value,
+                unit,
+            };
+            figure.put(table.rows.get_ref(), head.clone());
+            figure
+                .put(&table.across, table.columns.get(place - 1).map(text_of).unwrap_or_default());
+            found.push(figure);
+        }
+    }
+    found
+}
+
+impl Reported {
+    fn put(&mut self, axis: &str, value: String) {
+        match axis {
+            "by" => self.by = value,
+            "phase" => self.phase = Some(value),
+            _ => {
+                self.params.insert(axis.into(), value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::check::Experiment;
+    use crate::experiment::check::tests::{known, sample};
+
+    #[test]
+    fn multiples_take_the_first_row_and_empty_cells_are_left_out() {
+        let experiment = Experiment::parse("sample", &sample(), &known()).expect("right");
+        let figures = figures(experiment.series(0));
+        assert_eq!(figures.len(), 3);
+        let last = &figures[2];
+        assert_eq!(last.phase.as_deref(), Some("readrandom#2"));
+        assert_eq!(last.params.get("block_size").map(String::as_str), Some("1024"));
+        assert_eq!((last.value, last.by.as_str()), (0.75, "LevelDB"));
+        assert_eq!(last.unit, Unit::MicrosPerOp);
+    }
+}

@@ -1,0 +1,76 @@
+//! The line before each turn: which of how many, and how long all of them will take still.
+
+use std::time::Duration;
+
+use indicatif::HumanDuration;
+
+use crate::experiment::check::Experiment;
+use crate::experiment::plan::Point;
+
+/// Counts turns and guesses the time left from those that are done, by their number of pairs.
+pub struct Eta {
+    turns: usize,
+    begun: usize,
+    weight_left: f64,
+    weight_done: f64,
+    seconds_done: f64,
+}
+
+fn weight(point: &Point) -> f64 {
+    // A turn has a fixed cost besides that of its pairs.
+    point.entries as f64 * point.threads as f64 + 2000.0
+}
+
+impl Eta {
+    /// All turns of `points` whose engines run.
+    pub fn new(points: &[Point], runs: impl Fn(&str) -> bool) -> Eta {
+        let mut eta =
+            Eta { turns: 0, begun: 0, weight_left: 0.0, weight_done: 0.0, seconds_done: 0.0 };
+        for point in points {
+            let turns = point.engines.iter().filter(|name| runs(name)).count() * point.repetitions;
+            eta.turns += turns;
+            eta.weight_left += turns as f64 * weight(point);
+        }
+        eta
+    }
+
+    /// A turn was measured before.
+    pub fn skip(&mut self, point: &Point) {
+        self.begun += 1;
+        self.weight_left -= weight(point);
+    }
+
+    /// A turn is done.
+    pub fn done(&mut self, point: &Point, _engine: &str, seconds: f64) {
+        self.weight_left -= weight(point);
+        self.weight_done += weight(point);
+        self.seconds_done += seconds;
+    }
+
+    /// The line for the turn that begins.
+    pub fn line(
+        &mut self,
+        experiment: &Experiment,
+        point: &Point,
+        engine: &str,
+        repetition: usize,
+    ) -> String {
+        self.begun += 1;
+        let params: Vec<String> =
+            point.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let left = if self.weight_done > 0.0 {
+            let seconds = self.seconds_done / self.weight_done * self.weight_left.max(0.0);
+            format!(", about {} left", HumanDuration(Duration::from_secs_f64(seconds)))
+        } else {
+            String::new()
+        };
+        format!(
+            "turn {} of {}{left}: {} {}, {engine}, repetition {}",
+            self.begun,
+            self.turns,
+            experiment.series(point.series).name,
+            params.join(" "),
+            repetition + 1
+        )
+    }
+}

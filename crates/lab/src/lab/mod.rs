@@ -1,0 +1,315 @@
+//! Running an experiment: every point, every engine, every repetition, one turn after another.
+//!
+//! Within a repetition all points are gone through, and at each point every engine takes its turn,
+//! the first one changing; so slow drifts of the machine fall on all points and engines alike. The
+//! record is saved after every turn; a run that was stopped goes on with `resume`.
+
+mod eta;
+pub mod turn;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::bench::{Base, say};
+use crate::error::{LabError, LabErrorKind, Result};
+use crate::experiment::check::Experiment;
+use crate::experiment::plan::{Point, Scale, points};
+use crate::record::env;
+use crate::record::lab::{LAB_SCHEMA_VERSION, LabRecord, LabSample, LabSession, PointRecord};
+use crate::record::schema::EngineRecord;
+use crate::record::store::{RecordFile, load_lab};
+use crate::run::config::BenchConfig;
+use crate::run::interleave::{Candidate, order};
+use eta::Eta;
+use turn::LabTurn;
+
+/// How an experiment is run.
+#[derive(Clone, Debug)]
+pub struct LabOptions {
+    /// Share of the sizes.
+    pub scale: Scale,
+    /// The scale as it was written, for the record.
+    pub scale_text: String,
+    /// Repetitions instead of the experiment's.
+    pub repetitions: Option<usize>,
+    /// Only these engines.
+    pub engines: Option<Vec<String>>,
+    /// Only the series whose names hold this.
+    pub series: Option<String>,
+    /// Go on with this record.
+    pub resume: Option<PathBuf>,
+    /// Settings that hold before the experiment's own: folders, progress, the CSV.
+    pub base: BenchConfig,
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+pub struct LabOutcome {
+    /// Everything that was measured.
+    pub record: LabRecord,
+    /// The record's file, if one could be written.
+    pub record_path: Option<PathBuf>,
+    /// Whether something failed or was not as expected.
+    pub failed: bool,
+}
+
+/// Runs `experiment` over `candidates`, which hold every engine it names. Talk goes to `talk`.
+/// Fails only when nothing can be run at all.
+pub fn run(
+    experiment: &Experiment,
+    options: &LabOptions,
+    candidates: &[Candidate],
+    settle_memory: &dyn Fn(),
+    talk: &mut dyn Write,
+) -> Result<LabOutcome> {
+    let points = chosen(experiment, options)?;
+    let started = Instant::now();
+    let base = Base::make(&options.base)?;
+    let seed = experiment.file.seed.unwrap_or(options.base.seed);
+    let (mut record, file) = match &options.resume {
+        Some(path) => (resumed(path, experiment, options)?, Some(RecordFile::existing(path))),
+        None => {
+            let record = blank(experiment, options, &points, candidates, &base.dir, seed);
+            let file = create(options.base.record_dir.as_deref(), &record, talk);
+            (record, file)
+        }
+    };
+    for engine in record.engines.iter().filter(|engine| engine.error.is_some()) {
+        say(talk, &format!("{}: {}", engine.name, engine.error.as_deref().unwrap_or_default()));
+    }
+    for warning in &record.warnings {
+        say(talk, &format!("warning: {warning}"));
+    }
+    let before = record.elapsed_seconds;
+    let mut runner = Runner {
+        experiment,
+        options,
+        points: &points,
+        candidates,
+        settle_memory,
+        base: &base,
+        seed,
+        file: file.as_ref(),
+        started,
+        before,
+        turn: record.sessions.len(),
+    };
+    runner.all(&mut record, talk);
+    record.elapsed_seconds = before + started.elapsed().as_secs_f64();
+    let record_path = file.and_then(|file| save(&file, &record, talk));
+    let failed = record.samples.is_empty() || record.samples.iter().any(|s| s.sample.failed());
+    Ok(LabOutcome { record, record_path, failed })
+}
+
+fn chosen(experiment: &Experiment, options: &LabOptions) -> Result<Vec<Point>> {
+    let mut all = points(experiment, options.scale);
+    if let Some(wanted) = &options.series {
+        all.retain(|point| experiment.series(point.series).name.contains(wanted.as_str()));
+    }
+    for point in &mut all {
+        if let Some(engines) = &options.engines {
+            point.engines.retain(|engine| engines.contains(engine));
+        }
+        if let Some(repetitions) = options.repetitions {
+            point.repetitions = repetitions;
+        }
+    }
+    all.retain(|point| !point.engines.is_empty());
+    if all.is_empty() {
+        return Err(LabError::usage("nothing of the experiment is left to run"));
+    }
+    Ok(all)
+}
+
+struct Runner<'a> {
+    experiment: &'a Experiment,
+    options: &'a LabOptions,
+    points: &'a [Point],
+    candidates: &'a [Candidate],
+    settle_memory: &'a dyn Fn(),
+    base: &'a Base,
+    seed: u64,
+    file: Option<&'a RecordFile>,
+    started: Instant,
+    before: f64,
+    turn: usize,
+}
+
+impl Runner<'_> {
+    fn all(&mut self, record: &mut LabRecord, talk: &mut dyn Write) {
+        let repetitions = self.points.iter().map(|point| point.repetitions).max().unwrap_or(0);
+        let mut eta = Eta::new(self.points, |name| self.engine_runs(name));
+        for repetition in 0..repetitions {
+            for (index, point) in self.points.iter().enumerate() {
+                if repetition >= point.repetitions {
+                    continue;
+                }
+                for place in order(point.engines.len(), repetition + index) {
+                    let name = &point.engines[place];
+                    if !self.engine_runs(name) {
+                        continue;
+                    }
+                    if record.has(index, name, repetition) {
+                        eta.skip(point);
+                        continue;
+                    }
+                    say(talk, &eta.line(self.experiment, point, name, repetition));
+                    let begun = Instant::now();
+                    self.one(record, index, name, repetition, talk);
+                    eta.done(point, name, begun.elapsed().as_secs_f64());
+                    record.elapsed_seconds = self.before + self.started.elapsed().as_secs_f64();
+                    if let Some(file) = self.file {
+                        save(file, record, talk);
+                    }
+                }
+            }
+        }
+    }
+
+    fn engine_runs(&self, name: &str) -> bool {
+        self.candidates.iter().any(|candidate| candidate.name == name && candidate.engine.is_ok())
+    }
+
+    fn one(
+        &mut self,
+        record: &mut LabRecord,
+        index: usize,
+        name: &str,
+        repetition: usize,
+        talk: &mut dyn Write,
+    ) {
+        let point = &self.points[index];
+        let found = self.candidates.iter().find(|candidate| candidate.name == name);
+        let Some(Ok(engine)) = found.map(|candidate| candidate.engine.as_ref()) else { return };
+        let turn = LabTurn {
+            experiment: self.experiment,
+            point,
+            engine: engine.as_ref(),
+            repetition,
+            turn: self.turn,
+            seed: self.seed,
+            base: &self.options.base,
+            base_dir: &self.base.dir,
+            settle_memory: self.settle_memory,
+        };
+        self.turn += 1;
+        match turn.run(talk) {
+            Ok(done) => {
+                record.points[index].given.insert(name.into(), done.given);
+                let labelled = done.samples.into_iter();
+                record.samples.extend(labelled.map(|(phase, step, sample)| LabSample {
+                    point: index,
+                    phase,
+                    step,
+                    sample,
+                }));
+                record.sessions.push(LabSession { point: index, session: done.session });
+                for warning in done.warnings {
+                    if !record.warnings.contains(&warning) {
+                        say(talk, &format!("warning: {warning}"));
+                        record.warnings.push(warning);
+                    }
+                }
+            }
+            Err(error) => {
+                say(talk, &format!("{name}: {error}"));
+                record.points[index].not_available = Some(format!("{name}: {error}"));
+            }
+        }
+    }
+}
+
+fn create(dir: Option<&Path>, record: &LabRecord, talk: &mut dyn Write) -> Option<RecordFile> {
+    match RecordFile::create_lab(dir?, record) {
+        Ok(file) => {
+            say(talk, &format!("record: {} (go on with --resume)", file.path().display()));
+            Some(file)
+        }
+        Err(error) => {
+            say(talk, &format!("{error}; the run goes on without a record"));
+            None
+        }
+    }
+}
+
+fn save(file: &RecordFile, record: &LabRecord, talk: &mut dyn Write) -> Option<PathBuf> {
+    match file.save(record) {
+        Ok(()) => Some(file.path().to_path_buf()),
+        Err(error) => {
+            say(talk, &error.to_string());
+            None
+        }
+    }
+}
+
+/// The record to go on with: of the same experiment, at the same scale.
+fn resumed(path: &Path, experiment: &Experiment, options: &LabOptions) -> Result<LabRecord> {
+    let record = load_lab(path)?;
+    let differs = |what: &str| {
+        let message = format!("{} cannot be resumed: its {what} differs", path.display());
+        LabError::new(LabErrorKind::Data, message)
+    };
+    if record.text != experiment.text {
+        return Err(differs("experiment"));
+    }
+    if record.scale != options.scale_text {
+        return Err(differs("scale"));
+    }
+    let keys: Vec<String> = chosen(experiment, options)?
+        .iter()
+        .map(|point| experiment.series(point.series).name.clone() + &format!("{:?}", point.params))
+        .collect();
+    let had =
+        record.points.iter().map(|point| point.series.clone() + &format!("{:?}", point.params));
+    if !keys.into_iter().eq(had) {
+        return Err(differs("choice of series"));
+    }
+    Ok(record)
+}
+
+fn blank(
+    experiment: &Experiment,
+    options: &LabOptions,
+    points: &[Point],
+    candidates: &[Candidate],
+    base_dir: &Path,
+    seed: u64,
+) -> LabRecord {
+    let machine = env::machine(base_dir);
+    let (commit, commit_dirty) = env::commit();
+    let engine = |candidate: &Candidate| EngineRecord {
+        name: candidate.name.clone(),
+        description: candidate.engine.as_ref().ok().map(|engine| engine.description()),
+        capabilities: candidate.engine.as_ref().ok().map(|engine| engine.capabilities()),
+        given: Vec::new(),
+        error: candidate.engine.as_ref().err().map(ToString::to_string),
+    };
+    let point = |point: &Point| PointRecord {
+        series: experiment.series(point.series).name.clone(),
+        params: point.params.clone(),
+        entries: point.entries,
+        share: point.share,
+        repetitions: point.repetitions,
+        given: Default::default(),
+        not_available: None,
+    };
+    LabRecord {
+        lab_schema_version: LAB_SCHEMA_VERSION,
+        experiment: experiment.name.clone(),
+        text: experiment.text.clone(),
+        scale: options.scale_text.clone(),
+        started_unix_seconds: env::unix_seconds(),
+        elapsed_seconds: 0.0,
+        warnings: env::warnings(&machine),
+        machine,
+        commit,
+        commit_dirty,
+        seed,
+        harness_nanos_per_op: None,
+        engines: candidates.iter().map(engine).collect(),
+        points: points.iter().map(point).collect(),
+        samples: Vec::new(),
+        sessions: Vec::new(),
+    }
+}

@@ -1,0 +1,197 @@
+//! One engine's turn at one point of an experiment.
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::bench::say;
+use crate::error::{LabError, Result};
+use crate::experiment::check::{Experiment, phase_labels};
+use crate::experiment::expect::missed;
+use crate::experiment::file::SeriesFile;
+use crate::experiment::mixed::{Placed, is_mixed, phases, space};
+use crate::experiment::plan::Point;
+use crate::measure::limit::MemoryLimit;
+use crate::mix;
+use crate::mix::phase::Phase;
+use crate::mix::session::MixTurn;
+use crate::mix::space::Space;
+use crate::record::schema::{SessionRecord, TaskSample};
+use crate::report::table::sample_row;
+use crate::run::config::BenchConfig;
+use crate::run::place::Place;
+use crate::run::session::{self, Listener, Turn};
+use crate::target::Engine;
+use crate::workload::dataset::Dataset;
+use crate::workload::tasks::{TaskSpec, parse_tasks};
+
+/// What a turn is given.
+pub struct LabTurn<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// Where in it.
+    pub point: &'a Point,
+    /// Whose turn it is.
+    pub engine: &'a dyn Engine,
+    /// From 0.
+    pub repetition: usize,
+    /// Place of the turn in the run, from 0.
+    pub turn: usize,
+    /// Seed of data and operations.
+    pub seed: u64,
+    /// Settings that hold before the experiment's own.
+    pub base: &'a BenchConfig,
+    /// Folder the engines' folders lie in.
+    pub base_dir: &'a Path,
+    /// Gives freed memory back to the system.
+    pub settle_memory: &'a dyn Fn(),
+}
+
+/// What a turn gave.
+pub struct LabTurnDone {
+    /// The samples, each with its phase's label and its step.
+    pub samples: Vec<(String, Option<String>, TaskSample)>,
+    /// The turn as a whole.
+    pub session: SessionRecord,
+    /// What the engine was given.
+    pub given: Vec<(String, String)>,
+    /// What may have spoiled it.
+    pub warnings: Vec<String>,
+}
+
+struct Told<'a>(&'a mut dyn Write);
+
+impl Listener for Told<'_> {
+    fn sample(&mut self, sample: &TaskSample) {
+        say(self.0, &format!("    {}", sample_row(sample)));
+    }
+
+    fn stats(&mut self, engine: &str, text: &str) {
+        say(self.0, &format!("stats of {engine}:\n{}", text.trim_end()));
+    }
+}
+
+impl LabTurn<'_> {
+    /// Runs it in a folder of its own, which is removed afterwards. Fails when the turn could not
+    /// begin; what fails later is in the samples.
+    pub fn run(&self, talk: &mut dyn Write) -> Result<LabTurnDone> {
+        let mut config = self.point.config(self.base, self.engine.name(), self.seed)?;
+        let series = self.experiment.series(self.point.series);
+        let work = self.work(&mut config, series)?;
+        let place = Place::prepare(self.base_dir, self.engine.name())?;
+        place.empty()?;
+        (self.settle_memory)();
+        let mut warnings = Vec::new();
+        let limit = self.point.memory_limit.map(MemoryLimit::set);
+        if let Some(Err(why)) = &limit {
+            let name = &series.name;
+            warnings.push(format!(
+                "{name}: memory was not limited, the system does not allow it ({why})"
+            ));
+        }
+        let (samples, session) = match &work {
+            Work::Tasks(tasks, data) => self.tasks(&config, tasks, data, &place, talk),
+            Work::Phases(placed, space) => self.phases(&config, placed, space, &place, talk),
+        };
+        drop(limit);
+        place.remove()?;
+        rustix::fs::sync();
+        let labels = phase_labels(series);
+        let label = |sample: TaskSample| match &work {
+            Work::Tasks(..) => {
+                (labels.get(sample.position).cloned().unwrap_or_default(), None, sample)
+            }
+            Work::Phases(placed, _) => {
+                let own = &placed[sample.position];
+                (own.label.clone(), own.step.clone(), sample)
+            }
+        };
+        let mut labelled: Vec<_> = samples.into_iter().map(label).collect();
+        for (label, _, sample) in &mut labelled {
+            let expect = series.expect.iter().find(|(name, _)| name.get_ref() == label);
+            let missed = expect.and_then(|(_, expect)| missed(expect, sample, self.point.entries));
+            if let Some(missed) = missed {
+                say(talk, &format!("    {label}: {missed}"));
+                sample.error = Some(missed);
+            }
+        }
+        let given = self.engine.given(&config.store);
+        Ok(LabTurnDone { samples: labelled, session, given, warnings })
+    }
+
+    /// What is done, with its data.
+    fn work(&self, config: &mut BenchConfig, series: &SeriesFile) -> Result<Work> {
+        let expected = |bytes: f64, threads: usize| bytes as u64 * threads as u64 + (256 << 20);
+        if !is_mixed(series) {
+            config.csv = None;
+            let tasks = parse_tasks(series.tasks.as_ref().map_or("", |tasks| tasks.get_ref()))?;
+            let (data, _) = config.dataset()?;
+            config.store.data_bytes_expected = expected(data.raw_bytes() as f64, config.threads);
+            return Ok(Work::Tasks(tasks, Box::new(data)));
+        }
+        let engines = self.experiment.engine_names();
+        let placed = phases(&self.experiment.file, series, &engines)
+            .map_err(|(_, why)| LabError::usage(why))?;
+        let space = space(self.experiment, series, config, self.point.entries)?;
+        let operations = placed.iter().map(|placed| &placed.phase).filter(|phase| phase.writes());
+        let written: u64 = operations
+            .map(|phase| phase.operations.value(self.point.entries, self.point.entries))
+            .sum();
+        let most = (written + self.point.entries) as f64 * space.pair_bytes_mean();
+        config.store.data_bytes_expected = expected(most, 1);
+        Ok(Work::Phases(placed, Box::new(space)))
+    }
+
+    fn tasks(
+        &self,
+        config: &BenchConfig,
+        tasks: &[TaskSpec],
+        data: &Dataset,
+        place: &Place,
+        talk: &mut dyn Write,
+    ) -> (Vec<TaskSample>, SessionRecord) {
+        let turn = Turn {
+            engine: self.engine,
+            config,
+            data,
+            place,
+            repetition: self.repetition,
+            turn: self.turn,
+            settle_memory: self.settle_memory,
+        };
+        session::run(&turn, tasks, &mut Told(talk))
+    }
+
+    fn phases(
+        &self,
+        config: &BenchConfig,
+        placed: &[Placed],
+        space: &Space,
+        place: &Place,
+        talk: &mut dyn Write,
+    ) -> (Vec<TaskSample>, SessionRecord) {
+        let phases: Vec<Phase> = placed.iter().map(|placed| placed.phase.clone()).collect();
+        let turn = MixTurn {
+            engine: self.engine,
+            store: &config.store,
+            space,
+            phases: &phases,
+            entries: self.point.entries,
+            threads: config.threads,
+            seed: self.seed,
+            place,
+            repetition: self.repetition,
+            turn: self.turn,
+            progress: config.progress,
+            settle_memory: self.settle_memory,
+        };
+        mix::session::run(&turn, &mut Told(talk))
+    }
+}
+
+/// What a turn does.
+enum Work {
+    /// db_bench's tasks on generated pairs.
+    Tasks(Vec<TaskSpec>, Box<Dataset>),
+    /// Phases over records.
+    Phases(Vec<Placed>, Box<Space>),
+}

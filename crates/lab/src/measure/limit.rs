@@ -1,0 +1,86 @@
+//! A memory limit for engine and page cache together, through a control group (cgroup v2 or v1).
+//!
+//! The process moves into a group of its own with the limit and back when the limit is dropped.
+//! What it held before stays with the old group, so the limit counts what the turn allocates and
+//! the pages of the files it touches.
+
+use std::path::{Path, PathBuf};
+
+/// A limit in force; dropping it ends it.
+#[derive(Debug)]
+pub struct MemoryLimit {
+    group: PathBuf,
+    back: PathBuf,
+}
+
+impl MemoryLimit {
+    /// Limits this process to `bytes`. The error says plainly why the system does not allow it.
+    pub fn set(bytes: u64) -> Result<MemoryLimit, String> {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let (root, own, file) = place(&groups).ok_or("there are no memory control groups")?;
+        let back = root.join(own.trim_start_matches('/'));
+        let group = back.join(format!("esker-lab-{}", std::process::id()));
+        let fail =
+            |what: &str, e: std::io::Error| format!("cannot {what} {}: {e}", group.display());
+        std::fs::create_dir(&group).map_err(|e| fail("make the control group", e))?;
+        let limit = MemoryLimit { group: group.clone(), back };
+        std::fs::write(group.join(file), bytes.to_string())
+            .map_err(|e| fail("set the limit of", e))?;
+        let own = std::process::id().to_string();
+        std::fs::write(group.join("cgroup.procs"), own).map_err(|e| fail("enter", e))?;
+        Ok(limit)
+    }
+}
+
+impl Drop for MemoryLimit {
+    fn drop(&mut self) {
+        // What cannot be undone is left to the end of the process.
+        let _ = std::fs::write(self.back.join("cgroup.procs"), std::process::id().to_string());
+        let _ = std::fs::remove_dir(&self.group);
+    }
+}
+
+/// The hierarchy that counts memory: its root, this process's place in it, the limit's file.
+fn place(groups: &str) -> Option<(PathBuf, String, &'static str)> {
+    let lines = || {
+        groups.lines().filter_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+            Some((controllers, path.to_string()))
+        })
+    };
+    let first = lines().find(|(names, _)| names.split(',').any(|name| name == "memory"));
+    if let Some((_, path)) = first {
+        return Some((Path::new("/sys/fs/cgroup/memory").into(), path, "memory.limit_in_bytes"));
+    }
+    let (_, path) = lines().find(|(names, _)| names.is_empty())?;
+    Some((Path::new("/sys/fs/cgroup").into(), path, "memory.max"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_generations_of_groups_are_understood() {
+        let (root, own, file) = place("4:memory:/a/b\n0::/\n").expect("the first");
+        assert_eq!((root.as_path(), own.as_str()), (Path::new("/sys/fs/cgroup/memory"), "/a/b"));
+        assert_eq!(file, "memory.limit_in_bytes");
+        let (root, own, file) = place("0::/user.slice\n").expect("the second");
+        assert_eq!((root.as_path(), own.as_str()), (Path::new("/sys/fs/cgroup"), "/user.slice"));
+        assert_eq!(file, "memory.max");
+        assert!(place("").is_none());
+    }
+
+    #[test]
+    fn a_limit_is_set_or_refused_in_words() {
+        match MemoryLimit::set(1 << 40) {
+            Ok(limit) => {
+                let group = limit.group.clone();
+                drop(limit);
+                assert!(!group.exists(), "{} is left behind", group.display());
+            }
+            Err(why) => assert!(why.contains("control group"), "{why}"),
+        }
+    }
+}

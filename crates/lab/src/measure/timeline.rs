@@ -1,0 +1,91 @@
+//! Throughput over time, in tenths of a second, and where it stood still.
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds of a bucket.
+pub const BUCKET_MS: u64 = 100;
+/// A bucket with less than this share of the median is a stall.
+const STALL_SHARE: f64 = 0.1;
+/// Fewest buckets from which stalls are told.
+const BUCKETS_MIN: usize = 10;
+
+/// Operations finished in each tenth of a second since the phase began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// The counts.
+    pub operations: Vec<u32>,
+}
+
+impl Timeline {
+    /// Counts one operation that ended `nanos` after the start.
+    #[inline]
+    pub fn record(&mut self, nanos: u64) {
+        let bucket = (nanos / (BUCKET_MS * 1_000_000)) as usize;
+        if bucket >= self.operations.len() {
+            self.operations.resize(bucket + 1, 0);
+        }
+        self.operations[bucket] += 1;
+    }
+
+    /// Adds what another thread did.
+    pub fn merge(&mut self, other: &Timeline) {
+        if other.operations.len() > self.operations.len() {
+            self.operations.resize(other.operations.len(), 0);
+        }
+        for (mine, theirs) in self.operations.iter_mut().zip(&other.operations) {
+            *mine += theirs;
+        }
+    }
+
+    /// The stalls, as buckets from and to (exclusive): stretches with under a tenth of the median.
+    /// The last bucket is not full and not looked at.
+    pub fn stalls(&self) -> Vec<(usize, usize)> {
+        let whole = self.operations.len().saturating_sub(1);
+        if whole < BUCKETS_MIN {
+            return Vec::new();
+        }
+        let mut sorted = self.operations[..whole].to_vec();
+        sorted.sort_unstable();
+        let limit = f64::from(sorted[whole / 2]) * STALL_SHARE;
+        let mut stalls: Vec<(usize, usize)> = Vec::new();
+        for (bucket, &count) in self.operations[..whole].iter().enumerate() {
+            if f64::from(count) >= limit {
+                continue;
+            }
+            match stalls.last_mut() {
+                Some((_, end)) if *end == bucket => *end = bucket + 1,
+                _ => stalls.push((bucket, bucket + 1)),
+            }
+        }
+        stalls
+    }
+
+    /// Seconds of all stalls together.
+    pub fn stalled_seconds(&self) -> f64 {
+        let buckets: usize = self.stalls().iter().map(|(from, to)| to - from).sum();
+        buckets as f64 * BUCKET_MS as f64 / 1000.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_a_stretch_of_almost_nothing() {
+        let mut timeline = Timeline::default();
+        for bucket in 0..20u64 {
+            let count = if (5..8).contains(&bucket) || bucket == 12 { 1 } else { 100 };
+            (0..count).for_each(|_| timeline.record(bucket * 100_000_000 + 5));
+        }
+        assert_eq!(timeline.stalls(), [(5, 8), (12, 13)]);
+        assert!((timeline.stalled_seconds() - 0.4).abs() < 1e-9);
+        let mut both = Timeline { operations: vec![1; 3] };
+        both.merge(&timeline);
+        assert_eq!((both.operations.len(), both.operations[0]), (20, 101));
+        assert!(
+            Timeline { operations: vec![100, 0, 100] }.stalls().is_empty(),
+            "too short to tell"
+        );
+    }
+}

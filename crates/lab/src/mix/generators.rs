@@ -1,0 +1,369 @@
+//! Which record an operation is for: YCSB's distributions, and one skewed to low keys.
+//!
+//! The zipfian is that of Gray et al., "Quickly generating billion-record synthetic databases"
+//! (SIGMOD 1994), which YCSB uses: exact for the two most frequent ranks, a power law beyond.
+
+use super::hash::fnv64;
+use crate::workload::rng::Rng;
+
+/// YCSB's skew.
+pub const ZIPFIAN_CONSTANT: f64 = 0.99;
+/// Ranks of the zipfian that YCSB scrambles, whatever the number of records.
+const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
+/// Its zeta, which takes minutes to sum.
+const SCRAMBLED_ZETA: f64 = 26.46902820178302;
+
+/// A number from 0 (inclusive) to 1.
+pub fn unit(rng: &mut Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Ranks by a power law: 0 most often.
+#[derive(Clone, Debug)]
+pub struct Zipfian {
+    items: u64,
+    theta: f64,
+    alpha: f64,
+    zeta: f64,
+    zeta_2: f64,
+    eta: f64,
+}
+
+impl Zipfian {
+    /// Ranks below `items`, which is at least 1.
+    pub fn new(items: u64, theta: f64) -> Zipfian {
+        Zipfian::with_zeta(items, theta, zeta(0, items, theta, 0.0))
+    }
+
+    fn with_zeta(items: u64, theta: f64, zeta_n: f64) -> Zipfian {
+        let zeta_2 = zeta(0, 2, theta, 0.0);
+        let alpha = 1.0 / (1.0 - theta);
+        let mut made = Zipfian { items, theta, alpha, zeta: zeta_n, zeta_2, eta: 0.0 };
+        made.set_eta();
+        made
+    }
+
+    fn set_eta(&mut self) {
+        let share = 2.0 / self.items as f64;
+        self.eta = (1.0 - share.powf(1.0 - self.theta)) / (1.0 - self.zeta_2 / self.zeta);
+    }
+
+    /// Ranks below `items` from now on; the sum is carried on where it grew.
+    pub fn grow(&mut self, items: u64) {
+        if items > self.items {
+            self.zeta = zeta(self.items, items, self.theta, self.zeta);
+            self.items = items;
+            self.set_eta();
+        }
+    }
+
+    /// The rank that belongs to `u` of 0..1.
+    pub fn rank(&self, u: f64) -> u64 {
+        let uz = u * self.zeta;
+        if uz < 1.0 {
+            return 0;
+        }
+        if uz < 1.0 + 0.5f64.powf(self.theta) {
+            return 1;
+        }
+        (self.items as f64 * (self.eta * u - self.eta + 1.0).powf(self.alpha)) as u64
+    }
+
+    /// The next rank.
+    pub fn next(&self, rng: &mut Rng) -> u64 {
+        self.rank(unit(rng)).min(self.items - 1)
+    }
+}
+
+/// The sum of 1/i^theta for i in `from`+1..=`to`, on top of `sum`.
+fn zeta(from: u64, to: u64, theta: f64, sum: f64) -> f64 {
+    (from..to).fold(sum, |sum, index| sum + 1.0 / ((index + 1) as f64).powf(theta))
+}
+
+/// How the record of an operation is chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// One after another, from 0 again after the last.
+    Sequential,
+    /// Each once in a shuffled order, then again in another.
+    Shuffled,
+    /// Each as often as any other.
+    Uniform,
+    /// By a power law, the frequent ones scattered over all.
+    Zipfian,
+    /// By a power law, the newest most often.
+    Latest,
+    /// The lower the more often: a quarter of the records gets half of the operations.
+    Low,
+    /// A share of the operations on a share of the records.
+    Hotspot {
+        /// Share of the records that is hot.
+        data: f64,
+        /// Share of the operations that goes there.
+        operations: f64,
+    },
+    /// Exponentially less often with the age.
+    Exponential {
+        /// Share of the operations, in percent, that goes to …
+        percentile: f64,
+        /// … this share of the records, the newest.
+        share: f64,
+    },
+}
+
+impl Distribution {
+    /// The distribution of this name, with YCSB's defaults.
+    pub fn parse(name: &str) -> Option<Distribution> {
+        Some(match name {
+            "sequential" => Distribution::Sequential,
+            "shuffled" => Distribution::Shuffled,
+            "uniform" => Distribution::Uniform,
+            "zipfian" => Distribution::Zipfian,
+            "latest" => Distribution::Latest,
+            "low" => Distribution::Low,
+            "hotspot" => Distribution::Hotspot { data: 0.2, operations: 0.8 },
+            "exponential" => Distribution::Exponential { percentile: 95.0, share: 0.8571428571 },
+            _ => return None,
+        })
+    }
+}
+
+/// The names [`Distribution::parse`] takes.
+pub const DISTRIBUTIONS: &[&str] =
+    &["sequential", "shuffled", "uniform", "zipfian", "latest", "low", "hotspot", "exponential"];
+
+/// Chooses records by a distribution. Draws depend on the generator given only.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    distribution: Distribution,
+    records: u64,
+    zipfian: Option<Zipfian>,
+    scrambled_over: u64,
+    at: u64,
+    shuffled: Vec<u32>,
+}
+
+impl Chooser {
+    /// A chooser over `records` (at least 1); `growth` more are expected to be inserted, which
+    /// YCSB's scrambled zipfian spreads over from the start.
+    pub fn new(distribution: Distribution, records: u64, growth: u64, rng: &mut Rng) -> Chooser {
+        let records = records.max(1);
+        let zipfian = match distribution {
+            Distribution::Zipfian => {
+                Some(Zipfian::with_zeta(SCRAMBLED_ITEMS, ZIPFIAN_CONSTANT, SCRAMBLED_ZETA))
+            }
+            Distribution::Latest => Some(Zipfian::new(records, ZIPFIAN_CONSTANT)),
+            _ => None,
+        };
+        let mut made = Chooser {
+            distribution,
+            records,
+            zipfian,
+            scrambled_over: records + growth,
+            at: 0,
+            shuffled: Vec::new(),
+        };
+        if distribution == Distribution::Shuffled {
+            made.shuffled = (0..records as u32).collect();
+            made.shuffle(rng);
+        }
+        made
+    }
+
+    fn shuffle(&mut self, rng: &mut Rng) {
+        for last in (1..self.shuffled.len()).rev() {
+            self.shuffled.swap(last, rng.below(last as u64 + 1) as usize);
+        }
+    }
+
+    /// There are `records` now.
+    pub fn grow(&mut self, records: u64) {
+        self.records = self.records.max(records);
+        if self.distribution == Distribution::Latest
+            && let Some(zipfian) = &mut self.zipfian
+        {
+            zipfian.grow(records);
+        }
+    }
+
+    /// The next record, below the number of records.
+    pub fn next(&mut self, rng: &mut Rng) -> u64 {
+        match (self.distribution, &self.zipfian) {
+            (Distribution::Zipfian, Some(zipfian)) => loop {
+                // As YCSB does, what was not inserted yet is drawn again.
+                let record = fnv64(zipfian.next(rng)) % self.scrambled_over;
+                if record < self.records {
+                    return record;
+                }
+            },
+            (Distribution::Latest, Some(zipfian)) => self.records - 1 - zipfian.next(rng),
+            (Distribution::Low, _) => {
+                let share = unit(rng).powi(2);
+                ((share * self.records as f64) as u64).min(self.records - 1)
+            }
+            (Distribution::Sequential, _) => {
+                self.at += 1;
+                (self.at - 1) % self.records
+            }
+            (Distribution::Shuffled, _) => {
+                let place = self.at as usize % self.shuffled.len();
+                if self.at > 0 && place == 0 {
+                    self.shuffle(rng);
+                }
+                self.at += 1;
+                u64::from(self.shuffled[place])
+            }
+            (Distribution::Hotspot { data, operations }, _) => {
+                let hot = ((self.records as f64 * data) as u64).clamp(1, self.records);
+                if unit(rng) < operations || hot == self.records {
+                    rng.below(hot)
+                } else {
+                    hot + rng.below(self.records - hot)
+                }
+            }
+            (Distribution::Exponential { percentile, share }, _) => loop {
+                let gamma = -(1.0 - percentile / 100.0).ln() / (self.records as f64 * share);
+                let age = (-unit(rng).max(f64::MIN_POSITIVE).ln() / gamma) as u64;
+                if age < self.records {
+                    return self.records - 1 - age;
+                }
+            },
+            _ => rng.below(self.records),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRAWS: u64 = 1_000_000;
+
+    /// Chi-square of counts against probabilities, and the degrees of freedom.
+    fn chi_square(counts: &[u64], probabilities: &[f64]) -> (f64, f64) {
+        let total: u64 = counts.iter().sum();
+        let (mut chi, mut cells) = (0.0, 0.0);
+        for (&count, &probability) in counts.iter().zip(probabilities) {
+            let expected = probability * total as f64;
+            assert!(expected > 5.0 || count == 0 || expected > 0.0, "an impossible draw");
+            if expected >= 5.0 {
+                chi += (count as f64 - expected).powi(2) / expected;
+                cells += 1.0;
+            }
+        }
+        (chi, cells - 1.0)
+    }
+
+    /// Far beyond the 99.99 % quantile for this many degrees (normal approximation).
+    fn limit(degrees: f64) -> f64 {
+        degrees + 4.0 * (2.0 * degrees).sqrt() + 10.0
+    }
+
+    fn counts(distribution: Distribution, records: u64) -> Vec<u64> {
+        let mut rng = Rng::new(42);
+        let mut chooser = Chooser::new(distribution, records, 0, &mut rng);
+        let mut counts = vec![0u64; records as usize];
+        (0..DRAWS).for_each(|_| counts[chooser.next(&mut rng) as usize] += 1);
+        counts
+    }
+
+    /// What each rank's share must be by the formula: the u at which the rank begins, inverted.
+    fn zipfian_shares(items: u64, theta: f64) -> Vec<f64> {
+        let zeta_n: f64 = (1..=items).map(|i| 1.0 / (i as f64).powf(theta)).sum();
+        let zeta_2 = 1.0 + 0.5f64.powf(theta);
+        let eta = (1.0 - (2.0 / items as f64).powf(1.0 - theta)) / (1.0 - zeta_2 / zeta_n);
+        let begins = |rank: u64| match rank {
+            0 => 0.0,
+            1 => 1.0 / zeta_n,
+            _ => {
+                let u = ((rank as f64 / items as f64).powf(1.0 - theta) - 1.0 + eta) / eta;
+                u.clamp(zeta_2 / zeta_n, 1.0)
+            }
+        };
+        (0..items).map(|rank| begins(rank + 1).min(1.0) - begins(rank)).collect()
+    }
+
+    #[test]
+    fn zipfian_ranks_follow_the_formula() {
+        let shares = zipfian_shares(1000, ZIPFIAN_CONSTANT);
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        let (mut rng, zipfian) = (Rng::new(7), Zipfian::new(1000, ZIPFIAN_CONSTANT));
+        let mut counts = vec![0u64; 1000];
+        (0..DRAWS).for_each(|_| counts[zipfian.next(&mut rng) as usize] += 1);
+        let (chi, degrees) = chi_square(&counts, &shares);
+        assert!(chi < limit(degrees), "chi-square {chi} of {degrees} degrees");
+        // By hand: zeta(1000, 0.99) = 7.7290, so rank 0 has 1 / 7.7290 = 12.94 %.
+        assert!((shares[0] - 0.1294).abs() < 0.0001, "{}", shares[0]);
+        assert!((shares[1] / shares[0] - 0.5f64.powf(0.99)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn latest_is_the_zipfian_backwards_and_follows_inserts() {
+        let latest = counts(Distribution::Latest, 1000);
+        let mut shares = zipfian_shares(1000, ZIPFIAN_CONSTANT);
+        shares.reverse();
+        let (chi, degrees) = chi_square(&latest, &shares);
+        assert!(chi < limit(degrees), "chi-square {chi} of {degrees} degrees");
+        let mut rng = Rng::new(1);
+        let mut grown = Chooser::new(Distribution::Latest, 10, 0, &mut rng);
+        grown.grow(1000);
+        let fresh = Zipfian::new(1000, ZIPFIAN_CONSTANT);
+        let zipfian = grown.zipfian.as_ref().expect("made");
+        assert!((zipfian.zeta - fresh.zeta).abs() < 1e-9 && zipfian.eta == fresh.eta);
+        assert!((0..100).map(|_| grown.next(&mut rng)).filter(|&r| r >= 900).count() > 40);
+    }
+
+    #[test]
+    fn low_keys_are_drawn_by_the_square_of_a_uniform_number() {
+        // The share of keys below r is sqrt(r / n).
+        let below = |r: usize| (r as f64 / 1000.0).sqrt();
+        let shares: Vec<f64> = (0..1000).map(|r| below(r + 1) - below(r)).collect();
+        let counts = counts(Distribution::Low, 1000);
+        let (chi, degrees) = chi_square(&counts, &shares);
+        assert!(chi < limit(degrees), "chi-square {chi} of {degrees} degrees");
+        let quarter: u64 = counts[..250].iter().sum();
+        assert!((quarter as f64 / DRAWS as f64 - 0.5).abs() < 0.002, "{quarter}");
+    }
+
+    #[test]
+    fn uniform_and_shuffled_treat_all_alike() {
+        let (chi, degrees) =
+            chi_square(&counts(Distribution::Uniform, 500), &vec![1.0 / 500.0; 500]);
+        assert!(chi < limit(degrees), "chi-square {chi} of {degrees} degrees");
+        assert!(counts(Distribution::Shuffled, 500).iter().all(|&count| count == DRAWS / 500));
+        assert!(counts(Distribution::Sequential, 500).iter().all(|&count| count == DRAWS / 500));
+    }
+
+    #[test]
+    fn scrambled_zipfian_scatters_the_hottest_by_ycsbs_hash() {
+        let records = 1000;
+        let counts = counts(Distribution::Zipfian, records);
+        // Rank 0 goes to hash(0) mod records, rank 1 to hash(1) mod records.
+        let hottest = (6284781860667377211u64 % records) as usize;
+        let second = (8517097267634966620u64 % records) as usize;
+        let at = |record: usize| counts[record] as f64 / DRAWS as f64;
+        let rank_0 = 1.0 / SCRAMBLED_ZETA;
+        let others = 1.0 / records as f64;
+        assert!((at(hottest) - rank_0).abs() < 2.0 * others, "{}", at(hottest));
+        assert!((at(second) - rank_0 * 0.5f64.powf(0.99)).abs() < 2.0 * others, "{}", at(second));
+        assert!(counts.iter().all(|&count| count > 0), "every record is drawn");
+    }
+
+    #[test]
+    fn hotspot_and_exponential_keep_their_shares() {
+        let hot = counts(Distribution::Hotspot { data: 0.2, operations: 0.8 }, 1000);
+        let in_hot: u64 = hot[..200].iter().sum();
+        assert!((in_hot as f64 / DRAWS as f64 - 0.8).abs() < 0.002, "{in_hot}");
+        let aged = Distribution::Exponential { percentile: 95.0, share: 0.5 };
+        let newest: u64 = counts(aged, 1000)[500..].iter().sum();
+        // Of what falls beyond the last record (0.25 %), which is drawn again, 95 % is in the half.
+        let expected = 0.95 / (1.0 - 0.05f64 * 0.05);
+        assert!((newest as f64 / DRAWS as f64 - expected).abs() < 0.002, "{newest}");
+    }
+
+    #[test]
+    fn every_name_is_known() {
+        assert!(DISTRIBUTIONS.iter().all(|name| Distribution::parse(name).is_some()));
+        assert_eq!(Distribution::parse("normal"), None);
+    }
+}

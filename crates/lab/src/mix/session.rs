@@ -1,0 +1,387 @@
+//! One engine's turn through the phases of a mixed workload, measured and checked.
+
+use std::sync::Barrier;
+use std::time::Instant;
+
+use super::draw::{Drawn, apply, draw};
+use super::phase::{OpKind, Phase, PhaseFile, Start};
+use super::space::{KeyText, Space};
+use super::state::State;
+use super::work::{self, Done, Shared};
+use crate::error::{LabError, Result};
+use crate::measure::counters::Moment;
+use crate::measure::histogram::Latencies;
+use crate::measure::host;
+use crate::measure::quiet::{self, Quiet};
+use crate::record::schema::{KindSample, SessionRecord, TaskSample};
+use crate::run::place::Place;
+use crate::run::progress::Progress;
+use crate::run::session::Listener;
+use crate::target::{Engine, StoreOptions, Target};
+use crate::workload::rng::mix;
+
+/// What a turn is given.
+pub struct MixTurn<'a> {
+    /// Whose turn it is.
+    pub engine: &'a dyn Engine,
+    /// What the store is opened with.
+    pub store: &'a StoreOptions,
+    /// What records look like.
+    pub space: &'a Space,
+    /// Phases in order.
+    pub phases: &'a [Phase],
+    /// Records of a filled store.
+    pub entries: u64,
+    /// Threads of a phase that does not say.
+    pub threads: usize,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Where its store lies.
+    pub place: &'a Place,
+    /// From 0.
+    pub repetition: usize,
+    /// Place of the turn in the run, from 0.
+    pub turn: usize,
+    /// Whether live lines are shown.
+    pub progress: bool,
+    /// Gives freed memory back to the system.
+    pub settle_memory: &'a dyn Fn(),
+}
+
+struct Session<'a> {
+    turn: &'a MixTurn<'a>,
+    target: Option<Box<dyn Target>>,
+    state: State,
+    baseline_bytes: u64,
+    mapped_bytes: u64,
+    /// Written by the user before the clock, to fill a store.
+    filled_bytes: u64,
+}
+
+/// Runs all phases. An engine's error ends the turn; what was measured until then is returned.
+pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>, SessionRecord) {
+    let start = Instant::now();
+    let state = State::empty(turn.space.fields());
+    let baseline_bytes = host::memory().resident_bytes.unwrap_or(0);
+    let (mapped_bytes, filled_bytes) = (0, 0);
+    let mut session =
+        Session { turn, target: None, state, baseline_bytes, mapped_bytes, filled_bytes };
+    let moment = Moment::now();
+    let mut samples: Vec<TaskSample> = Vec::new();
+    for (position, phase) in turn.phases.iter().enumerate() {
+        let mut sample =
+            TaskSample::new(turn.engine.name(), &phase.name, position, turn.repetition);
+        sample.hidden = phase.hidden;
+        let result = session.phase(phase, &mut sample);
+        let stop = result.is_err();
+        if let Err(error) = result {
+            sample.error = Some(error.to_string());
+        }
+        listener.sample(&sample);
+        samples.push(sample);
+        if stop {
+            break;
+        }
+    }
+    session.quiet(&moment, &mut samples);
+    let checked = Moment::now();
+    if let Some(last) = samples.last_mut().filter(|sample| sample.error.is_none()) {
+        last.error = session.content().unwrap_or_else(|error| Some(error.to_string()));
+    }
+    let check_cpu_seconds = checked.used().cpu_seconds;
+    if let (Err(error), Some(last)) = (session.close(), samples.last_mut())
+        && last.error.is_none()
+    {
+        last.error = Some(format!("closing failed: {error}"));
+    }
+    let mut used = moment.used().with_mapped(session.mapped_bytes);
+    used.cpu_seconds -= check_cpu_seconds;
+    let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
+    let user_written_bytes = written + session.filled_bytes;
+    let amplified = used.write_amplification(user_written_bytes);
+    let persistent = turn.engine.capabilities().persistent;
+    let record = SessionRecord {
+        engine: turn.engine.name().into(),
+        repetition: turn.repetition,
+        turn: turn.turn,
+        elapsed_seconds: start.elapsed().as_secs_f64(),
+        used: Some(used),
+        user_written_bytes,
+        write_amplification: amplified.filter(|_| persistent).map(|(ratio, _)| ratio),
+    };
+    (samples, record)
+}
+
+impl Session<'_> {
+    fn close(&mut self) -> Result<()> {
+        self.mapped_bytes = self.mapped_so_far();
+        self.target.take().map_or(Ok(()), |target| target.close())
+    }
+
+    /// Waits until the store is quiet and notes what that has cost, in the last sample.
+    fn quiet(&self, since: &Moment, samples: &mut [TaskSample]) {
+        let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
+        let (Some(target), Some(last)) = (&self.target, samples.last_mut()) else { return };
+        if last.error.is_some() || !self.turn.engine.capabilities().persistent {
+            return;
+        }
+        let waited = quiet::wait(target.as_ref());
+        let used = since.used().with_mapped(self.mapped_so_far());
+        let amplified = used.write_amplification(written + self.filled_bytes);
+        let live_bytes = self.state.live().1 as f64 * self.turn.space.pair_bytes_mean();
+        let place = self.turn.place.store();
+        last.quiet =
+            Some(Quiet::found(waited, amplified.map(|(ratio, _)| ratio), live_bytes, &place));
+    }
+
+    /// What is wrong with the store's content at the end, if anything.
+    fn content(&self) -> Result<Option<String>> {
+        let Some(target) = &self.target else { return Ok(None) };
+        content(target.as_ref(), self.turn.space, &self.state)
+    }
+
+    fn mapped_so_far(&self) -> u64 {
+        self.mapped_bytes + self.target.as_ref().map_or(0, |target| target.mapped_write_bytes())
+    }
+
+    fn open(&mut self) -> Result<()> {
+        if self.target.is_none() {
+            let place = self.turn.place.store();
+            self.target = Some(self.turn.engine.open(&place, self.turn.store)?);
+        }
+        Ok(())
+    }
+
+    /// Brings the store to what the phase starts from.
+    fn begin(&mut self, start: Start, position: usize) -> Result<()> {
+        if start != Start::Kept {
+            self.close()?;
+            self.turn.place.empty()?;
+            self.state.clear();
+        }
+        self.open()?;
+        if start == Start::Filled {
+            let file =
+                PhaseFile { update: 1.0, keys: Some("sequential".into()), ..Default::default() };
+            let fill = file.phase("fill").map_err(LabError::engine)?;
+            let drawn = self.draw(&fill, position, 1);
+            let done = self.timed(&fill, &drawn, &Progress::new(false, "", 1))?.0;
+            self.filled_bytes += done.written_bytes;
+            self.finish(&fill, &drawn);
+        }
+        Ok(())
+    }
+
+    fn draw(&self, phase: &Phase, position: usize, threads: usize) -> Drawn {
+        let part = ((self.turn.repetition as u64) << 32) | position as u64;
+        let seed = mix(self.turn.seed ^ mix(part));
+        draw(phase, self.turn.space, &self.state, self.turn.entries, threads, seed)
+    }
+
+    fn finish(&mut self, phase: &Phase, drawn: &Drawn) {
+        self.state.grow(drawn.records);
+        apply(phase, drawn, &mut self.state);
+        if phase.writes() {
+            self.state.advance();
+        }
+    }
+
+    fn phase(&mut self, phase: &Phase, sample: &mut TaskSample) -> Result<()> {
+        self.begin(phase.start, sample.position)?;
+        let drawn = self.draw(phase, sample.position, self.turn.threads);
+        let title = format!("[{}] {:10} {}", sample.repetition + 1, sample.engine, phase.name);
+        let progress = Progress::new(self.turn.progress, &title, drawn.operations().max(1));
+        (self.turn.settle_memory)();
+        host::reset_peak();
+        let mapped = self.mapped_so_far();
+        let moment = Moment::now();
+        let (done, wall) = self.timed(phase, &drawn, &progress)?;
+        progress.finish();
+        sample.used = Some(moment.used().with_mapped(self.mapped_so_far() - mapped));
+        let peak = host::memory().peak_bytes;
+        let own = self.baseline_bytes + drawn.memory_bytes() + self.state.memory_bytes();
+        sample.peak_memory_bytes = peak.map(|peak| peak.saturating_sub(own));
+        self.note(phase, done, wall, sample);
+        self.finish(phase, &drawn);
+        Ok(())
+    }
+
+    /// Runs all threads from a common start; the wall time is to the last one's end.
+    fn timed(&self, phase: &Phase, drawn: &Drawn, progress: &Progress) -> Result<(Done, f64)> {
+        let target = self.target.as_deref().ok_or_else(|| LabError::engine("nothing is open"))?;
+        let threads = drawn.threads.len();
+        let shared =
+            Shared { target, space: self.turn.space, state: &self.state, phase, threads, progress };
+        let rate = phase.rate.map(|rate| rate / threads as f64);
+        let barrier = Barrier::new(threads + 1);
+        std::thread::scope(|scope| {
+            let spawned: Vec<_> = drawn
+                .threads
+                .iter()
+                .map(|list| {
+                    let (shared, barrier) = (&shared, &barrier);
+                    scope.spawn(move || {
+                        barrier.wait();
+                        work::run(shared, list, rate, Instant::now())
+                    })
+                })
+                .collect();
+            barrier.wait();
+            let start = Instant::now();
+            let results: Vec<_> = spawned.into_iter().map(|thread| thread.join()).collect();
+            let wall = start.elapsed();
+            let mut done = Done::default();
+            for result in results {
+                let crashed = |_| LabError::engine("a thread of the phase panicked");
+                done.merge(result.map_err(crashed)??);
+            }
+            let wall = if threads == 1 { done.elapsed } else { wall };
+            Ok((done, wall.as_secs_f64()))
+        })
+    }
+
+    fn note(&self, phase: &Phase, done: Done, wall: f64, sample: &mut TaskSample) {
+        sample.operations = done.operations;
+        sample.elapsed_seconds = wall;
+        if done.operations > 0 && wall > 0.0 {
+            let operations = done.operations as f64;
+            sample.micros_per_op = Some(done.elapsed.as_secs_f64() * 1e6 / operations);
+            sample.ops_per_sec = Some(operations / wall);
+        }
+        sample.rate_per_second = phase.rate;
+        sample.user_written_bytes = done.written_bytes;
+        sample.user_read_bytes = done.read_bytes;
+        let bytes = done.written_bytes + done.read_bytes;
+        sample.user_bytes = Some(bytes).filter(|&bytes| bytes > 0);
+        let reads = phase
+            .shares
+            .iter()
+            .any(|(kind, _)| !matches!(kind, OpKind::Update | OpKind::Insert | OpKind::Delete));
+        sample.found = reads.then_some(done.found);
+        sample.wrong = done.wrong;
+        if done.wrong > 0 {
+            let first = done.first_wrong.unwrap_or_default();
+            sample.error = Some(format!("{} wrong of {}: {first}", done.wrong, done.operations));
+        }
+        let mut all = Latencies::new();
+        for (kind, _) in &phase.shares {
+            let latencies = &done.kinds[*kind as usize];
+            all.merge(latencies);
+            if let Some(latency) = latencies.summary() {
+                let ok = done.ok[*kind as usize];
+                sample.kinds.push(KindSample { kind: kind.name().into(), ok, latency });
+            }
+        }
+        sample.latency = all.summary();
+        sample.timeline = Some(done.timeline);
+        if self.turn.engine.capabilities().persistent {
+            let used = sample.used;
+            let amplified = used.and_then(|u| u.write_amplification(sample.user_written_bytes));
+            sample.write_amplification = amplified.map(|(ratio, _)| ratio);
+            sample.write_source = amplified.map(|(_, source)| source);
+            let disk = host::disk_use(&self.turn.place.store());
+            sample.disk_bytes = Some(disk.allocated_bytes);
+            sample.disk_files = Some(disk.files);
+        }
+    }
+}
+
+/// Nanoseconds an operation costs without an engine: its choice is drawn before, so this is the key,
+/// the value's place, the clock and the counting.
+pub fn harness_nanos(space: &Space, phase: &Phase) -> f64 {
+    const OPERATIONS: u64 = 300_000;
+    let mut state = State::empty(space.fields());
+    let drawn = draw(phase, space, &state, OPERATIONS, 1, 1);
+    state.grow(drawn.records);
+    let progress = Progress::new(false, "", 1);
+    let target = &Nothing;
+    let shared = Shared { target, space, state: &state, phase, threads: 1, progress: &progress };
+    let Some(list) = drawn.threads.first() else { return 0.0 };
+    let best = (0..3).filter_map(|_| {
+        let done = work::run(&shared, list, None, Instant::now()).ok()?;
+        Some(done.elapsed.as_nanos() as f64 / list.len().max(1) as f64)
+    });
+    best.fold(f64::INFINITY, f64::min)
+}
+
+/// A store that does nothing.
+struct Nothing;
+
+impl Target for Nothing {
+    fn put(&self, key: &[u8], value: &[u8], _: bool) -> Result<()> {
+        std::hint::black_box((key.first(), value.first()));
+        Ok(())
+    }
+    fn delete(&self, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+    fn get(&self, key: &[u8], _: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        std::hint::black_box(key.first());
+        Ok(false)
+    }
+    fn seek(&self, _: &[u8], _: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        Ok(false)
+    }
+    fn scan(&self, _: crate::target::Direction, _: crate::target::SeePair<'_>) -> Result<()> {
+        Ok(())
+    }
+    fn scan_from(&self, _: &[u8], _: crate::target::SeePair<'_>) -> Result<()> {
+        Ok(())
+    }
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+    fn stats(&self) -> Option<String> {
+        None
+    }
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Compares what the store holds with what it must hold: pairs, and a sum over them that does not
+/// depend on their order. Outside of every clock.
+pub fn content(target: &dyn Target, space: &Space, state: &State) -> Result<Option<String>> {
+    let (sure, expected) = state.live();
+    let (mut found, mut sum, mut ordered) = (0u64, 0u64, true);
+    let mut last: Vec<u8> = Vec::new();
+    target.scan_from(b"", &mut |key, value| {
+        ordered &= found == 0 || key > &last[..];
+        last.clear();
+        last.extend_from_slice(key);
+        found += 1;
+        sum = sum.wrapping_add(pair_sum(key, value));
+        true
+    })?;
+    if !ordered {
+        return Ok(Some("the store's keys are not in order".into()));
+    }
+    if !sure {
+        return Ok(None);
+    }
+    if found != expected {
+        return Ok(Some(format!("the store holds {found} pairs where {expected} were written")));
+    }
+    let (mut text, mut buffer, mut wanted) = (KeyText::default(), Vec::new(), 0u64);
+    for record in 0..state.records as u32 {
+        if state.version(record, 0) == super::state::ABSENT {
+            continue;
+        }
+        let key = space.key(record, &mut text);
+        let value = space.value(record, &mut |field| state.version(record, field), &mut buffer);
+        wanted = wanted.wrapping_add(pair_sum(key, value));
+    }
+    let differs = sum != wanted;
+    Ok(differs.then(|| format!("the store's content sums to {sum:016x}, not {wanted:016x}")))
+}
+
+fn pair_sum(key: &[u8], value: &[u8]) -> u64 {
+    let of = |bytes: &[u8]| {
+        bytes.chunks(8).fold(bytes.len() as u64, |sum, chunk| {
+            let mut word = [0u8; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            mix(sum ^ u64::from_le_bytes(word))
+        })
+    };
+    mix(of(key) ^ of(value).rotate_left(17))
+}

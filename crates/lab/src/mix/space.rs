@@ -1,0 +1,416 @@
+//! The records of a mixed workload: what their keys look like, and which bytes each holds.
+//!
+//! A value is determined by its record, field and version, so that a foreign, torn or lost value is
+//! noticed. One field is the value itself; several are laid out as YCSB-cpp does: for each, the
+//! name's length, the name, the length, the bytes.
+
+use super::generators::{ZIPFIAN_CONSTANT, Zipfian};
+use super::hash::fnv64;
+use crate::error::{LabError, Result};
+use crate::workload::csv::CsvPairs;
+use crate::workload::keys::KeyBuffer;
+use crate::workload::rng::mix;
+use crate::workload::values::{ValuePool, ValueRef};
+
+/// How keys are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyForm {
+    /// `user` and a number: YCSB's.
+    User {
+        /// The number is the record's hash instead of the record.
+        hashed: bool,
+        /// Digits at least.
+        padding: usize,
+    },
+    /// Decimal, padded with zeros: db_bench's.
+    Decimal {
+        /// Bytes.
+        width: usize,
+    },
+    /// Four bytes, the high one first: in the order of the numbers.
+    Binary,
+}
+
+/// How long a field is.
+#[derive(Clone, Debug)]
+pub enum FieldLength {
+    /// Always this.
+    Constant(usize),
+    /// Evenly from the first to the second.
+    Uniform(usize, usize),
+    /// From the first on, short ones most often.
+    Zipfian(usize, Zipfian),
+}
+
+impl FieldLength {
+    /// Lengths from `least` to `most`, short ones most often.
+    pub fn zipfian(least: usize, most: usize) -> FieldLength {
+        let items = (most - least) as u64 + 1;
+        FieldLength::Zipfian(least, Zipfian::new(items, ZIPFIAN_CONSTANT))
+    }
+
+    fn of(&self, spread: u64) -> usize {
+        match self {
+            FieldLength::Constant(length) => *length,
+            FieldLength::Uniform(least, most) => {
+                least + (spread % (most - least + 1) as u64) as usize
+            }
+            FieldLength::Zipfian(least, zipfian) => {
+                let u = (spread >> 11) as f64 / (1u64 << 53) as f64;
+                least + zipfian.rank(u) as usize
+            }
+        }
+    }
+
+    fn most(&self, items_most: usize) -> usize {
+        match self {
+            FieldLength::Constant(length) => *length,
+            FieldLength::Uniform(_, most) => *most,
+            FieldLength::Zipfian(..) => items_most,
+        }
+    }
+
+    /// The mean over many records.
+    pub fn mean(&self) -> f64 {
+        match self {
+            FieldLength::Constant(length) => *length as f64,
+            FieldLength::Uniform(least, most) => (least + most) as f64 / 2.0,
+            FieldLength::Zipfian(..) => {
+                let total: usize = (0..4096u64).map(|i| self.of(mix(i))).sum();
+                total as f64 / 4096.0
+            }
+        }
+    }
+}
+
+/// For a field: asks about each version it may have, until one fits.
+pub type Allowed<'a> = &'a dyn Fn(usize, &mut dyn FnMut(u16) -> bool) -> bool;
+
+/// Longest key that is written in place.
+const KEY_BYTES_MAX: usize = 64;
+/// Longest field there may be.
+pub const FIELD_BYTES_MAX: usize = 1 << 20;
+
+/// A key being written, without an allocation.
+#[derive(Clone, Debug)]
+pub struct KeyText {
+    bytes: [u8; KEY_BYTES_MAX],
+}
+
+impl Default for KeyText {
+    fn default() -> KeyText {
+        KeyText { bytes: [0; KEY_BYTES_MAX] }
+    }
+}
+
+/// What all records look like.
+#[derive(Debug)]
+pub struct Space {
+    form: KeyForm,
+    fields: usize,
+    length: FieldLength,
+    pool: ValuePool,
+    rows: Option<Rows>,
+}
+
+/// The rows of a file: a record is a different key, in the order they first come.
+#[derive(Debug)]
+struct Rows {
+    keys: KeyBuffer,
+    record_of_row: Vec<u32>,
+    row_of_record: Vec<u32>,
+    values: Vec<ValueRef>,
+}
+
+impl Space {
+    /// Records with `fields` fields each; values compress to about `ratio`.
+    pub fn new(form: KeyForm, fields: usize, length: FieldLength, ratio: f64, seed: u64) -> Space {
+        let most = length.most(FIELD_BYTES_MAX).max(1);
+        let pool = ValuePool::generate(seed, ratio, most);
+        Space { form, fields, length, pool, rows: None }
+    }
+
+    /// The rows of a file. Fails when there are too many bytes.
+    pub fn from_rows(pairs: &CsvPairs) -> Result<Space> {
+        let too_big = || LabError::usage("the CSV's values pass 4 GiB");
+        let mut ids = std::collections::HashMap::new();
+        let mut rows = Rows {
+            keys: KeyBuffer::default(),
+            record_of_row: Vec::new(),
+            row_of_record: Vec::new(),
+            values: Vec::new(),
+        };
+        let mut pool = ValuePool::new();
+        for (row, (key, value)) in pairs.pairs.iter().enumerate() {
+            let next = ids.len() as u32;
+            let id = *ids.entry(key.as_slice()).or_insert(next);
+            if id == next {
+                rows.keys.push(&[key]);
+                rows.row_of_record.push(row as u32);
+            }
+            rows.record_of_row.push(id);
+            rows.values.push(pool.add(value).ok_or_else(too_big)?);
+        }
+        let length = FieldLength::Constant(0);
+        Ok(Space { form: KeyForm::Binary, fields: 1, length, pool, rows: Some(rows) })
+    }
+
+    /// Fields of a record.
+    pub fn fields(&self) -> usize {
+        self.fields
+    }
+
+    /// Operations that write everything once, and the records they write; none where any number can be.
+    pub fn rows(&self) -> Option<(u64, u64)> {
+        self.rows.as_ref().map(|rows| (rows.record_of_row.len() as u64, rows.keys.len() as u64))
+    }
+
+    /// The record that row `row` writes.
+    pub fn record_of_row(&self, row: u64) -> u32 {
+        match &self.rows {
+            None => row as u32,
+            Some(rows) => rows.record_of_row[row as usize % rows.record_of_row.len()],
+        }
+    }
+
+    /// The key of `record`.
+    #[inline]
+    pub fn key<'a>(&'a self, record: u32, text: &'a mut KeyText) -> &'a [u8] {
+        if let Some(rows) = &self.rows {
+            return rows.keys.get(record as usize);
+        }
+        match self.form {
+            KeyForm::Binary => {
+                text.bytes[..4].copy_from_slice(&record.to_be_bytes());
+                &text.bytes[..4]
+            }
+            KeyForm::Decimal { width } => text.decimal(b"", u64::from(record), width),
+            KeyForm::User { hashed, padding } => {
+                let number = if hashed { fnv64(u64::from(record)) } else { u64::from(record) };
+                text.decimal(b"user", number, padding)
+            }
+        }
+    }
+
+    /// Mean bytes of a key and its value.
+    pub fn pair_bytes_mean(&self) -> f64 {
+        if let Some(rows) = &self.rows {
+            let keys = rows.keys.key_bytes() as f64 / rows.keys.len().max(1) as f64;
+            return keys + self.pool.len_bytes() as f64 / rows.values.len().max(1) as f64;
+        }
+        let (mut text, mut buffer) = (KeyText::default(), Vec::new());
+        let of = |record: u32| {
+            let key = self.key(record, &mut text).len();
+            key + self.value(record, &mut |_| 0, &mut buffer).len()
+        };
+        (0..256).map(of).sum::<usize>() as f64 / 256.0
+    }
+
+    fn field(&self, record: u32, field: usize, version: u16) -> &[u8] {
+        if let Some(rows) = &self.rows {
+            let row = rows.row_of_record[record as usize] as usize + usize::from(version) * 7919;
+            return self.pool.get(rows.values[row % rows.values.len()]);
+        }
+        let name = u64::from(record) | (field as u64) << 32;
+        let length = self.length.of(mix(name ^ (u64::from(version) << 48)));
+        // The pool was made long enough for the longest field.
+        let value = self.pool.cut(name, u32::from(version), length);
+        self.pool.get(value.unwrap_or(ValueRef::ABSENT))
+    }
+
+    /// The value of `record` whose field `f` has version `version(f)`; `buffer` holds it where it
+    /// has several fields.
+    #[inline]
+    pub fn value<'a>(
+        &'a self,
+        record: u32,
+        version: &mut dyn FnMut(usize) -> u16,
+        buffer: &'a mut Vec<u8>,
+    ) -> &'a [u8] {
+        if self.fields == 1 {
+            return self.field(record, 0, version(0));
+        }
+        buffer.clear();
+        for field in 0..self.fields {
+            push_field(buffer, field, self.field(record, field, version(field)));
+        }
+        buffer
+    }
+
+    /// Whether `value` is that of `record` with each field in one of the versions `allowed(field)`
+    /// gives. With `only`, the other fields are not looked at.
+    pub fn check(
+        &self,
+        record: u32,
+        value: &[u8],
+        only: Option<usize>,
+        allowed: Allowed<'_>,
+    ) -> bool {
+        if self.fields == 1 {
+            return allowed(0, &mut |version| value == self.field(record, 0, version));
+        }
+        let mut rest = value;
+        for field in 0..self.fields {
+            let Some((found, after)) = take_field(rest, field) else { return false };
+            rest = after;
+            let looked_at = only.is_none_or(|only| only == field);
+            if looked_at && !allowed(field, &mut |v| found == self.field(record, field, v)) {
+                return false;
+            }
+        }
+        rest.is_empty()
+    }
+
+    /// Replaces one field of a stored value by its version `version`; the value as it was where it
+    /// cannot be read.
+    pub fn replace(
+        &self,
+        record: u32,
+        value: &[u8],
+        field: usize,
+        version: u16,
+        out: &mut Vec<u8>,
+    ) {
+        out.clear();
+        let mut rest = value;
+        for index in 0..self.fields {
+            let Some((found, after)) = take_field(rest, index) else {
+                out.clear();
+                out.extend_from_slice(value);
+                return;
+            };
+            rest = after;
+            let new = if index == field { self.field(record, field, version) } else { found };
+            push_field(out, index, new);
+        }
+    }
+}
+
+fn field_name(field: usize, text: &mut [u8; 8]) -> &[u8] {
+    text[..5].copy_from_slice(b"field");
+    let mut end = 5;
+    if field >= 100 {
+        text[end] = b'0' + (field / 100 % 10) as u8;
+        end += 1;
+    }
+    if field >= 10 {
+        text[end] = b'0' + (field / 10 % 10) as u8;
+        end += 1;
+    }
+    text[end] = b'0' + (field % 10) as u8;
+    &text[..=end]
+}
+
+fn push_field(out: &mut Vec<u8>, field: usize, value: &[u8]) {
+    let mut text = [0; 8];
+    let name = field_name(field, &mut text);
+    out.extend_from_slice(&(name.len() as u32).to_le_bytes());
+    out.extend_from_slice(name);
+    out.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    out.extend_from_slice(value);
+}
+
+fn take_field(bytes: &[u8], field: usize) -> Option<(&[u8], &[u8])> {
+    let mut text = [0; 8];
+    let name = field_name(field, &mut text);
+    let (found, rest) = take_bytes(bytes)?;
+    if found != name {
+        return None;
+    }
+    take_bytes(rest)
+}
+
+fn take_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}
+
+impl KeyText {
+    #[inline]
+    fn decimal(&mut self, head: &[u8], number: u64, width: usize) -> &[u8] {
+        let mut at = KEY_BYTES_MAX;
+        let mut rest = number;
+        loop {
+            at -= 1;
+            self.bytes[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        let least = KEY_BYTES_MAX - width.min(KEY_BYTES_MAX - 8);
+        while at > least {
+            at -= 1;
+            self.bytes[at] = b'0';
+        }
+        at -= head.len();
+        self.bytes[at..at + head.len()].copy_from_slice(head);
+        &self.bytes[at..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_written_as_each_tool_writes_them() {
+        let key = |form, record| {
+            let space = Space::new(form, 1, FieldLength::Constant(10), 1.0, 1);
+            space.key(record, &mut KeyText::default()).to_vec()
+        };
+        let user = |hashed, padding| KeyForm::User { hashed, padding };
+        assert_eq!(key(user(true, 1), 0), b"user6284781860667377211");
+        assert_eq!(key(user(false, 1), 17), b"user17");
+        assert_eq!(key(user(false, 8), 17), b"user00000017");
+        assert_eq!(key(KeyForm::Decimal { width: 16 }, 42), b"0000000000000042");
+        assert_eq!(key(KeyForm::Decimal { width: 0 }, 42), b"42");
+        assert_eq!(key(KeyForm::Binary, 258), [0, 0, 1, 2]);
+    }
+
+    #[test]
+    fn fields_are_laid_out_like_ycsb_cpps_and_replaced_one_by_one() {
+        let form = KeyForm::User { hashed: true, padding: 1 };
+        let space = Space::new(form, 12, FieldLength::Constant(20), 0.5, 1);
+        let mut buffer = Vec::new();
+        let value = space.value(7, &mut |_| 0, &mut buffer).to_vec();
+        assert_eq!(value.len(), 10 * (4 + 6 + 4 + 20) + 2 * (4 + 7 + 4 + 20));
+        assert_eq!(value[..14], *b"\x06\x00\x00\x00field0\x14\x00\x00\x00");
+        let mut changed = Vec::new();
+        space.replace(7, &value, 11, 3, &mut changed);
+        assert_ne!(changed, value);
+        let in_version = |wanted: u16| {
+            move |field: usize, fits: &mut dyn FnMut(u16) -> bool| {
+                fits(if field == 11 { wanted } else { 0 })
+            }
+        };
+        assert!(space.check(7, &changed, None, &in_version(3)));
+        assert!(!space.check(7, &changed, None, &in_version(0)));
+        assert!(space.check(7, &changed, Some(2), &in_version(0)));
+        assert!(!space.check(8, &changed, None, &in_version(3)));
+        assert!(!space.check(7, &changed[..40], None, &in_version(3)));
+    }
+
+    #[test]
+    fn field_lengths_keep_their_bounds() {
+        let uniform = FieldLength::Uniform(5, 9);
+        let zipfian = FieldLength::zipfian(1, 100);
+        for spread in (0..2000).map(mix) {
+            assert!((5..=9).contains(&uniform.of(spread)));
+            assert!((1..=101).contains(&zipfian.of(spread)));
+        }
+        assert!((uniform.mean() - 7.0).abs() < 1e-9);
+        assert!(zipfian.mean() < 40.0 && zipfian.mean() > 5.0, "{}", zipfian.mean());
+    }
+
+    #[test]
+    fn rows_of_one_key_are_one_record() {
+        let pair = |key: &str, value: &str| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
+        let pairs = vec![pair("b", "one"), pair("a", "two"), pair("b", "three")];
+        let space = Space::from_rows(&CsvPairs { pairs, bad_rows: Vec::new() }).expect("small");
+        assert_eq!(space.rows(), Some((3, 2)));
+        assert_eq!([0, 1, 2].map(|row| space.record_of_row(row)), [0, 1, 0]);
+        assert_eq!(space.key(1, &mut KeyText::default()), b"a");
+        assert_eq!(space.value(1, &mut |_| 0, &mut Vec::new()), b"two");
+    }
+}

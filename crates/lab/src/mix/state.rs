@@ -1,0 +1,98 @@
+//! Which version of each field the store must hold.
+
+/// No such record.
+pub const ABSENT: u16 = u16::MAX;
+/// One of several versions, or none: threads raced for it.
+pub const UNSURE: u16 = u16::MAX - 1;
+/// The highest version there is.
+const VERSION_MAX: u16 = u16::MAX - 2;
+
+/// The store's content, as versions.
+#[derive(Clone, Debug)]
+pub struct State {
+    versions: Vec<u16>,
+    fields: usize,
+    /// Records are numbered below this.
+    pub records: u64,
+    /// The version the next phase writes.
+    pub next_version: u16,
+}
+
+impl State {
+    /// An empty store of records with `fields` fields.
+    pub fn empty(fields: usize) -> State {
+        State { versions: Vec::new(), fields, records: 0, next_version: 1 }
+    }
+
+    /// Empties it; versions go on, so that bytes of an earlier store are noticed.
+    pub fn clear(&mut self) {
+        self.versions.clear();
+        self.records = 0;
+    }
+
+    /// Records are numbered below `records` from now on.
+    pub fn grow(&mut self, records: u64) {
+        self.records = self.records.max(records);
+        let length = self.records as usize * self.fields;
+        if self.versions.len() < length {
+            self.versions.resize(length, ABSENT);
+        }
+    }
+
+    /// The version of a field.
+    #[inline]
+    pub fn version(&self, record: u32, field: usize) -> u16 {
+        self.versions.get(record as usize * self.fields + field).copied().unwrap_or(ABSENT)
+    }
+
+    /// Sets the version of one field, or of all.
+    pub fn set(&mut self, record: u32, field: Option<usize>, version: u16) {
+        let start = record as usize * self.fields;
+        let fields = match field {
+            Some(field) => start + field..start + field + 1,
+            None => start..start + self.fields,
+        };
+        if let Some(versions) = self.versions.get_mut(fields) {
+            versions.fill(version);
+        }
+    }
+
+    /// The phase is over: the next one writes another version.
+    pub fn advance(&mut self) {
+        self.next_version =
+            if self.next_version >= VERSION_MAX { 1 } else { self.next_version + 1 };
+    }
+
+    /// Whether each record's content is known, and how many there are.
+    pub fn live(&self) -> (bool, u64) {
+        let sure = !self.versions.contains(&UNSURE);
+        let firsts = self.versions.iter().step_by(self.fields);
+        (sure, firsts.filter(|&&version| version != ABSENT).count() as u64)
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.versions.capacity() * size_of::<u16>()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_absent_until_they_are_set() {
+        let mut state = State::empty(2);
+        state.grow(3);
+        state.set(1, None, 5);
+        state.set(2, Some(1), 6);
+        assert_eq!([0, 1].map(|field| state.version(1, field)), [5, 5]);
+        assert_eq!([0, 1].map(|field| state.version(2, field)), [ABSENT, 6]);
+        assert_eq!(state.version(99, 0), ABSENT);
+        assert_eq!(state.live(), (true, 1));
+        state.set(1, Some(0), UNSURE);
+        assert!(!state.live().0);
+        state.clear();
+        assert_eq!(state.live(), (true, 0));
+    }
+}

@@ -1,0 +1,289 @@
+//! The timed loop of a phase: writes keys out, calls the engine, checks what comes back.
+
+use std::time::{Duration, Instant};
+
+use super::draw::Op;
+use super::phase::{OpKind, Phase};
+use super::space::{KeyText, Space};
+use super::state::{ABSENT, State, UNSURE};
+use crate::error::Result;
+use crate::measure::histogram::Latencies;
+use crate::measure::timeline::Timeline;
+use crate::run::progress::{Progress, TICK_OPERATIONS};
+use crate::target::Target;
+
+/// What all threads of a phase share.
+pub struct Shared<'a> {
+    /// The open store.
+    pub target: &'a dyn Target,
+    /// What records look like.
+    pub space: &'a Space,
+    /// What the store held before the phase.
+    pub state: &'a State,
+    /// The phase.
+    pub phase: &'a Phase,
+    /// Threads of the phase.
+    pub threads: usize,
+    /// The live line.
+    pub progress: &'a Progress,
+}
+
+/// How many kinds of operations there are.
+pub const KINDS: usize = 7;
+
+/// What one thread did.
+#[derive(Debug)]
+pub struct Done {
+    /// For each kind: latencies of its operations.
+    pub kinds: [Latencies; KINDS],
+    /// For each kind: operations that found their record (or needed none).
+    pub ok: [u64; KINDS],
+    /// Operations finished over time.
+    pub timeline: Timeline,
+    /// Operations finished.
+    pub operations: u64,
+    /// The thread's own time.
+    pub elapsed: Duration,
+    /// Keys found by reads, and pairs seen by scans.
+    pub found: u64,
+    /// Bytes of keys and values read.
+    pub read_bytes: u64,
+    /// Bytes of keys and values written.
+    pub written_bytes: u64,
+    /// Reads that gave something else than what was written.
+    pub wrong: u64,
+    /// The first of them, for people.
+    pub first_wrong: Option<String>,
+}
+
+impl Default for Done {
+    fn default() -> Done {
+        Done {
+            kinds: std::array::from_fn(|_| Latencies::new()),
+            ok: [0; KINDS],
+            timeline: Timeline::default(),
+            operations: 0,
+            elapsed: Duration::ZERO,
+            found: 0,
+            read_bytes: 0,
+            written_bytes: 0,
+            wrong: 0,
+            first_wrong: None,
+        }
+    }
+}
+
+impl Done {
+    /// Adds what another thread did.
+    pub fn merge(&mut self, other: Done) {
+        for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
+            mine.merge(theirs);
+        }
+        for (mine, theirs) in self.ok.iter_mut().zip(other.ok) {
+            *mine += theirs;
+        }
+        self.timeline.merge(&other.timeline);
+        self.operations += other.operations;
+        self.elapsed += other.elapsed;
+        self.found += other.found;
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.wrong += other.wrong;
+        self.first_wrong = self.first_wrong.take().or(other.first_wrong);
+    }
+
+    fn mistake(&mut self, say: impl FnOnce() -> String) {
+        self.wrong += 1;
+        if self.first_wrong.is_none() {
+            self.first_wrong = Some(say());
+        }
+    }
+}
+
+/// Buffers a thread reuses.
+#[derive(Default)]
+struct Buffers {
+    key: KeyText,
+    value: Vec<u8>,
+    old: Vec<u8>,
+    last_key: Vec<u8>,
+}
+
+/// Does the operations of one list. With a rate, operation `i` arrives at `i / rate` and its
+/// latency counts from there, whether or not the one before was done in time.
+pub fn run(shared: &Shared<'_>, list: &[Op], rate: Option<f64>, start: Instant) -> Result<Done> {
+    let mut done = Done::default();
+    let mut buffers = Buffers::default();
+    let interval = rate.map(|rate| 1e9 / rate);
+    let begun = Instant::now();
+    let mut last = (begun - start).as_nanos() as u64;
+    for (index, op) in list.iter().enumerate() {
+        if let Some(interval) = interval {
+            let due = (index as f64 * interval) as u64;
+            wait_until(start, due);
+            last = due;
+        }
+        let ok = one(shared, op, &mut buffers, &mut done)?;
+        let now = start.elapsed().as_nanos() as u64;
+        let kind = op.kind as usize;
+        done.kinds[kind].record(now.saturating_sub(last));
+        done.ok[kind] += u64::from(ok);
+        done.timeline.record(now);
+        last = now;
+        if index % TICK_OPERATIONS == TICK_OPERATIONS - 1 {
+            shared.progress.add(TICK_OPERATIONS as u64);
+        }
+    }
+    done.operations = list.len() as u64;
+    done.elapsed = begun.elapsed();
+    Ok(done)
+}
+
+/// Sleeps while there is time and turns round for the last part.
+fn wait_until(start: Instant, due_nanos: u64) {
+    const SPIN_NANOS: u64 = 200_000;
+    loop {
+        let now = start.elapsed().as_nanos() as u64;
+        if now >= due_nanos {
+            return;
+        }
+        if due_nanos - now > SPIN_NANOS {
+            std::thread::sleep(Duration::from_nanos(due_nanos - now - SPIN_NANOS));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[inline]
+fn one(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> Result<bool> {
+    match op.kind {
+        OpKind::Read => read(shared, op, buffers, done, false),
+        OpKind::Insert => write(shared, op, buffers, done),
+        OpKind::Update if shared.phase.write_all_fields => write(shared, op, buffers, done),
+        OpKind::Update => change(shared, op, buffers, done),
+        OpKind::ReadModifyWrite => {
+            let found = read(shared, op, buffers, done, !shared.phase.write_all_fields)?;
+            if shared.phase.write_all_fields {
+                write(shared, op, buffers, done)?;
+            } else if found {
+                put_changed(shared, op, buffers, done)?;
+            }
+            Ok(found)
+        }
+        OpKind::Scan => scan(shared, op, buffers, done),
+        OpKind::Seek => {
+            let key = shared.space.key(op.record, &mut buffers.key);
+            let mut fits = true;
+            let found = shared.target.seek(key, &mut |at, _| fits = at >= key)?;
+            done.found += u64::from(found);
+            if !fits {
+                done.mistake(|| format!("a seek to {} landed before it", key.escape_ascii()));
+            }
+            Ok(true)
+        }
+        OpKind::Delete => {
+            let key = shared.space.key(op.record, &mut buffers.key);
+            done.written_bytes += key.len() as u64;
+            shared.target.delete(key)?;
+            Ok(true)
+        }
+    }
+}
+
+fn write(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> Result<bool> {
+    let version = shared.state.next_version;
+    let key = shared.space.key(op.record, &mut buffers.key);
+    let value = shared.space.value(op.record, &mut |_| version, &mut buffers.value);
+    done.written_bytes += (key.len() + value.len()) as u64;
+    shared.target.put(key, value, false)?;
+    Ok(true)
+}
+
+/// Gets a record and checks it; `keep` leaves its value in `buffers.old`.
+fn read(
+    shared: &Shared<'_>,
+    op: &Op,
+    buffers: &mut Buffers,
+    done: &mut Done,
+    keep: bool,
+) -> Result<bool> {
+    let Buffers { key, old, .. } = buffers;
+    let key = shared.space.key(op.record, key);
+    let (mut right, mut bytes) = (false, 0);
+    let only = (!shared.phase.read_all_fields).then_some(usize::from(op.field));
+    let found = shared.target.get(key, &mut |value| {
+        right = fits(shared, op, value, only);
+        bytes = value.len();
+        if keep {
+            old.clear();
+            old.extend_from_slice(value);
+        }
+    })?;
+    done.found += u64::from(found);
+    done.read_bytes += (key.len() + bytes) as u64;
+    if found && !right {
+        done.mistake(|| format!("key {} has a value that was not written", key.escape_ascii()));
+    } else if !found && !may_be_absent(shared, op) {
+        done.mistake(|| format!("key {} was not found", key.escape_ascii()));
+    }
+    Ok(found)
+}
+
+fn fits(shared: &Shared<'_>, op: &Op, value: &[u8], only: Option<usize>) -> bool {
+    let written = shared.state.next_version;
+    let writes = shared.phase.writes();
+    shared.space.check(op.record, value, only, &|field, fits| match shared
+        .state
+        .version(op.record, field)
+    {
+        ABSENT => writes && fits(written),
+        UNSURE => (1..=written).any(fits),
+        version => fits(version) || (writes && fits(written)),
+    })
+}
+
+fn may_be_absent(shared: &Shared<'_>, op: &Op) -> bool {
+    let before = shared.state.version(op.record, 0);
+    before == ABSENT || before == UNSURE || shared.phase.share(OpKind::Delete) > 0.0
+}
+
+/// Replaces one field: a read and a write, as in YCSB-cpp where a record is one value.
+fn change(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> Result<bool> {
+    let found = read(shared, op, buffers, done, true)?;
+    if found {
+        put_changed(shared, op, buffers, done)?;
+    }
+    Ok(found)
+}
+
+fn put_changed(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> Result<()> {
+    let Buffers { key, value, old, .. } = buffers;
+    let version = shared.state.next_version;
+    shared.space.replace(op.record, old, usize::from(op.field), version, value);
+    let key = shared.space.key(op.record, key);
+    done.written_bytes += (key.len() + value.len()) as u64;
+    shared.target.put(key, value, false)
+}
+
+fn scan(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> Result<bool> {
+    let Buffers { key, last_key, .. } = buffers;
+    let key = shared.space.key(op.record, key);
+    last_key.clear();
+    last_key.extend_from_slice(key);
+    let (mut seen, mut bytes, mut ordered) = (0u16, 0u64, true);
+    shared.target.scan_from(key, &mut |at, value| {
+        ordered &= if seen == 0 { at >= key } else { at > &last_key[..] };
+        last_key.clear();
+        last_key.extend_from_slice(at);
+        bytes += (at.len() + value.len()) as u64;
+        seen += 1;
+        seen < op.length
+    })?;
+    done.found += u64::from(seen);
+    done.read_bytes += bytes;
+    if !ordered {
+        done.mistake(|| format!("a scan from {} went out of order", key.escape_ascii()));
+    }
+    Ok(seen > 0)
+}

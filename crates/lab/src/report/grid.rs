@@ -1,0 +1,327 @@
+//! A record laid out as the document's tables: who measured or reported what, in which row and
+//! column. Pure: text and page are made from the same grids.
+
+use std::collections::BTreeMap;
+
+use crate::experiment::check::{Experiment, phase_labels};
+use crate::experiment::file::SeriesFile;
+use crate::experiment::reported::{figures, unit_of};
+use crate::record::lab::{LabRecord, PointRecord};
+use crate::record::schema::TaskSample;
+use crate::stats::compare::{Ratio, median, ratio};
+use crate::stats::summary::BASE_ENGINE;
+use crate::stats::unit::Unit;
+
+/// One figure: measured, or reported by a document.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// The engine, or the store the document names.
+    pub who: String,
+    /// From the document, on another machine.
+    pub reported: bool,
+    /// The phase.
+    pub phase: String,
+    /// The parameters.
+    pub params: BTreeMap<String, String>,
+    /// Pairs, scaled; none for reported figures.
+    pub entries: Option<u64>,
+    /// Every sample, in the series' unit.
+    pub samples: Vec<f64>,
+    /// Their median; none where nothing was measured.
+    pub value: Option<f64>,
+    /// Speed over the base engine's.
+    pub ratio: Option<Ratio>,
+    /// Why there is no value, or what was wrong with it.
+    pub note: Option<String>,
+}
+
+/// The figures of one series.
+#[derive(Clone, Debug)]
+pub struct SeriesView<'a> {
+    /// The series.
+    pub series: &'a SeriesFile,
+    /// The unit of all figures.
+    pub unit: Unit,
+    /// What the rows are.
+    pub rows: String,
+    /// What the columns are.
+    pub columns: String,
+    /// Measured figures first, then those reported.
+    pub figures: Vec<Figure>,
+    /// Reported figures in another unit than the series', kept apart.
+    pub other_units: usize,
+}
+
+/// One table: rows × columns of one store, or of all where they are an axis.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    /// What holds for all of it.
+    pub title: String,
+    /// The columns' heads.
+    pub columns: Vec<String>,
+    /// The rows: head, then a figure for each column.
+    pub rows: Vec<(String, Vec<Option<Figure>>)>,
+    /// Whether all of it is reported.
+    pub reported: bool,
+}
+
+/// Every series of the record, in the experiment's order; those without samples are left out.
+pub fn views<'a>(experiment: &'a Experiment, record: &LabRecord) -> Vec<SeriesView<'a>> {
+    let series = experiment.file.series.iter().map(|series| series.get_ref());
+    series
+        .filter(|series| record.points.iter().any(|point| point.series == series.name))
+        .map(|series| view(series, record))
+        .collect()
+}
+
+fn view<'a>(series: &'a SeriesFile, record: &LabRecord) -> SeriesView<'a> {
+    let unit = unit_of(series);
+    let mut all = Vec::new();
+    let base = base_engine(record);
+    for (index, point) in record.points.iter().enumerate() {
+        if point.series != series.name {
+            continue;
+        }
+        for step in record.steps(index) {
+            for phase in phase_labels(series) {
+                let place = Place { record, index, phase: &phase, step };
+                all.extend(measured(&place, point, unit, base));
+            }
+        }
+    }
+    let reported = figures(series);
+    let other_units = reported.iter().filter(|figure| figure.unit != unit).count();
+    all.extend(reported.into_iter().filter(|figure| figure.unit == unit).map(|figure| Figure {
+        who: figure.by,
+        reported: true,
+        phase: figure.phase.unwrap_or_default(),
+        params: figure.params,
+        entries: None,
+        samples: vec![figure.value],
+        value: Some(figure.value),
+        ratio: None,
+        note: None,
+    }));
+    let (rows, columns) = axes(series);
+    SeriesView { series, unit, rows, columns, figures: all, other_units }
+}
+
+/// One phase, in one step, at one point of a record.
+struct Place<'a> {
+    record: &'a LabRecord,
+    index: usize,
+    phase: &'a str,
+    step: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    /// An engine's samples, those that only prepare left out.
+    fn samples(&self, engine: &'a str) -> Vec<&'a TaskSample> {
+        let own = self.record.of(self.index, (self.phase, self.step), engine);
+        own.filter(|sample| !sample.hidden).collect()
+    }
+}
+
+/// Every engine's figure at a place.
+fn measured<'a>(
+    place: &Place<'a>,
+    point: &PointRecord,
+    unit: Unit,
+    base: Option<&'a str>,
+) -> Vec<Figure> {
+    let record = place.record;
+    let speed = |name: &'a str| -> Vec<f64> {
+        place.samples(name).into_iter().filter_map(|sample| Unit::OpsPerSec.of(sample)).collect()
+    };
+    let base_speed = base.map(speed).unwrap_or_default();
+    let mut params: BTreeMap<String, String> = point.params.iter().cloned().collect();
+    params.extend(place.step.map(|step| ("step".to_string(), step.to_string())));
+    let figure = |engine: &'a str| {
+        let samples = place.samples(engine);
+        if samples.is_empty() {
+            return None;
+        }
+        let values: Vec<f64> = samples.iter().filter_map(|sample| unit.of(sample)).collect();
+        let is_base = base == Some(engine);
+        Some(Figure {
+            who: engine.into(),
+            reported: false,
+            phase: place.phase.into(),
+            params: params.clone(),
+            entries: Some(point.entries),
+            value: median(&values),
+            samples: values,
+            ratio: (!is_base).then(|| ratio(&speed(engine), &base_speed)).flatten(),
+            note: samples.iter().find_map(|sample| sample.error.clone()),
+        })
+    };
+    record.measured_engines().into_iter().filter_map(figure).collect()
+}
+
+/// The engine ratios refer to: Esker, or the first that was measured.
+pub fn base_engine(record: &LabRecord) -> Option<&str> {
+    let measured = record.measured_engines();
+    measured.iter().find(|name| **name == BASE_ENGINE).or(measured.first()).copied()
+}
+
+/// Rows and columns as the file says, or: the parameter with most values, and the phases.
+fn axes(series: &SeriesFile) -> (String, String) {
+    let widest = || {
+        if series.steps.is_some() {
+            return Some(("step".to_string(), 2));
+        }
+        let mut axes = vec![
+            ("entries".to_string(), series.entries.get_ref().all().len()),
+            ("threads".to_string(), series.threads.get_ref().all().len()),
+        ];
+        let varied = series.vary.iter();
+        axes.extend(varied.map(|(name, values)| (name.get_ref().clone(), values.get_ref().len())));
+        axes.into_iter().rev().max_by_key(|(_, count)| *count).filter(|(_, count)| *count > 1)
+    };
+    let rows = series.rows.as_ref().map(|axis| axis.get_ref().clone());
+    let columns = series.columns.as_ref().map(|axis| axis.get_ref().clone());
+    match (rows, columns) {
+        (Some(rows), Some(columns)) => (rows, columns),
+        (Some(rows), None) if rows == "phase" => ("phase".into(), "engine".into()),
+        (Some(rows), None) => (rows, "phase".into()),
+        (None, Some(columns)) => ("phase".into(), columns),
+        (None, None) => match widest() {
+            Some((name, _)) => (name, "phase".into()),
+            None => ("phase".into(), "engine".into()),
+        },
+    }
+}
+
+impl Figure {
+    /// Its place on an axis; none for a reported figure that holds for all of it.
+    pub fn on(&self, axis: &str) -> Option<&str> {
+        match axis {
+            "phase" => Some(&self.phase),
+            "engine" => Some(&self.who),
+            _ => self.params.get(axis).map(String::as_str),
+        }
+    }
+
+    /// How a store is named beside others.
+    pub fn who_text(&self) -> String {
+        if self.reported { format!("{} (reported)", self.who) } else { self.who.clone() }
+    }
+}
+
+impl SeriesView<'_> {
+    /// The values there are on an axis, in the order they come.
+    pub fn keys(&self, axis: &str) -> Vec<String> {
+        let mut keys: Vec<String> = Vec::new();
+        for figure in &self.figures {
+            let key = match axis {
+                "engine" => Some(figure.who_text()),
+                _ => figure.on(axis).map(String::from),
+            };
+            if let Some(key) = key.filter(|key| !keys.contains(key)) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// The parameters with several values (and the phase) that are neither rows nor columns.
+    fn rest(&self) -> Vec<String> {
+        let measured = self.figures.iter().filter(|figure| !figure.reported);
+        let names = measured.flat_map(|figure| figure.params.keys().map(String::as_str));
+        let mut rest: Vec<String> = Vec::new();
+        for name in std::iter::once("phase").chain(names) {
+            let free = name != self.rows && name != self.columns;
+            if free && !rest.iter().any(|own| own == name) && self.keys(name).len() > 1 {
+                rest.push(name.to_string());
+            }
+        }
+        rest
+    }
+
+    /// Every combination of what is neither rows nor columns.
+    pub fn slices(&self) -> Vec<Vec<(String, String)>> {
+        let mut slices: Vec<Vec<(String, String)>> = vec![Vec::new()];
+        for name in self.rest() {
+            let keys = self.keys(&name);
+            slices = slices
+                .iter()
+                .flat_map(|slice| {
+                    keys.iter().map(|key| {
+                        let mut next = slice.clone();
+                        next.push((name.clone(), key.clone()));
+                        next
+                    })
+                })
+                .collect();
+        }
+        slices
+    }
+
+    /// The figures of a slice.
+    pub fn in_slice<'s>(
+        &'s self,
+        slice: &'s [(String, String)],
+    ) -> impl Iterator<Item = &'s Figure> {
+        self.figures.iter().filter(move |figure| {
+            slice.iter().all(|(name, key)| figure.on(name).is_none_or(|own| own == key))
+        })
+    }
+
+    /// The tables in the document's shape.
+    pub fn grids(&self) -> Vec<Grid> {
+        let mut grids = Vec::new();
+        let by_engine = self.rows == "engine" || self.columns == "engine";
+        for slice in self.slices() {
+            let slice_title: Vec<String> =
+                slice.iter().map(|(name, key)| format!("{name} {key}")).collect();
+            let whos = if by_engine { vec![String::new()] } else { self.keys("engine") };
+            for who in whos {
+                let figures: Vec<&Figure> = self
+                    .in_slice(&slice)
+                    .filter(|figure| by_engine || figure.who_text() == who)
+                    .collect();
+                if figures.is_empty() {
+                    continue;
+                }
+                let mut title = slice_title.clone();
+                if !by_engine {
+                    title.push(who);
+                }
+                let reported = figures.iter().all(|figure| figure.reported);
+                grids.push(self.grid(&figures, title.join(", "), reported));
+            }
+        }
+        grids
+    }
+
+    fn grid(&self, figures: &[&Figure], title: String, reported: bool) -> Grid {
+        let there = |axis: &str, key: &String| {
+            let on = |figure: &&&Figure| self.is_on(figure, axis, key);
+            figures.iter().any(|figure| on(&figure))
+        };
+        let keys = |axis: &str| -> Vec<String> {
+            self.keys(axis).into_iter().filter(|key| there(axis, key)).collect()
+        };
+        let columns = keys(&self.columns);
+        let row = |row: String| {
+            let cell = |column: &String| {
+                let here = |figure: &&&Figure| {
+                    self.is_on(figure, &self.rows, &row)
+                        && self.is_on(figure, &self.columns, column)
+                };
+                figures.iter().find(here).map(|figure| (*figure).clone())
+            };
+            let cells = columns.iter().map(cell).collect();
+            (row.clone(), cells)
+        };
+        let rows = keys(&self.rows).into_iter().map(row).collect();
+        Grid { title, columns: columns.clone(), rows, reported }
+    }
+
+    fn is_on(&self, figure: &Figure, axis: &str, key: &str) -> bool {
+        match axis {
+            "engine" => figure.who_text() == key,
+            _ => figure.on(axis).is_none_or(|own| own == key),
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! An experiment's page: one HTML file with its pictures inside, readable without a network.
+
+use std::fmt::Write;
+
+use super::grid::{Figure, Grid, SeriesView, views};
+use super::html::escape;
+use super::lab_text::{cell_text, circumstances, number};
+use super::lines::{Axes, Line, lines};
+use super::page_text::{LAB_METHOD, METHOD, STYLE};
+use super::plot::{Bar, COLOURS, bars};
+use super::table::system_line_of;
+use crate::experiment::check::Experiment;
+use crate::record::lab::LabRecord;
+
+/// The whole page.
+pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
+    let mut page = String::new();
+    let title = escape(&experiment.file.title);
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{title}</title><style>{STYLE}</style></head><body><main>\n<h1>{title}</h1>\
+         <p class=\"soft\">{}</p><p>{}</p>",
+        escape(&circumstances(record)),
+        escape(&experiment.file.about)
+    );
+    if let Some(document) = &experiment.file.document {
+        let _ = write!(page, "<p class=\"soft\">Repeats: {}</p>", escape(document));
+    }
+    for warning in &record.warnings {
+        let _ = write!(page, "<p class=\"warn\">{}</p>", escape(warning));
+    }
+    for engine in &record.engines {
+        if let Some(error) = &engine.error {
+            let name = escape(&engine.name);
+            let _ = write!(page, "<p class=\"warn\">{name}: n/a ({})</p>", escape(error));
+        }
+    }
+    let views = views(experiment, record);
+    let whos = whos(&views);
+    legend(&mut page, &whos);
+    for view in &views {
+        series(&mut page, view, &whos);
+    }
+    super::lab_measures::measures(&mut page, experiment, record, &whos);
+    given(&mut page, record);
+    let _ = writeln!(page, "<h2>How it was measured</h2>{LAB_METHOD}{METHOD}");
+    page.push_str("</main></body></html>\n");
+    page
+}
+
+/// Everyone with figures: name, and whether they are reported.
+pub type Whos = Vec<(String, bool)>;
+
+fn whos(views: &[SeriesView<'_>]) -> Whos {
+    let mut whos: Whos = Vec::new();
+    for reported in [false, true] {
+        for figure in views.iter().flat_map(|view| &view.figures) {
+            let who = (figure.who_text(), figure.reported);
+            if figure.reported == reported && !whos.contains(&who) {
+                whos.push(who);
+            }
+        }
+    }
+    whos
+}
+
+/// The colour of a store: its place among all.
+pub fn colour(whos: &Whos, name: &str) -> usize {
+    whos.iter().position(|(who, _)| who == name).unwrap_or(0)
+}
+
+fn legend(page: &mut String, whos: &Whos) {
+    page.push_str("<p class=\"legend\">");
+    for (index, (name, reported)) in whos.iter().enumerate() {
+        let class = if *reported { "chip dashed" } else { "chip" };
+        let colour = index % COLOURS;
+        let _ = write!(
+            page,
+            "<span><i class=\"{class}\" style=\"--c:var(--e{colour})\"></i>{}</span> ",
+            escape(name)
+        );
+    }
+    page.push_str("</p>\n");
+}
+
+fn series(page: &mut String, view: &SeriesView<'_>, whos: &Whos) {
+    let better = if view.unit.more_is_better() { "higher" } else { "lower" };
+    let _ = write!(
+        page,
+        "<h2>{}</h2><p>{}</p><p class=\"soft\">{}; {better} is better.</p>",
+        escape(&view.series.name),
+        escape(&view.series.about),
+        escape(view.unit.name())
+    );
+    if view.other_units > 0 {
+        let _ = write!(
+            page,
+            "<p class=\"soft\">{} reported figures are in another unit and left out here.</p>",
+            view.other_units
+        );
+    }
+    page.push_str("<div class=\"grid\">\n");
+    for slice in view.slices() {
+        let figures: Vec<&Figure> = view.in_slice(&slice).collect();
+        let head: Vec<String> = slice.iter().map(|(name, key)| format!("{name} {key}")).collect();
+        pictures(page, view, &figures, &head.join(", "), whos);
+    }
+    page.push_str("</div>\n<div class=\"tables\">");
+    for grid in view.grids() {
+        table(page, view, &grid);
+    }
+    page.push_str("</div>\n");
+    let notes: Vec<String> = view
+        .figures
+        .iter()
+        .filter_map(|f| Some(format!("{}, {}: {}", f.who, f.phase, f.note.as_ref()?)))
+        .collect();
+    let mut told = notes.clone();
+    told.sort();
+    told.dedup();
+    for note in told {
+        let _ = write!(page, "<p class=\"soft\">{}</p>", escape(&note));
+    }
+}
+
+/// Lines over the axis that counts something, or else bars.
+fn pictures(
+    page: &mut String,
+    view: &SeriesView<'_>,
+    figures: &[&Figure],
+    head: &str,
+    whos: &Whos,
+) {
+    let counted = |axis: &str| {
+        let keys = view.keys(axis);
+        keys.len() >= 2 && keys.iter().all(|key| count(key).is_some())
+    };
+    let (across, apart) = if counted(&view.rows) {
+        (Some(view.rows.as_str()), view.columns.as_str())
+    } else if counted(&view.columns) {
+        (Some(view.columns.as_str()), view.rows.as_str())
+    } else {
+        (None, if view.rows == "engine" { &*view.columns } else { &*view.rows })
+    };
+    for key in view.keys(apart) {
+        let here: Vec<&Figure> = figures
+            .iter()
+            .filter(|figure| figure.on(apart).is_none_or(|own| own == key))
+            .copied()
+            .collect();
+        if here.iter().all(|figure| figure.reported) {
+            continue;
+        }
+        let name = if apart == "phase" { key.clone() } else { format!("{apart} {key}") };
+        let name = if head.is_empty() { name } else { format!("{name}, {head}") };
+        let picture = match across {
+            Some(axis) => line_picture(view, &here, axis, &name, whos),
+            None => bar_picture(view, &here, &name, whos),
+        };
+        let about = about(&key);
+        let _ = writeln!(
+            page,
+            "<figure><figcaption>{}<small>{about}</small></figcaption>{picture}</figure>",
+            escape(&name)
+        );
+    }
+}
+
+fn about(phase: &str) -> &'static str {
+    let name = phase.split('#').next().unwrap_or(phase);
+    let row = crate::workload::tasks::TASKS.iter().find(|row| row.name == name);
+    row.map_or("", |row| row.about)
+}
+
+/// A key as a number: `4096`, `4M`.
+fn count(key: &str) -> Option<f64> {
+    let plain = key.parse::<f64>().ok();
+    plain.or_else(|| crate::run::config::bytes_of(key).map(|bytes| bytes as f64))
+}
+
+/// Most values of an axis that are set side by side instead of by their size.
+const MARKS_MAX: usize = 8;
+
+fn line_picture(
+    view: &SeriesView<'_>,
+    figures: &[&Figure],
+    axis: &str,
+    name: &str,
+    whos: &Whos,
+) -> String {
+    let keys = view.keys(axis);
+    let mut marks = Vec::new();
+    if keys.len() <= MARKS_MAX {
+        let mark = |(place, key): (usize, &String)| (place as f64, key.clone());
+        marks = keys.iter().enumerate().map(mark).collect();
+    }
+    let mut all = Vec::new();
+    for (index, (who, reported)) in whos.iter().enumerate() {
+        let own = figures.iter().filter(|figure| figure.who_text() == *who);
+        let mut line = Line {
+            name: who.clone(),
+            colour: index,
+            dashed: *reported,
+            points: Vec::new(),
+            spreads: Vec::new(),
+        };
+        for figure in own {
+            let x = figure.on(axis).and_then(|key| match marks.is_empty() {
+                true => count(key),
+                false => keys.iter().position(|own| own == key).map(|place| place as f64),
+            });
+            let (Some(x), Some(y)) = (x, figure.value) else { continue };
+            line.points.push((x, y));
+            let (low, high) = figure
+                .samples
+                .iter()
+                .fold((y, y), |(low, high), &value| (low.min(value), high.max(value)));
+            if high > low {
+                line.spreads.push((x, low, high));
+            }
+        }
+        line.points.sort_by(|left, right| left.0.total_cmp(&right.0));
+        if !line.points.is_empty() {
+            all.push(line);
+        }
+    }
+    let axes = Axes { x: axis, y: view.unit.name(), x_marks: marks, ..Axes::default() };
+    let text: Vec<String> = all
+        .iter()
+        .map(|line| {
+            let last = line.points.last().map_or(0.0, |point| point.1);
+            format!("{} ends at {}", line.name, number(last))
+        })
+        .collect();
+    lines(&all, &axes, &format!("{name}: {}", text.join("; ")))
+}
+
+fn bar_picture(view: &SeriesView<'_>, figures: &[&Figure], name: &str, whos: &Whos) -> String {
+    let bar = |figure: &&Figure| {
+        let low = figure.samples.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = figure.samples.iter().copied().fold(0.0, f64::max);
+        Bar {
+            name: if figure.reported { format!("({})", figure.who) } else { figure.who.clone() },
+            colour: colour(whos, &figure.who_text()),
+            value: figure.value,
+            spread: (figure.samples.len() > 1).then_some((low, high)),
+            text: figure.value.map_or("n/a".into(), number),
+        }
+    };
+    let picture: Vec<Bar> = figures.iter().map(bar).collect();
+    let values: Vec<String> =
+        picture.iter().map(|bar| format!("{} {}", bar.name, bar.text)).collect();
+    bars(&picture, &format!("{name}, {}: {}", view.unit.name(), values.join("; ")))
+}
+
+fn table(page: &mut String, view: &SeriesView<'_>, grid: &Grid) {
+    let class = if grid.reported { " class=\"reported\"" } else { "" };
+    let title = escape(&grid.title);
+    let _ = write!(page, "<div class=\"scroll\"><table{class}>");
+    if !title.is_empty() {
+        let _ = write!(page, "<caption>{title}</caption>");
+    }
+    let _ = write!(page, "<tr><th>{}</th>", escape(&view.rows));
+    for column in &grid.columns {
+        let _ = write!(page, "<th class=\"n\">{}</th>", escape(column));
+    }
+    page.push_str("</tr>\n");
+    let heat = heat(view, grid);
+    for (name, cells) in &grid.rows {
+        let _ = write!(page, "<tr><td>{}</td>", escape(name));
+        for cell in cells {
+            let mark = match cell.as_ref().and_then(|figure| figure.ratio) {
+                Some(ratio) if ratio.shows_difference() && ratio.ratio > 1.0 => " good",
+                Some(ratio) if ratio.shows_difference() => " bad",
+                _ => "",
+            };
+            let style = match (cell.as_ref().and_then(|figure| figure.value), heat) {
+                (Some(value), Some((low, high))) if high > low => {
+                    let share = ((value - low) / (high - low) * 60.0).round();
+                    format!(
+                        " style=\"background:color-mix(in srgb,var(--e0) {share}%,transparent)\""
+                    )
+                }
+                _ => String::new(),
+            };
+            let text = cell.as_ref().map_or(String::new(), cell_text);
+            let _ = write!(page, "<td class=\"n{mark}\"{style}>{}</td>", escape(&text));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</table></div>\n");
+}
+
+/// The range of a table that crosses two options, which is drawn as a heat map.
+fn heat(view: &SeriesView<'_>, grid: &Grid) -> Option<(f64, f64)> {
+    let varied = |axis: &str| view.series.vary.keys().any(|name| name.get_ref() == axis);
+    if !varied(&view.rows) || !varied(&view.columns) {
+        return None;
+    }
+    let values = grid.rows.iter().flat_map(|(_, cells)| cells.iter().flatten());
+    let values: Vec<f64> = values.filter_map(|figure| figure.value).collect();
+    let low = values.iter().copied().reduce(f64::min)?;
+    Some((low, values.iter().copied().reduce(f64::max)?))
+}
+
+fn given(page: &mut String, record: &LabRecord) {
+    page.push_str(
+        "<h2>What each was given</h2><p class=\"soft\">At the first point; varied options differ \
+         at the others.</p><div class=\"scroll\"><table><tr><th>engine</th><th>version</th>\
+         <th>checksums</th><th>settings</th></tr>\n",
+    );
+    for engine in &record.engines {
+        let first = record.points.iter().find_map(|point| point.given.get(&engine.name));
+        let settings: Vec<String> = first
+            .map(|given| given.iter().map(|(name, value)| format!("{name}={value}")).collect())
+            .unwrap_or_default();
+        let checksums = match engine.capabilities {
+            Some(can) if can.checksums => "yes",
+            Some(_) => "no: it does less work on each read",
+            None => "n/a",
+        };
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td class=\"wrap\">{}</td><td class=\"wrap\">{checksums}</td>\
+             <td class=\"wrap\">{}</td></tr>",
+            escape(&engine.name),
+            escape(engine.description.as_deref().unwrap_or("did not run")),
+            escape(&settings.join(" · "))
+        );
+    }
+    let dirty = if record.commit_dirty == Some(true) { " with changes" } else { "" };
+    let commit = record.commit.as_ref().map_or("unknown".into(), |id| format!("{id}{dirty}"));
+    let harness = record.harness_nanos_per_op;
+    let _ = writeln!(
+        page,
+        "</table></div><h2>Where</h2><dl><dt>processor</dt><dd>{} × {}</dd><dt>system</dt>\
+         <dd>{}</dd><dt>commit</dt><dd>{}</dd><dt>seed</dt><dd>{}</dd><dt>cost of the lab</dt>\
+         <dd>{}</dd></dl>",
+        record.machine.cpu_count,
+        escape(record.machine.cpu_model.as_deref().unwrap_or("unknown")),
+        escape(&system_line_of(&record.machine)),
+        escape(&commit),
+        record.seed,
+        harness.map_or("n/a".into(), |nanos| format!("{nanos:.1} ns an operation (YCSB's)")),
+    );
+}

@@ -1,0 +1,95 @@
+//! The page's second part: what the phases cost besides time.
+
+use std::fmt::Write;
+
+use super::html::escape;
+use super::lab_html::{Whos, colour};
+use super::plot::{Bar, bars};
+use super::table::bytes_text;
+use crate::experiment::check::Experiment;
+use crate::record::lab::{LabRecord, LabSession};
+use crate::stats::compare::median;
+
+type Measure = (&'static str, &'static str, fn(&LabSession) -> Option<f64>, fn(f64) -> String);
+
+const MEASURES: &[Measure] = &[
+    (
+        "Write amplification",
+        "bytes written for each byte the user wrote, the close included",
+        |turn| turn.session.write_amplification,
+        |ratio| format!("{ratio:.2}"),
+    ),
+    (
+        "CPU",
+        "seconds of all threads",
+        |turn| turn.session.used.map(|used| used.cpu_seconds),
+        |seconds| format!("{seconds:.1} s"),
+    ),
+];
+
+/// Bars of whole turns, one picture for each series and measure.
+pub fn measures(page: &mut String, experiment: &Experiment, record: &LabRecord, whos: &Whos) {
+    if record.sessions.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<h2>Whole turns</h2><p class=\"soft\">All phases of an engine together, at the last point \
+         of each series; shorter is better.</p><div class=\"grid\">\n",
+    );
+    for series in experiment.file.series.iter().map(|series| series.get_ref()) {
+        let last = record.points.iter().rposition(|point| point.series == series.name);
+        let Some(last) = last else { continue };
+        for (name, about, of, text) in MEASURES {
+            let bar = |engine: &&str| {
+                let turns = record.sessions.iter();
+                let own = turns.filter(|t| t.point == last && t.session.engine == *engine);
+                let value = median(&own.filter_map(of).collect::<Vec<f64>>());
+                Bar {
+                    name: engine.to_string(),
+                    colour: colour(whos, engine),
+                    value,
+                    spread: None,
+                    text: value.map_or("n/a".into(), text),
+                }
+            };
+            let picture: Vec<Bar> = record.measured_engines().iter().map(bar).collect();
+            if picture.iter().all(|bar| bar.value.is_none()) {
+                continue;
+            }
+            let texts: Vec<String> =
+                picture.iter().map(|bar| format!("{} {}", bar.name, bar.text)).collect();
+            let title = format!("{name}: {}", series.name);
+            let _ = writeln!(
+                page,
+                "<figure><figcaption>{}<small>{about}</small></figcaption>{}</figure>",
+                escape(&title),
+                bars(&picture, &format!("{title}: {}", texts.join("; ")))
+            );
+        }
+    }
+    page.push_str("</div>\n");
+    memory_and_disk(page, record);
+}
+
+fn memory_and_disk(page: &mut String, record: &LabRecord) {
+    page.push_str(
+        "<div class=\"scroll\"><table><tr><th>engine</th><th class=\"n\">most memory of any phase\
+         </th><th class=\"n\">most disk after any phase</th><th class=\"n\">most files</th></tr>\n",
+    );
+    for engine in record.measured_engines() {
+        let most = |of: fn(&crate::record::schema::TaskSample) -> Option<u64>| {
+            let own = record.samples.iter().filter(|s| s.sample.engine == engine);
+            own.filter_map(|s| of(&s.sample)).max()
+        };
+        let bytes = |value: Option<u64>| value.map_or("n/a".into(), |v| bytes_text(v as f64));
+        let files = most(|sample| sample.disk_files).map_or("n/a".into(), |n| n.to_string());
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{files}</td></tr>",
+            escape(engine),
+            bytes(most(|sample| sample.peak_memory_bytes)),
+            bytes(most(|sample| sample.disk_bytes)),
+        );
+    }
+    page.push_str("</table></div>\n");
+}

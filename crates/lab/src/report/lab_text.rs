@@ -1,0 +1,243 @@
+//! An experiment's report as text: a terminal's tables, Markdown, or CSV.
+
+use std::io::{self, Write};
+
+use comfy_table::{Table, presets};
+
+use super::grid::{Figure, Grid, SeriesView, base_engine, views};
+use super::table::{align_right, bytes_text, count_text, ratio_text};
+use crate::experiment::check::Experiment;
+use crate::record::env::utc_text;
+use crate::record::lab::LabRecord;
+use crate::stats::unit::Unit;
+
+/// How tables are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For a terminal.
+    Terminal,
+    /// Markdown's pipes.
+    Markdown,
+}
+
+/// Writes the whole report.
+pub fn write(
+    experiment: &Experiment,
+    record: &LabRecord,
+    form: Form,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mark = |text: &str| if form == Form::Markdown { text.to_string() } else { String::new() };
+    writeln!(out, "{}{}", mark("# "), experiment.file.title)?;
+    writeln!(out, "{}\n", circumstances(record))?;
+    for warning in &record.warnings {
+        writeln!(out, "warning: {warning}")?;
+    }
+    for engine in &record.engines {
+        if let Some(error) = &engine.error {
+            writeln!(out, "{}: n/a ({error})", engine.name)?;
+        }
+    }
+    let base = base_engine(record).unwrap_or("none");
+    for view in views(experiment, record) {
+        writeln!(out, "\n{}{}, {}", mark("## "), view.series.name, view.unit.name())?;
+        if !view.series.about.is_empty() {
+            writeln!(out, "{}", view.series.about)?;
+        }
+        for grid in view.grids() {
+            if !grid.title.is_empty() {
+                writeln!(out, "\n{}{}", mark("**"), grid.title.clone() + &mark("**"))?;
+            }
+            writeln!(out, "{}", table(&view, &grid, form))?;
+        }
+        notes(&view, out)?;
+    }
+    writeln!(
+        out,
+        "\nIn brackets: speed over that of {base} at the same point, above 1 is faster; ~ means no \
+         difference is shown at 95 %. Reported figures are from other machines."
+    )
+}
+
+/// When, where and how much, in a line.
+pub fn circumstances(record: &LabRecord) -> String {
+    let machine = &record.machine;
+    format!(
+        "{} UTC, {:.0} s, scale {}, {} × {}, {}{}",
+        utc_text(record.started_unix_seconds),
+        record.elapsed_seconds,
+        record.scale,
+        machine.cpu_count,
+        machine.cpu_model.as_deref().unwrap_or("unknown processor"),
+        machine.memory_bytes.map_or(String::new(), |bytes| bytes_text(bytes as f64) + ", "),
+        machine.file_system.as_deref().unwrap_or("unknown file system"),
+    )
+}
+
+fn table(view: &SeriesView<'_>, grid: &Grid, form: Form) -> Table {
+    let mut table = Table::new();
+    let markdown = form == Form::Markdown;
+    table.load_style(if markdown { presets::ASCII_MARKDOWN } else { presets::NOTHING });
+    let mut head = vec![view.rows.clone()];
+    head.extend(grid.columns.iter().cloned());
+    table.set_header(head);
+    for (name, cells) in &grid.rows {
+        let mut row = vec![name.clone()];
+        row.extend(cells.iter().map(|cell| cell.as_ref().map_or(String::new(), cell_text)));
+        table.add_row(row);
+    }
+    align_right(&mut table, 1);
+    table
+}
+
+/// A figure with its ratio to the base engine.
+pub fn cell_text(figure: &Figure) -> String {
+    let Some(value) = figure.value else { return "n/a".into() };
+    match figure.ratio {
+        Some(ratio) => format!("{} ({})", number(value), ratio_text(&ratio)),
+        None => number(value),
+    }
+}
+
+/// A number with as many digits as mean something.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 10_000.0 => count_text(value),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+fn notes(view: &SeriesView<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let mut told: Vec<String> = Vec::new();
+    for figure in &view.figures {
+        let Some(note) = &figure.note else { continue };
+        let line = format!("{}, {}: {note}", figure.who, figure.phase);
+        if !told.contains(&line) {
+            writeln!(out, "  {line}")?;
+            told.push(line);
+        }
+    }
+    Ok(())
+}
+
+/// Writes every figure as a row of CSV.
+pub fn write_csv(
+    experiment: &Experiment,
+    record: &LabRecord,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record([
+        "series",
+        "params",
+        "entries",
+        "phase",
+        "who",
+        "source",
+        "unit",
+        "median",
+        "low",
+        "high",
+        "samples",
+        "ratio_to_base",
+        "ratio_low",
+        "ratio_high",
+        "note",
+    ])?;
+    for view in views(experiment, record) {
+        for figure in &view.figures {
+            csv.write_record(csv_row(&view, figure))?;
+        }
+    }
+    csv.flush()
+}
+
+fn csv_row(view: &SeriesView<'_>, figure: &Figure) -> Vec<String> {
+    let params: Vec<String> =
+        figure.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let text = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    let low = figure.samples.iter().copied().reduce(f64::min);
+    let high = figure.samples.iter().copied().reduce(f64::max);
+    let interval = figure.ratio.and_then(|ratio| ratio.interval);
+    vec![
+        view.series.name.clone(),
+        params.join(" "),
+        figure.entries.map_or(String::new(), |entries| entries.to_string()),
+        figure.phase.clone(),
+        figure.who.clone(),
+        if figure.reported { "reported" } else { "measured" }.into(),
+        view.unit.name().into(),
+        text(figure.value),
+        text(low),
+        text(high),
+        figure.samples.len().to_string(),
+        text(figure.ratio.map(|ratio| ratio.ratio)),
+        text(interval.map(|(low, _)| low)),
+        text(interval.map(|(_, high)| high)),
+        figure.note.clone().unwrap_or_default(),
+    ]
+}
+
+/// Compares two records of one experiment; says how many figures got slower beyond doubt.
+pub fn write_comparison(
+    before: &LabRecord,
+    after: &LabRecord,
+    out: &mut dyn Write,
+) -> io::Result<usize> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table
+        .set_header(["series", "point", "phase", "engine", "before", "after", "speed", "interval"]);
+    let (mut slower, mut faster, mut same) = (0, 0, 0);
+    let mut seen: Vec<(usize, &str, Option<&str>, &str)> = Vec::new();
+    for sample in &before.samples {
+        let engine = sample.sample.engine.as_str();
+        let step = sample.step.as_deref();
+        let key = (sample.point, sample.phase.as_str(), step, engine);
+        if seen.contains(&key) {
+            continue;
+        }
+        seen.push(key);
+        let point = &before.points[sample.point];
+        let twin = after.points.iter().position(|other| {
+            (&other.series, &other.params, other.entries)
+                == (&point.series, &point.params, point.entries)
+        });
+        let Some(twin) = twin else { continue };
+        let speeds = |record: &LabRecord, point: usize| -> Vec<f64> {
+            let own = record.of(point, (&sample.phase, step), engine);
+            own.filter_map(|s| Unit::OpsPerSec.of(s)).collect()
+        };
+        let (old, new) = (speeds(before, sample.point), speeds(after, twin));
+        let Some(ratio) = crate::stats::compare::ratio(&new, &old) else { continue };
+        match ratio.shows_difference() {
+            true if ratio.ratio < 1.0 => slower += 1,
+            true => faster += 1,
+            false => same += 1,
+        }
+        if !ratio.shows_difference() && ratio.interval.is_some() {
+            continue;
+        }
+        let middle =
+            |speeds: &[f64]| crate::stats::compare::median(speeds).map_or("n/a".into(), count_text);
+        let params: Vec<String> =
+            point.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        table.add_row([
+            point.series.clone(),
+            params.join(" "),
+            sample.phase.clone(),
+            engine.to_string(),
+            middle(&old),
+            middle(&new),
+            ratio_text(&ratio),
+            super::table::interval_text(&ratio),
+        ]);
+    }
+    align_right(&mut table, 4);
+    writeln!(out, "Operations a second; speed: after over before, above 1 is faster\n{table}")?;
+    writeln!(out, "{faster} faster, {slower} slower, {same} without a difference shown")?;
+    Ok(slower)
+}

@@ -1,0 +1,177 @@
+//! Whole experiments over the in-memory engine: run, stopped and resumed, reported and compared.
+
+use std::path::Path;
+
+use esker_lab::BenchConfig;
+use esker_lab::error::{LabError, LabErrorKind};
+use esker_lab::experiment::check::{Experiment, Known};
+use esker_lab::experiment::plan::Scale;
+use esker_lab::lab::{self, LabOptions, LabOutcome};
+use esker_lab::record::store::{RecordFile, load_lab, newest_lab};
+use esker_lab::reference::Reference;
+use esker_lab::report::{lab_html, lab_text};
+use esker_lab::run::interleave::Candidate;
+
+const TEXT: &str = r#"
+title = "A <small> experiment"
+engines = ["reference", "esker"]
+repetitions = 2
+scale = 0.1
+
+[[series]]
+name = "blocks"
+tasks = "fillseq,readrandom,fillsync"
+entries = 5000
+vary = { block_size = [1024, 4096] }
+rows = "phase"
+columns = "block_size"
+
+[[series.reported]]
+by = "LevelDB"
+rows = "phase"
+across = "block_size"
+columns = [1024, 4096]
+data = [["fillseq", 3.25, 2.5]]
+
+[series.expect]
+fillseq.operations = "entries"
+readrandom = { operations = "entries", found = "operations" }
+
+[[series]]
+name = "sizes"
+tasks = "fillrandom"
+entries = [3000, 6000, 9000]
+unit = "kops/s"
+"#;
+
+fn experiment(text: &str) -> Experiment {
+    let known = Known { engines: &["reference", "esker"], config: BenchConfig::default() };
+    Experiment::parse("small", text, &known).expect("right")
+}
+
+fn options(dir: &Path) -> LabOptions {
+    let mut base = BenchConfig::default();
+    base.set("db", &dir.join("db").display().to_string()).expect("a flag");
+    base.set("record", &dir.join("record").display().to_string()).expect("a flag");
+    LabOptions {
+        scale: Scale::Times(1.0),
+        scale_text: "1".into(),
+        repetitions: None,
+        engines: None,
+        series: None,
+        resume: None,
+        base,
+    }
+}
+
+fn run(experiment: &Experiment, options: &LabOptions) -> (LabOutcome, String) {
+    let absent = LabError::new(LabErrorKind::NotInstalled, "not installed: apt install nothing");
+    let candidates = [
+        Candidate { name: "reference".into(), engine: Ok(Box::new(Reference)) },
+        Candidate { name: "esker".into(), engine: Err(absent) },
+    ];
+    let mut talk = Vec::new();
+    let outcome = lab::run(experiment, options, &candidates, &|| {}, &mut talk).expect("runs");
+    (outcome, String::from_utf8(talk).expect("text"))
+}
+
+#[test]
+fn every_point_is_measured_in_every_repetition() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let experiment = experiment(TEXT);
+    let (outcome, talk) = run(&experiment, &options(dir.path()));
+    assert!(!outcome.failed, "{talk}");
+    assert_eq!(outcome.record.points.len(), 2 + 3);
+    assert_eq!(outcome.record.sessions.len(), 5 * 2);
+    assert_eq!(outcome.record.samples.len(), (2 * 3 + 3) * 2);
+    assert_eq!(outcome.record.points[0].entries, 500);
+    assert!(talk.contains("turn 10 of 10") && talk.contains("apt install nothing"), "{talk}");
+    let saved = load_lab(&outcome.record_path.expect("saved")).expect("readable");
+    assert_eq!(saved.samples.len(), outcome.record.samples.len());
+}
+
+#[test]
+fn a_stopped_run_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let experiment = experiment(TEXT);
+    let mut options = options(dir.path());
+    let (outcome, _) = run(&experiment, &options);
+    let path = outcome.record_path.expect("saved");
+    let mut cut = outcome.record.clone();
+    cut.sessions.truncate(7);
+    let kept =
+        |s: &esker_lab::record::lab::LabSample| cut.has(s.point, "reference", s.sample.repetition);
+    cut.samples = outcome.record.samples.iter().filter(|s| kept(s)).cloned().collect();
+    RecordFile::existing(&path).save(&cut).expect("saved");
+    options.resume = Some(path.clone());
+    let (again, talk) = run(&experiment, &options);
+    assert_eq!(again.record.sessions.len(), 10);
+    assert_eq!(again.record.samples.len(), outcome.record.samples.len());
+    assert!(!talk.contains("turn 7 of 10") && talk.contains("turn 8 of 10"), "{talk}");
+    options.scale_text = "2".into();
+    let refused = lab::run(&experiment, &options, &[], &|| {}, &mut Vec::new());
+    assert!(refused.expect_err("another scale").to_string().contains("scale"));
+    assert_eq!(newest_lab(&dir.path().join("record"), "small").expect("there"), path);
+    assert!(newest_lab(&dir.path().join("record"), "other").is_err());
+}
+
+#[test]
+fn an_unexpected_result_fails_the_run_and_is_said() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let text = TEXT.replace("found = \"operations\"", "found = 3");
+    let (outcome, talk) = run(&experiment(&text), &options(dir.path()));
+    assert!(outcome.failed);
+    assert!(talk.contains("expected 3 keys found, got 500"), "{talk}");
+}
+
+#[test]
+fn reports_are_made_from_the_record_alone() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let experiment = experiment(TEXT);
+    let (outcome, _) = run(&experiment, &options(dir.path()));
+    let record = outcome.record;
+    let text = |form| {
+        let mut out = Vec::new();
+        lab_text::write(&experiment, &record, form, &mut out).expect("written");
+        String::from_utf8(out).expect("text")
+    };
+    let plain = text(lab_text::Form::Terminal);
+    for part in ["blocks, us/op", "LevelDB (reported)", "3.25", "offers no sync", "9000"] {
+        assert!(plain.contains(part), "{part} is missing: {plain}");
+    }
+    assert!(text(lab_text::Form::Markdown).contains("| fillseq"));
+    let page = lab_html::page(&experiment, &record);
+    for part in ["A &lt;small&gt; experiment", "<svg", "LevelDB (reported)", "What each was given"]
+    {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    for fetched in ["src=", "href=", "url(", "@import", "<script"] {
+        assert!(!page.contains(fetched), "the page asks for more: {fetched}");
+    }
+    let mut csv = Vec::new();
+    lab_text::write_csv(&experiment, &record, &mut csv).expect("written");
+    let csv = String::from_utf8(csv).expect("text");
+    assert_eq!(csv.lines().count(), 1 + (2 * 3 + 3) + 2);
+    let missing = csv.lines().find(|line| line.contains("fillsync")).expect("there");
+    assert!(missing.contains("us/op,,,,0,"), "not measured is empty, never 0: {missing}");
+}
+
+#[test]
+fn two_records_are_compared_point_by_point() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let experiment = experiment(TEXT);
+    let (outcome, _) = run(&experiment, &options(dir.path()));
+    let before = outcome.record;
+    let mut after = before.clone();
+    for (index, sample) in after.samples.iter_mut().enumerate() {
+        sample.sample.ops_per_sec = sample.sample.ops_per_sec.map(|speed| speed / 1000.0);
+        sample.sample.repetition = index;
+    }
+    let mut out = Vec::new();
+    let slower = lab_text::write_comparison(&before, &after, &mut out).expect("written");
+    let text = String::from_utf8(out).expect("text");
+    assert_eq!(slower, 2 * 2 + 3, "{text}");
+    assert!(text.contains("0 faster"), "{text}");
+    let same = lab_text::write_comparison(&before, &before, &mut Vec::new()).expect("written");
+    assert_eq!(same, 0);
+}

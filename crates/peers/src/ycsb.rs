@@ -1,0 +1,102 @@
+//! YCSB by itself: one engine, one workload from property files, YCSB's result lines.
+
+use std::io::Write;
+
+use esker_lab::BenchConfig;
+use esker_lab::bench::Base;
+use esker_lab::error::{LabError, Result};
+use esker_lab::experiment::plan::set_for;
+use esker_lab::mix::phase::{Phase, Start};
+use esker_lab::mix::session::{self, MixTurn};
+use esker_lab::mix::ycsb::{Properties, Workload};
+use esker_lab::record::schema::TaskSample;
+use esker_lab::run::place::Place;
+use esker_lab::run::session::Listener;
+
+use crate::bench::{ENGINES, engine_named};
+use crate::library::trim_memory;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct YcsbRun {
+    /// The engine's name, or `name=path` of a library.
+    pub engine: String,
+    /// The workload and the store's options.
+    pub properties: Properties,
+    /// Whether the load is reported.
+    pub load: bool,
+    /// Whether the workload is run after it.
+    pub run: bool,
+    /// Settings that hold before the properties: folder, seed, compression ratio, progress.
+    pub base: BenchConfig,
+}
+
+struct Quiet<'a>(&'a mut dyn Write);
+
+impl Listener for Quiet<'_> {
+    fn sample(&mut self, sample: &TaskSample) {
+        // Talk that cannot be written has nobody listening.
+        let speed = sample.ops_per_sec.unwrap_or(f64::NAN);
+        let _ = writeln!(
+            self.0,
+            "{}: {} operations, {:.1} s, {speed:.0} ops/sec",
+            sample.task, sample.operations, sample.elapsed_seconds
+        );
+    }
+
+    fn stats(&mut self, _: &str, _: &str) {}
+}
+
+/// Loads, and runs where asked; the samples of what is reported, in order.
+pub fn run(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> {
+    let (name, path) = match run.engine.split_once('=') {
+        Some((name, path)) => (name, Some(path)),
+        None => (run.engine.as_str(), None),
+    };
+    let engine = engine_named(name, path)?;
+    let mut engines = ENGINES.to_vec();
+    engines.push(name);
+    let workload = run.properties.workload(&engines).map_err(LabError::usage)?;
+    let mut config = run.base.clone();
+    for (option, value) in run.properties.of_stores(&engines) {
+        set_for(&mut config, name, &option, &value).map_err(LabError::usage)?;
+    }
+    let space = workload.space(config.compression_ratio, config.seed);
+    let phases = phases(&workload, run);
+    let writes = phases.iter().filter(|phase| phase.writes());
+    let written: u64 = writes.map(|phase| phase.operations.value(0, 0)).sum();
+    let bytes = written as f64 * space.pair_bytes_mean();
+    config.store.data_bytes_expected = bytes as u64 + (256 << 20);
+    let base = Base::make(&config)?;
+    let place = Place::prepare(&base.dir, name)?;
+    place.empty()?;
+    let turn = MixTurn {
+        engine: engine.as_ref(),
+        store: &config.store,
+        space: &space,
+        phases: &phases,
+        entries: workload.records,
+        threads: workload.threads,
+        seed: config.seed,
+        place: &place,
+        repetition: 0,
+        turn: 0,
+        progress: config.progress,
+        settle_memory: &trim_memory,
+    };
+    let (samples, _) = session::run(&turn, &mut Quiet(talk));
+    if config.db.is_none() {
+        place.remove()?;
+    }
+    Ok(samples.into_iter().filter(|sample| !sample.hidden).collect())
+}
+
+/// The load, hidden where it is not reported, and the run.
+fn phases(workload: &Workload, run: &YcsbRun) -> Vec<Phase> {
+    let mut load = workload.load.clone();
+    load.start = Start::Empty;
+    load.hidden = !run.load;
+    let mut phases = vec![load];
+    phases.extend(run.run.then(|| workload.run.clone()));
+    phases
+}

@@ -27,8 +27,18 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help goes to stdout and ends well; mistakes go to stderr and end with 2.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { failure::USAGE } else { 0 });
+            if !error.use_stderr() {
+                let _ = error.print();
+                return ExitCode::SUCCESS;
+            }
+            if std::env::args_os().any(|arg| arg == "--json") {
+                let text = error.to_string();
+                let text = text.trim().trim_start_matches("error: ");
+                Failure::usage(text).report(true);
+            } else {
+                let _ = error.print();
+            }
+            return ExitCode::from(failure::USAGE);
         }
     };
     let json = cli.global.json;

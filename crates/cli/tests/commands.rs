@@ -123,6 +123,16 @@ fn a_store_that_is_not_there_is_a_sentence() {
 }
 
 #[test]
+fn wrong_usage_is_an_object_with_json() {
+    let place = Place::new();
+    for args in [&["get", "--json"][..], &["--json", "no-such-command"], &["put", "db", "--json"]] {
+        let ran = place.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+        assert!(ran.err.starts_with("{\"error\":{") && ran.err.lines().count() == 1, "{}", ran.err);
+    }
+}
+
+#[test]
 fn wrong_usage_is_told() {
     let place = with_pairs();
     place.fails(&["fetch", "db"], 2, "fetch");

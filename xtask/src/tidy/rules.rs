@@ -23,6 +23,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/esker/src/memtable/arena.rs",
     "crates/esker/src/fs/mapped.rs",
     // The peers' C interfaces.
+    "crates/peers/src/berkeley.rs",
     "crates/peers/src/capi.rs",
     "crates/peers/src/leveldb.rs",
     "crates/peers/src/library.rs",

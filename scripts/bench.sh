@@ -7,11 +7,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/peers.sh
-cargo build --release --package esker-cli
+cargo build --release --package esker-cli --features rust-engines
 esker="${CARGO_TARGET_DIR:-target}/release/esker"
 out="${OUT:-bench}"
 mkdir -p "$out"
-engines="${ENGINES:-esker,leveldb,lmdb,rocksdb}"
+engines="${ENGINES:-esker,leveldb,lmdb,rocksdb,fjall,redb}"
 tasks="fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,readhot,seekrandom"
 tasks="$tasks,readseq,readreverse,deleteseq,deleterandom"
 

@@ -73,3 +73,38 @@ fn ycsb_takes_its_properties_and_prints_its_lines() {
     place.fails(&["lab", "ycsb", "-p", "reedproportion=1"], 2, "reedproportion");
     place.fails(&["lab", "ycsb", "-p", "esker.nonsense=1"], 2, "nonsense");
 }
+
+/// Runs a built-in experiment at its smallest; everything it promises must hold.
+fn smallest(name: &str) {
+    let place = Place::new();
+    let args =
+        ["lab", "run", name, "--scale", "0.00001", "--repetitions", "1", "--engines", "esker"];
+    let ran = place.run(&args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("esker"), "{}", ran.out);
+}
+
+#[test]
+fn projectdb_runs() {
+    smallest("projectdb");
+}
+
+#[test]
+fn leveldb_knobs_runs() {
+    smallest("leveldb-knobs");
+}
+
+#[test]
+fn pebblesdb_runs() {
+    smallest("pebblesdb");
+}
+
+#[test]
+fn kvstore_runs() {
+    smallest("kvstore");
+}
+
+#[test]
+fn ycsb_tuning_runs() {
+    smallest("ycsb-tuning");
+}

@@ -175,3 +175,117 @@ fn two_records_are_compared_point_by_point() {
     let same = lab_text::write_comparison(&before, &before, &mut Vec::new()).expect("written");
     assert_eq!(same, 0);
 }
+
+const MIXED: &str = r#"
+title = "Phases"
+engines = ["reference"]
+repetitions = 2
+
+[phases.put]
+update = 1
+keys = "low"
+grow = true
+operations = "entries/4"
+
+[phases.get]
+read = 1
+keys = "low"
+operations = "records"
+
+[phases.age]
+start = "filled"
+insert = 1
+delete = 1
+update = 2
+keys = "zipfian"
+hidden = true
+
+[phases.both]
+update = 1
+read = 1
+writers = 2
+threads = 4
+
+[phases.arriving]
+read = 9
+scan = 1
+rate = 4000
+operations = 400
+
+[[series]]
+name = "steps"
+phases = ["put", "get"]
+keys = "binary"
+steps = 4
+step_size = 2.5
+entries = 2000
+unit = "ops/ms"
+
+[[series]]
+name = "aged"
+phases = ["age", "both", "arriving"]
+entries = 1000
+rows = "phase"
+columns = "engine"
+
+[[series]]
+name = "core"
+phases = ["ycsb load a", "ycsb a", "ycsb d", "ycsb e"]
+ycsb = { fieldcount = 3, fieldlength = 20 }
+operations = "entries/2"
+entries = 600
+expect = { "ycsb a" = { operations = "entries/2" } }
+"#;
+
+#[test]
+fn phases_run_in_steps_with_roles_at_a_rate_and_are_checked() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let experiment = experiment(MIXED);
+    let (outcome, talk) = run(&experiment, &options(dir.path()));
+    assert!(!outcome.failed, "{talk}");
+    let record = outcome.record;
+    let of = |series: usize, phase: &str| -> Vec<u64> {
+        let own = record.samples.iter().filter(|s| s.point == series && s.phase == phase);
+        own.filter(|s| s.sample.repetition == 0).map(|s| s.sample.operations).collect()
+    };
+    assert_eq!(of(0, "put"), [500; 4]);
+    assert_eq!(of(0, "get"), [500, 1000, 1500, 2000]);
+    assert_eq!(of(2, "ycsb e"), [300]);
+    let steps: Vec<&str> = record.steps(0).into_iter().flatten().collect();
+    assert_eq!(steps, ["2.5", "5", "7.5", "10"]);
+    let arriving = record.samples.iter().find(|s| s.phase == "arriving").expect("ran");
+    // 400 operations that arrive at 4000 a second take no less than a tenth of a second.
+    assert!(arriving.sample.elapsed_seconds > 0.09, "{:?}", arriving.sample.elapsed_seconds);
+    assert_eq!(arriving.sample.kinds.len(), 2);
+    let mut text = Vec::new();
+    lab_text::write(&experiment, &record, lab_text::Form::Terminal, &mut text).expect("written");
+    let text = String::from_utf8(text).expect("text");
+    assert!(text.contains("steps, ops/ms") && text.contains("p99.9"), "{text}");
+    assert!(!text.contains(" age "), "what only prepares is in no table: {text}");
+    let page = lab_html::page(&experiment, &record);
+    assert!(page.contains("Latency") && page.contains("both: aged"));
+}
+
+#[test]
+fn a_series_without_its_csv_is_left_out_in_words() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let text = MIXED.replacen("entries = 1000", "entries = [4, 900]", 1).replacen(
+        "rows = \"phase\"",
+        "csv = { key = \"id\", value = \"title\" }",
+        1,
+    );
+    let text = text.replace("columns = \"engine\"", "");
+    let experiment = experiment(&text);
+    let mut options = options(dir.path());
+    options.series = Some("aged".into());
+    let (outcome, talk) = run(&experiment, &options);
+    assert!(talk.contains("aged needs a CSV file: --csv FILE"), "{talk}");
+    assert!(outcome.record.samples.is_empty());
+    let csv = dir.path().join("rows.csv");
+    let rows: String = (0..300).map(|row| format!("k{},title {row}\n", row % 250)).collect();
+    std::fs::write(&csv, format!("id,title\n{rows}")).expect("written");
+    options.base.csv = Some(csv);
+    let (outcome, talk) = run(&experiment, &options);
+    assert!(talk.contains("300 rows, not the 900"), "{talk}");
+    assert!(!outcome.failed && outcome.record.sessions.len() == 2, "{talk}");
+}

@@ -9,13 +9,15 @@ use esker_lab::reference::Reference;
 use esker_lab::run::interleave::Candidate;
 use esker_lab::target::Engine;
 
+use crate::berkeley::BerkeleyDb;
 use crate::leveldb::LevelDb;
 use crate::library::trim_memory;
 use crate::lmdb::Lmdb;
 use crate::rocksdb::RocksDb;
 
 /// The names an engine can be asked for by.
-pub const ENGINES: &[&str] = &["esker", "leveldb", "lmdb", "rocksdb", "reference"];
+pub const ENGINES: &[&str] =
+    &["esker", "leveldb", "lmdb", "rocksdb", "berkeleydb", "fjall", "redb", "reference"];
 
 /// The default settings, which take Esker's options by name or alias where Esker is built in.
 pub fn config() -> BenchConfig {
@@ -32,6 +34,9 @@ pub fn engine_named(name: &str, path: Option<&str>) -> Result<Box<dyn Engine>> {
     Ok(match (name, path) {
         ("esker", None) => esker()?,
         ("reference", None) => Box::new(Reference),
+        ("berkeleydb", path) => Box::new(BerkeleyDb::load(name, path)?),
+        ("fjall", None) => fjall()?,
+        ("redb", None) => redb()?,
         ("lmdb", path) => Box::new(Lmdb::load(name, path)?),
         ("rocksdb", path) => Box::new(RocksDb::load(name, path)?),
         ("leveldb", path) | (_, path @ Some(_)) => Box::new(LevelDb::load(name, path)?),
@@ -44,6 +49,29 @@ pub fn engine_named(name: &str, path: Option<&str>) -> Result<Box<dyn Engine>> {
         }
     })
 }
+
+#[cfg(feature = "rust-engines")]
+fn fjall() -> Result<Box<dyn Engine>> {
+    Ok(Box::new(crate::fjall::Fjall))
+}
+
+#[cfg(feature = "rust-engines")]
+fn redb() -> Result<Box<dyn Engine>> {
+    Ok(Box::new(crate::redb::Redb))
+}
+
+#[cfg(not(feature = "rust-engines"))]
+fn fjall() -> Result<Box<dyn Engine>> {
+    Err(LabError::new(LabErrorKind::NotInstalled, NOT_BUILT_IN))
+}
+
+#[cfg(not(feature = "rust-engines"))]
+fn redb() -> Result<Box<dyn Engine>> {
+    Err(LabError::new(LabErrorKind::NotInstalled, NOT_BUILT_IN))
+}
+
+#[cfg(not(feature = "rust-engines"))]
+const NOT_BUILT_IN: &str = "not built in: build with the feature `rust-engines`";
 
 #[cfg(feature = "engine")]
 fn esker() -> Result<Box<dyn Engine>> {

@@ -8,13 +8,18 @@
 //! copied or shown and then freed by its own function.
 
 pub mod bench;
+mod berkeley;
 mod capi;
 #[cfg(feature = "engine")]
 mod esker;
+#[cfg(feature = "rust-engines")]
+mod fjall;
 pub mod lab;
 mod leveldb;
 mod library;
 mod lmdb;
+#[cfg(feature = "rust-engines")]
+mod redb;
 mod rocksdb;
 pub mod ycsb;
 

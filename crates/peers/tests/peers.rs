@@ -55,6 +55,21 @@ fn lmdb_does_every_task() {
 }
 
 #[test]
+fn berkeleydb_does_every_task() {
+    bench_all_ways("berkeleydb");
+}
+
+#[test]
+fn fjall_does_every_task() {
+    bench_all_ways("fjall");
+}
+
+#[test]
+fn redb_does_every_task() {
+    bench_all_ways("redb");
+}
+
+#[test]
 fn rocksdb_does_every_task() {
     bench_all_ways("rocksdb");
 }
@@ -115,7 +130,9 @@ fn a_store_is_kept_and_read_again() {
 
 #[test]
 fn every_engine_runs_every_ycsb_workload_and_holds_what_it_must() {
-    for engine in ["esker", "leveldb", "lmdb", "rocksdb", "reference"] {
+    for engine in
+        ["esker", "leveldb", "lmdb", "rocksdb", "berkeleydb", "fjall", "redb", "reference"]
+    {
         if engine_named(engine, None).is_err() {
             continue;
         }

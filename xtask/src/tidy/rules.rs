@@ -42,6 +42,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/c/examples/overhead.rs",
     "bindings/c/tests/hostile.rs",
     // The peers' C interfaces.
+    "crates/peers/src/berkeley.rs",
     "crates/peers/src/capi.rs",
     "crates/peers/src/leveldb.rs",
     "crates/peers/src/library.rs",

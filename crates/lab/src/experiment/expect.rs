@@ -59,7 +59,9 @@ impl Amount {
             Of::Entries => entries,
             Of::Counted => counted,
         };
-        base.saturating_mul(self.times) / self.parts
+        // A part of something is at least one, as the tasks have it.
+        let whole = base.saturating_mul(self.times);
+        (whole / self.parts).max(whole.min(1))
     }
 }
 
@@ -94,6 +96,8 @@ mod tests {
         assert_eq!(value(Value::from(7)), Ok(7));
         assert_eq!(value(Value::from("entries")), Ok(5000));
         assert_eq!(value(Value::from("entries/1000")), Ok(5));
+        assert_eq!(value(Value::from("entries/9999")), Ok(1));
+        assert_eq!(value(Value::from(0)), Ok(0));
         assert_eq!(value(Value::from("operations * 2")), Ok(600));
         for bad in ["", "entries/0", "entries/x", "all", "entries-1"] {
             assert!(value(Value::from(bad)).is_err(), "{bad}");

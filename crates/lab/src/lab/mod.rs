@@ -15,6 +15,9 @@ use crate::bench::{Base, say};
 use crate::error::{LabError, LabErrorKind, Result};
 use crate::experiment::check::Experiment;
 use crate::experiment::plan::{Point, Scale, points};
+use crate::mix::phase::PhaseFile;
+use crate::mix::session::harness_nanos;
+use crate::mix::space::{FieldLength, KeyForm, Space};
 use crate::record::env;
 use crate::record::lab::{LAB_SCHEMA_VERSION, LabRecord, LabSample, LabSession, PointRecord};
 use crate::record::schema::EngineRecord;
@@ -81,6 +84,8 @@ pub fn run(
     for warning in &record.warnings {
         say(talk, &format!("warning: {warning}"));
     }
+    let harness = harness(talk);
+    record.harness_nanos_per_op = Some(harness);
     let before = record.elapsed_seconds;
     let mut runner = Runner {
         experiment,
@@ -94,12 +99,23 @@ pub fn run(
         started,
         before,
         turn: record.sessions.len(),
+        left_out: Vec::new(),
     };
     runner.all(&mut record, talk);
     record.elapsed_seconds = before + started.elapsed().as_secs_f64();
     let record_path = file.and_then(|file| save(&file, &record, talk));
     let failed = record.samples.is_empty() || record.samples.iter().any(|s| s.sample.failed());
     Ok(LabOutcome { record, record_path, failed })
+}
+
+/// What the lab itself costs for each operation of a phase, in nanoseconds.
+fn harness(talk: &mut dyn Write) -> f64 {
+    let form = KeyForm::Decimal { width: 16 };
+    let space = Space::new(form, 1, FieldLength::Constant(100), 0.5, 1);
+    let file = PhaseFile { update: 1.0, keys: Some("zipfian".into()), ..PhaseFile::default() };
+    let nanos = file.phase("harness").map_or(f64::NAN, |phase| harness_nanos(&space, &phase));
+    say(talk, &format!("clock, key and value cost the lab {nanos:.1} ns an operation"));
+    nanos
 }
 
 fn chosen(experiment: &Experiment, options: &LabOptions) -> Result<Vec<Point>> {
@@ -134,6 +150,8 @@ struct Runner<'a> {
     started: Instant,
     before: f64,
     turn: usize,
+    /// Points whose data cannot be had.
+    left_out: Vec<usize>,
 }
 
 impl Runner<'_> {
@@ -150,7 +168,7 @@ impl Runner<'_> {
                     if !self.engine_runs(name) {
                         continue;
                     }
-                    if record.has(index, name, repetition) {
+                    if self.left_out.contains(&index) || record.has(index, name, repetition) {
                         eta.skip(point);
                         continue;
                     }
@@ -214,7 +232,12 @@ impl Runner<'_> {
             }
             Err(error) => {
                 say(talk, &format!("{name}: {error}"));
-                record.points[index].not_available = Some(format!("{name}: {error}"));
+                let whole = matches!(error.kind(), LabErrorKind::Data | LabErrorKind::Usage);
+                let why = if whole { error.to_string() } else { format!("{name}: {error}") };
+                record.points[index].not_available = Some(why);
+                if whole {
+                    self.left_out.push(index);
+                }
             }
         }
     }

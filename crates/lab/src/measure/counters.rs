@@ -32,6 +32,9 @@ pub struct Used {
     pub cpu_seconds: f64,
     /// Bytes given to write calls, or written through maps and counted by the engine.
     pub write_call_bytes: Option<u64>,
+    /// Bytes got from read calls.
+    #[serde(default)]
+    pub read_call_bytes: Option<u64>,
     /// Bytes of pages made dirty.
     pub write_disk_bytes: Option<u64>,
     /// Bytes fetched from a disk.
@@ -53,6 +56,7 @@ impl Moment {
         };
         Used {
             cpu_seconds: now.cpu_seconds - self.cpu_seconds,
+            read_call_bytes: difference(|io| io.read_call_bytes),
             write_call_bytes: difference(|io| io.write_call_bytes),
             write_disk_bytes: difference(|io| io.write_disk_bytes),
             read_disk_bytes: difference(|io| io.read_disk_bytes),
@@ -92,6 +96,7 @@ mod tests {
     fn write_calls_come_first_and_nothing_is_not_zero() {
         let used = |disk, calls| Used {
             cpu_seconds: 0.0,
+            read_call_bytes: None,
             write_call_bytes: calls,
             write_disk_bytes: disk,
             read_disk_bytes: None,

@@ -39,6 +39,8 @@ fn kib(text: &str, field: &str) -> Option<u64> {
 /// Bytes this process moved so far (`/proc/self/io`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Io {
+    /// Bytes got from read calls (`rchar`).
+    pub read_call_bytes: u64,
     /// Bytes passed to write calls (`wchar`).
     pub write_call_bytes: u64,
     /// Bytes of pages made dirty, on their way to a disk (`write_bytes`); maps included.
@@ -58,6 +60,7 @@ fn parse_io(text: &str) -> Option<Io> {
         line[name.len()..].trim().parse().ok()
     };
     Some(Io {
+        read_call_bytes: field("rchar:")?,
         write_call_bytes: field("wchar:")?,
         write_disk_bytes: field("write_bytes:")?,
         read_disk_bytes: field("read_bytes:")?,

@@ -9,7 +9,7 @@ use super::space::{KeyText, Space};
 use super::state::State;
 use super::work::{self, Done, Shared};
 use crate::error::{LabError, Result};
-use crate::measure::counters::Moment;
+use crate::measure::counters::{Moment, Used};
 use crate::measure::histogram::Latencies;
 use crate::measure::host;
 use crate::measure::quiet::{self, Quiet};
@@ -84,6 +84,7 @@ pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>,
         }
     }
     session.quiet(&moment, &mut samples);
+    let phases_used = moment.used();
     let checked = Moment::now();
     if let Some(last) = samples.last_mut().filter(|sample| sample.error.is_none()) {
         last.error = session.content().unwrap_or_else(|error| Some(error.to_string()));
@@ -108,8 +109,18 @@ pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>,
         used: Some(used),
         user_written_bytes,
         write_amplification: amplified.filter(|_| persistent).map(|(ratio, _)| ratio),
+        read_amplification: read_amplification(&phases_used, &samples),
     };
     (samples, record)
+}
+
+/// Bytes read by calls for each byte the user passed. An engine that reads through a map makes fewer
+/// read calls than the user reads bytes, and has none.
+fn read_amplification(used: &Used, samples: &[TaskSample]) -> Option<f64> {
+    let read: u64 = samples.iter().map(|sample| sample.user_read_bytes).sum();
+    let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
+    let calls = used.read_call_bytes.filter(|&calls| calls > read / 10 && read > 0)?;
+    Some(calls as f64 / (read + written) as f64)
 }
 
 impl Session<'_> {

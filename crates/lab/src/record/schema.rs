@@ -204,6 +204,10 @@ pub struct SessionRecord {
     pub user_written_bytes: u64,
     /// Bytes written for each byte the user wrote, closing included.
     pub write_amplification: Option<f64>,
+    /// Bytes read by calls for each byte the user read or wrote; none where a map may have been
+    /// read instead.
+    #[serde(default)]
+    pub read_amplification: Option<f64>,
 }
 
 impl TaskSample {

@@ -48,8 +48,6 @@ pub struct SeriesView<'a> {
     pub columns: String,
     /// Measured figures first, then those reported.
     pub figures: Vec<Figure>,
-    /// Reported figures in another unit than the series', kept apart.
-    pub other_units: usize,
 }
 
 /// One table: rows × columns of one store, or of all where they are an axis.
@@ -65,17 +63,27 @@ pub struct Grid {
     pub reported: bool,
 }
 
-/// Every series of the record, in the experiment's order; those without samples are left out.
+/// Every series of the record, in the experiment's order, in its unit and in each unit that figures
+/// are reported in; those without samples are left out.
 pub fn views<'a>(experiment: &'a Experiment, record: &LabRecord) -> Vec<SeriesView<'a>> {
     let series = experiment.file.series.iter().map(|series| series.get_ref());
     series
         .filter(|series| record.points.iter().any(|point| point.series == series.name))
-        .map(|series| view(series, record))
+        .flat_map(|series| units(series).into_iter().map(move |unit| view(series, record, unit)))
         .collect()
 }
 
-fn view<'a>(series: &'a SeriesFile, record: &LabRecord) -> SeriesView<'a> {
-    let unit = unit_of(series);
+fn units(series: &SeriesFile) -> Vec<Unit> {
+    let mut units = vec![unit_of(series)];
+    for figure in figures(series) {
+        if !units.contains(&figure.unit) {
+            units.push(figure.unit);
+        }
+    }
+    units
+}
+
+fn view<'a>(series: &'a SeriesFile, record: &LabRecord, unit: Unit) -> SeriesView<'a> {
     let mut all = Vec::new();
     let base = base_engine(record);
     for (index, point) in record.points.iter().enumerate() {
@@ -90,7 +98,6 @@ fn view<'a>(series: &'a SeriesFile, record: &LabRecord) -> SeriesView<'a> {
         }
     }
     let reported = figures(series);
-    let other_units = reported.iter().filter(|figure| figure.unit != unit).count();
     all.extend(reported.into_iter().filter(|figure| figure.unit == unit).map(|figure| Figure {
         who: figure.by,
         reported: true,
@@ -103,7 +110,7 @@ fn view<'a>(series: &'a SeriesFile, record: &LabRecord) -> SeriesView<'a> {
         note: None,
     }));
     let (rows, columns) = axes(series);
-    SeriesView { series, unit, rows, columns, figures: all, other_units }
+    SeriesView { series, unit, rows, columns, figures: all }
 }
 
 /// One phase, in one step, at one point of a record.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::grid::{Figure, Grid, SeriesView, views};
 use super::html::escape;
-use super::lab_text::{cell_text, circumstances, number};
+use super::lab_text::{cell_text, circumstances, left_out, number};
 use super::lines::{Axes, Line, lines};
 use super::page_text::{LAB_METHOD, METHOD, STYLE};
 use super::plot::{Bar, COLOURS, bars};
@@ -37,12 +37,16 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
             let _ = write!(page, "<p class=\"warn\">{name}: n/a ({})</p>", escape(error));
         }
     }
+    for point in record.points.iter().filter(|point| point.not_available.is_some()) {
+        let _ = write!(page, "<p class=\"warn\">{}</p>", escape(&left_out(point)));
+    }
     let views = views(experiment, record);
     let whos = whos(&views);
     legend(&mut page, &whos);
     for view in &views {
         series(&mut page, view, &whos);
     }
+    super::lab_time::pictures(&mut page, experiment, record, &whos);
     super::lab_measures::measures(&mut page, experiment, record, &whos);
     given(&mut page, record);
     let _ = writeln!(page, "<h2>How it was measured</h2>{LAB_METHOD}{METHOD}");
@@ -94,13 +98,6 @@ fn series(page: &mut String, view: &SeriesView<'_>, whos: &Whos) {
         escape(&view.series.about),
         escape(view.unit.name())
     );
-    if view.other_units > 0 {
-        let _ = write!(
-            page,
-            "<p class=\"soft\">{} reported figures are in another unit and left out here.</p>",
-            view.other_units
-        );
-    }
     page.push_str("<div class=\"grid\">\n");
     for slice in view.slices() {
         let figures: Vec<&Figure> = view.in_slice(&slice).collect();

@@ -7,10 +7,12 @@ use super::lab_html::{Whos, colour};
 use super::plot::{Bar, bars};
 use super::table::bytes_text;
 use crate::experiment::check::Experiment;
-use crate::record::lab::{LabRecord, LabSession};
+use crate::measure::quiet::Quiet;
+use crate::record::lab::LabRecord;
+use crate::record::schema::SessionRecord;
 use crate::stats::compare::median;
 
-type Measure = (&'static str, &'static str, fn(&LabSession) -> Option<f64>, fn(f64) -> String);
+type Measure = (&'static str, &'static str, fn(&Turn<'_>) -> Option<f64>, fn(f64) -> String);
 
 const MEASURES: &[Measure] = &[
     (
@@ -20,12 +22,52 @@ const MEASURES: &[Measure] = &[
         |ratio| format!("{ratio:.2}"),
     ),
     (
+        "Write amplification, quiet",
+        "the same when background work was done, before the close",
+        |turn| turn.quiet.and_then(|quiet| quiet.write_amplification),
+        |ratio| format!("{ratio:.2}"),
+    ),
+    (
+        "Space amplification",
+        "bytes on disk for each byte of the pairs that are there, when quiet",
+        |turn| turn.quiet.and_then(|quiet| quiet.space_amplification),
+        |ratio| format!("{ratio:.2}"),
+    ),
+    (
+        "Read amplification",
+        "bytes read by calls for each byte the user read or wrote; maps are not counted",
+        |turn| turn.session.read_amplification,
+        |ratio| format!("{ratio:.2}"),
+    ),
+    (
         "CPU",
         "seconds of all threads",
         |turn| turn.session.used.map(|used| used.cpu_seconds),
         |seconds| format!("{seconds:.1} s"),
     ),
 ];
+
+/// One engine's turn, and what was found when it was quiet.
+struct Turn<'a> {
+    session: &'a SessionRecord,
+    quiet: Option<Quiet>,
+}
+
+/// The turns of an engine at a point.
+fn turns<'a>(record: &'a LabRecord, point: usize, engine: &'a str) -> Vec<Turn<'a>> {
+    let own = record.sessions.iter().filter(|t| t.point == point && t.session.engine == engine);
+    let turn = |session: &'a SessionRecord| {
+        let mut samples = record.samples.iter().filter(|sample| {
+            let own = &sample.sample;
+            sample.point == point
+                && own.engine == engine
+                && own.repetition == session.repetition
+                && own.quiet.is_some()
+        });
+        Turn { session, quiet: samples.next().and_then(|sample| sample.sample.quiet) }
+    };
+    own.map(|t| turn(&t.session)).collect()
+}
 
 /// Bars of whole turns, one picture for each series and measure.
 pub fn measures(page: &mut String, experiment: &Experiment, record: &LabRecord, whos: &Whos) {
@@ -41,9 +83,8 @@ pub fn measures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
         let Some(last) = last else { continue };
         for (name, about, of, text) in MEASURES {
             let bar = |engine: &&str| {
-                let turns = record.sessions.iter();
-                let own = turns.filter(|t| t.point == last && t.session.engine == *engine);
-                let value = median(&own.filter_map(of).collect::<Vec<f64>>());
+                let own = turns(record, last, engine);
+                let value = median(&own.iter().filter_map(of).collect::<Vec<f64>>());
                 Bar {
                     name: engine.to_string(),
                     colour: colour(whos, engine),

@@ -8,7 +8,7 @@ use super::grid::{Figure, Grid, SeriesView, base_engine, views};
 use super::table::{align_right, bytes_text, count_text, ratio_text};
 use crate::experiment::check::Experiment;
 use crate::record::env::utc_text;
-use crate::record::lab::LabRecord;
+use crate::record::lab::{LabRecord, PointRecord};
 use crate::stats::unit::Unit;
 
 /// How tables are drawn.
@@ -38,6 +38,9 @@ pub fn write(
             writeln!(out, "{}: n/a ({error})", engine.name)?;
         }
     }
+    for point in record.points.iter().filter(|point| point.not_available.is_some()) {
+        writeln!(out, "{}", left_out(point))?;
+    }
     let base = base_engine(record).unwrap_or("none");
     for view in views(experiment, record) {
         writeln!(out, "\n{}{}, {}", mark("## "), view.series.name, view.unit.name())?;
@@ -52,11 +55,19 @@ pub fn write(
         }
         notes(&view, out)?;
     }
+    super::lab_time::write_percentiles(experiment, record, out)?;
     writeln!(
         out,
         "\nIn brackets: speed over that of {base} at the same point, above 1 is faster; ~ means no \
          difference is shown at 95 %. Reported figures are from other machines."
     )
+}
+
+/// What was not measured, and why.
+pub fn left_out(point: &PointRecord) -> String {
+    let why = point.not_available.as_deref().unwrap_or_default();
+    let entries = point.params.first().map_or("", |(_, entries)| entries.as_str());
+    format!("{}, entries {entries}: n/a ({why})", point.series)
 }
 
 /// When, where and how much, in a line.

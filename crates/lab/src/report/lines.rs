@@ -30,8 +30,8 @@ pub struct Axes<'a> {
     pub x: &'a str,
     /// What y is.
     pub y: &'a str,
-    /// Stretches of x to shade: from, to.
-    pub shaded: Vec<(f64, f64)>,
+    /// Stretches of x to shade: from, to, and whose colour.
+    pub shaded: Vec<(f64, f64, usize)>,
     /// Marks of the x axis instead of plain numbers: the value and its text.
     pub x_marks: Vec<(f64, String)>,
 }
@@ -148,9 +148,9 @@ fn draw(
         .x_label_formatter(&mark)
         .y_label_formatter(&|place| y.text(*place))
         .draw()?;
-    for &(from, to) in &axes.shaded {
+    for &(from, to, colour) in &axes.shaded {
         let corners = [(x.place(from), y.low), (x.place(to), y.high)];
-        chart.draw_series([Rectangle::new(corners, SOFT.mix(0.25).filled())])?;
+        chart.draw_series([Rectangle::new(corners, engine_colour(colour).mix(0.3).filled())])?;
     }
     for line in lines {
         draw_line(&mut chart, line, x, y)?;

@@ -6,6 +6,7 @@ pub mod json;
 pub mod lab_html;
 pub mod lab_measures;
 pub mod lab_text;
+pub mod lab_time;
 pub mod lines;
 pub mod page_text;
 pub mod plot;

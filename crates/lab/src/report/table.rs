@@ -191,7 +191,8 @@ pub fn write_comparison(record: &RunRecord, out: &mut dyn Write) -> io::Result<(
     writeln!(out, "{table}")
 }
 
-fn plain_table(head: &[&str]) -> Table {
+/// A table without lines.
+pub fn plain_table(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(head.to_vec());

@@ -104,6 +104,7 @@ pub fn run(
         used: Some(used),
         user_written_bytes,
         write_amplification: amplified.filter(|_| persistent).map(|(ratio, _)| ratio),
+        read_amplification: None,
     };
     (samples, record)
 }
@@ -254,6 +255,7 @@ impl Session<'_> {
                 Some(operations / elapsed.as_secs_f64()).filter(|speed| speed.is_finite());
         }
         sample.user_bytes = Some(done.bytes).filter(|&bytes| bytes > 0);
+        sample.timeline = done.timeline;
         sample.latency = done.latencies.and_then(|latencies| latencies.summary());
         if task.writes() {
             for list in &prepared.lists {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::progress::{Progress, TICK_OPERATIONS};
 use crate::error::Result;
 use crate::measure::histogram::Latencies;
+use crate::measure::timeline::Timeline;
 use crate::target::{Direction, Target};
 use crate::workload::dataset::Dataset;
 use crate::workload::prepare::OpList;
@@ -46,6 +47,8 @@ pub struct Done {
     pub first_wrong: Option<String>,
     /// Latencies of single operations.
     pub latencies: Option<Latencies>,
+    /// Operations finished over time, where single operations are timed.
+    pub timeline: Option<Timeline>,
 }
 
 impl Done {
@@ -64,6 +67,11 @@ impl Done {
         self.bytes += other.bytes;
         self.wrong += other.wrong;
         self.first_wrong = self.first_wrong.take().or(other.first_wrong);
+        match (&mut self.timeline, other.timeline) {
+            (Some(mine), Some(theirs)) => mine.merge(&theirs),
+            (mine @ None, theirs) => *mine = theirs,
+            (Some(_), None) => {}
+        }
         match (&mut self.latencies, other.latencies) {
             (Some(mine), Some(theirs)) => mine.merge(&theirs),
             (mine @ None, theirs) => *mine = theirs,
@@ -81,6 +89,7 @@ fn each(
 ) -> Result<Done> {
     let mut done = Done::default();
     let mut latencies = context.histogram.then(Latencies::new);
+    let mut timeline = Timeline::default();
     let start = Instant::now();
     let mut last = start;
     for index in 0..count {
@@ -88,6 +97,7 @@ fn each(
         if let Some(latencies) = &mut latencies {
             let now = Instant::now();
             latencies.record((now - last).as_nanos() as u64);
+            timeline.record((now - start).as_nanos() as u64);
             last = now;
         }
         if index % TICK_OPERATIONS == TICK_OPERATIONS - 1 {
@@ -96,6 +106,7 @@ fn each(
     }
     done.elapsed = start.elapsed();
     done.operations = count as u64;
+    done.timeline = latencies.is_some().then_some(timeline);
     done.latencies = latencies;
     Ok(done)
 }

@@ -1,0 +1,193 @@
+//! The page's pictures of time: throughput in tenths of a second with stalls shaded, and latencies
+//! on an axis of nines.
+
+use std::fmt::Write;
+
+use super::html::escape;
+use super::lab_html::{Whos, colour};
+use super::lines::{Axes, Line, lines};
+use super::table::{align_right, micros_text};
+use crate::experiment::check::{Experiment, phase_labels};
+use crate::measure::histogram::LatencySummary;
+use crate::measure::timeline::BUCKET_MS;
+use crate::record::lab::LabRecord;
+use crate::record::schema::TaskSample;
+
+/// Fewest tenths of a second that are drawn.
+const BUCKETS_MIN: usize = 8;
+
+/// One phase at the last point of its series: each engine's first sample.
+struct PhaseSamples<'a> {
+    title: String,
+    samples: Vec<&'a TaskSample>,
+}
+
+/// Both kinds of pictures, and the table of percentiles.
+pub fn pictures(page: &mut String, experiment: &Experiment, record: &LabRecord, whos: &Whos) {
+    let phases = phases(experiment, record);
+    let timed = |phase: &&PhaseSamples<'_>| phase.samples.iter().any(|s| long(s));
+    if phases.iter().any(|phase| timed(&phase)) {
+        page.push_str(
+            "<h2>Throughput over time</h2><p class=\"soft\">Operations in each tenth of a second, \
+             first repetition, last point of each series; shaded in an engine's colour where it \
+             stood almost still (under a tenth of its median).</p><div class=\"grid\">\n",
+        );
+        for phase in phases.iter().filter(timed) {
+            figure(page, &phase.title, &over_time(phase, whos));
+        }
+        page.push_str("</div>\n");
+    }
+    let with_latency: Vec<&PhaseSamples<'_>> =
+        phases.iter().filter(|phase| phase.samples.iter().any(|s| s.latency.is_some())).collect();
+    if with_latency.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<h2>Latency</h2><p class=\"soft\">Microseconds of single operations over the share that is \
+         no slower, on an axis of nines.</p><div class=\"grid\">\n",
+    );
+    for phase in &with_latency {
+        figure(page, &phase.title, &nines(phase, whos));
+    }
+    page.push_str("</div>\n");
+    percentiles(page, &with_latency);
+}
+
+fn phases<'a>(experiment: &Experiment, record: &'a LabRecord) -> Vec<PhaseSamples<'a>> {
+    let mut found = Vec::new();
+    for series in experiment.file.series.iter().map(|series| series.get_ref()) {
+        let last = record.points.iter().rposition(|point| point.series == series.name);
+        let Some(last) = last else { continue };
+        let own = record.samples.iter().filter(|s| s.point == last && s.sample.repetition == 0);
+        let step = own.clone().filter_map(|s| s.step.as_deref()).next_back();
+        for phase in phase_labels(series) {
+            let of_phase = own.clone().filter(|s| s.phase == phase && s.step.as_deref() == step);
+            let samples: Vec<&TaskSample> =
+                of_phase.map(|s| &s.sample).filter(|s| !s.hidden && s.error.is_none()).collect();
+            if !samples.is_empty() {
+                found.push(PhaseSamples { title: format!("{phase}: {}", series.name), samples });
+            }
+        }
+    }
+    found
+}
+
+fn long(sample: &TaskSample) -> bool {
+    sample.timeline.as_ref().is_some_and(|timeline| timeline.operations.len() >= BUCKETS_MIN)
+}
+
+fn figure(page: &mut String, title: &str, picture: &str) {
+    let _ = writeln!(page, "<figure><figcaption>{}</figcaption>{picture}</figure>", escape(title));
+}
+
+fn over_time(phase: &PhaseSamples<'_>, whos: &Whos) -> String {
+    let second = |bucket: usize| bucket as f64 * BUCKET_MS as f64 / 1000.0;
+    let mut all = Vec::new();
+    let mut axes = Axes { x: "seconds", y: "kops/s", ..Axes::default() };
+    let mut told = Vec::new();
+    for sample in &phase.samples {
+        let Some(timeline) = &sample.timeline else { continue };
+        let own = colour(whos, &sample.engine);
+        // The last bucket is not full.
+        let whole = timeline.operations.len().saturating_sub(1);
+        let rate = |count: u32| f64::from(count) / BUCKET_MS as f64;
+        let counts = timeline.operations[..whole].iter().enumerate();
+        let points = counts.map(|(bucket, &count)| (second(bucket), rate(count))).collect();
+        let name = sample.engine.clone();
+        all.push(Line { name, colour: own, dashed: false, points, spreads: Vec::new() });
+        let stalls = timeline.stalls();
+        let stalled = timeline.stalled_seconds();
+        told.push(format!("{} stalled {stalled:.1} s", sample.engine));
+        axes.shaded.extend(stalls.iter().map(|&(from, to)| (second(from), second(to), own)));
+    }
+    lines(&all, &axes, &format!("{}: {}", phase.title, told.join("; ")))
+}
+
+fn nines(phase: &PhaseSamples<'_>, whos: &Whos) -> String {
+    let place = |share: f64| -(1.0 - share).log10();
+    let marks = ["0", "p90", "p99", "p99.9", "p99.99", "p99.999", "p99.9999"];
+    let line = |sample: &&TaskSample| {
+        let latency = sample.latency.as_ref()?;
+        let points: Vec<(f64, f64)> =
+            latency.curve.iter().map(|&(share, micros)| (place(share), micros)).collect();
+        Some(Line {
+            name: sample.engine.clone(),
+            colour: colour(whos, &sample.engine),
+            dashed: false,
+            points,
+            spreads: Vec::new(),
+        })
+    };
+    let all: Vec<Line> = phase.samples.iter().filter_map(line).collect();
+    let most = all.iter().flat_map(|line| &line.points).map(|point| point.0).fold(0.0, f64::max);
+    let marks = marks.iter().enumerate().map(|(nine, text)| (nine as f64, (*text).to_string()));
+    let x_marks: Vec<(f64, String)> = marks.filter(|(nine, _)| *nine <= most).collect();
+    let axes = Axes { x: "no slower", y: "µs", x_marks, ..Axes::default() };
+    lines(&all, &axes, &format!("latency of {}", phase.title))
+}
+
+type Percentile = (&'static str, fn(&LatencySummary) -> f64);
+
+const PERCENTILES: &[Percentile] = &[
+    ("p50", |latency| latency.p50_micros),
+    ("p90", |latency| latency.p90_micros),
+    ("p99", |latency| latency.p99_micros),
+    ("p99.9", |latency| latency.p999_micros),
+    ("p99.99", |latency| latency.p9999_micros),
+    ("max", |latency| latency.max_micros),
+];
+
+fn percentiles(page: &mut String, phases: &[&PhaseSamples<'_>]) {
+    page.push_str(
+        "<details><summary>Percentiles, in microseconds</summary><div class=\"scroll\"><table>\
+         <tr><th>phase</th><th>engine</th>",
+    );
+    for (name, _) in PERCENTILES {
+        let _ = write!(page, "<th class=\"n\">{name}</th>");
+    }
+    page.push_str("<th class=\"n\">arriving/s</th><th class=\"n\">stalled s</th></tr>\n");
+    for phase in phases {
+        for sample in &phase.samples {
+            let Some(latency) = &sample.latency else { continue };
+            let _ = write!(
+                page,
+                "<tr><td>{}</td><td>{}</td>",
+                escape(&phase.title),
+                escape(&sample.engine)
+            );
+            for (_, of) in PERCENTILES {
+                let _ = write!(page, "<td class=\"n\">{}</td>", micros_text(of(latency)));
+            }
+            let rate = sample.rate_per_second.map_or(String::new(), |rate| format!("{rate:.0}"));
+            let stalled = sample.timeline.as_ref().map(|timeline| timeline.stalled_seconds());
+            let stalled = stalled.map_or(String::new(), |seconds| format!("{seconds:.1}"));
+            let _ =
+                writeln!(page, "<td class=\"n\">{rate}</td><td class=\"n\">{stalled}</td></tr>");
+        }
+    }
+    page.push_str("</table></div></details>\n");
+}
+
+/// The percentiles as text, for a terminal.
+pub fn write_percentiles(
+    experiment: &Experiment,
+    record: &LabRecord,
+    out: &mut dyn std::io::Write,
+) -> std::io::Result<()> {
+    let mut table = super::table::plain_table(&["latency, µs", "engine"]);
+    let mut head = vec!["latency, µs".to_string(), "engine".to_string()];
+    head.extend(PERCENTILES.iter().map(|(name, _)| (*name).to_string()));
+    table.set_header(head);
+    let mut any = false;
+    for phase in phases(experiment, record) {
+        for sample in &phase.samples {
+            let Some(latency) = &sample.latency else { continue };
+            any = true;
+            let mut row = vec![phase.title.clone(), sample.engine.clone()];
+            row.extend(PERCENTILES.iter().map(|(_, of)| micros_text(of(latency))));
+            table.add_row(row);
+        }
+    }
+    align_right(&mut table, 2);
+    if any { writeln!(out, "\n{table}") } else { Ok(()) }
+}

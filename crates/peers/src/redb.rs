@@ -1,0 +1,166 @@
+//! redb: a copy-on-write B-tree in Rust, compiled in by the feature `rust-engines`.
+//!
+//! Every write is a transaction of its own, as everywhere in the lab. Its commits are either lost
+//! with the process or survive power loss; what is asked for in between is given the former, and
+//! the report says so.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use ::redb::{Database, Durability as RedbDurability, ReadableDatabase, TableDefinition};
+use esker_lab::error::{LabError, Result};
+use esker_lab::target::{
+    Capabilities, Direction, Durability, Engine, SeePair, StoreOptions, Target, not_offered,
+};
+
+/// redb, of the version this was built with.
+#[derive(Debug, Default)]
+pub struct Redb;
+
+const NAME: &str = "redb";
+const PAIRS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("pairs");
+
+fn fail(error: impl std::fmt::Display) -> LabError {
+    LabError::engine(format!("{NAME}: {error}"))
+}
+
+fn cache_bytes(options: &StoreOptions) -> u64 {
+    // It has no memtable: what others hold there is given to its cache.
+    options.cache_bytes + options.memtable_bytes
+}
+
+impl Engine for Redb {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn description(&self) -> String {
+        "redb 4, a Rust crate".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            sync: true,
+            compact: false,
+            checksums: true,
+            concurrent_writers: false,
+            persistent: true,
+        }
+    }
+
+    fn given(&self, options: &StoreOptions) -> Vec<(String, String)> {
+        let pair = |name: &str, value: String| (name.to_string(), value);
+        let durability = match options.durability {
+            Durability::Sync => "Immediate",
+            _ => "None: a killed process loses commits",
+        };
+        vec![
+            pair("cache_size", format!("{} (cache and memtable)", cache_bytes(options))),
+            pair("compression", "none (not offered)".into()),
+            pair("durability", durability.into()),
+        ]
+    }
+
+    fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
+        let mut builder = Database::builder();
+        builder.set_cache_size(cache_bytes(options) as usize);
+        let db = builder.create(dir.join("store.redb")).map_err(fail)?;
+        let store = Store { db, sync_always: options.durability == Durability::Sync };
+        store.write(true, |_| Ok(()))?;
+        Ok(Box::new(store))
+    }
+}
+
+struct Store {
+    db: Database,
+    sync_always: bool,
+}
+
+type Pairs<'a> = ::redb::Table<'a, &'static [u8], &'static [u8]>;
+
+impl Store {
+    fn write(&self, sync: bool, change: impl FnOnce(&mut Pairs<'_>) -> Result<()>) -> Result<()> {
+        let mut txn = self.db.begin_write().map_err(fail)?;
+        let durability = match sync || self.sync_always {
+            true => RedbDurability::Immediate,
+            false => RedbDurability::None,
+        };
+        txn.set_durability(durability).map_err(fail)?;
+        {
+            let mut table = txn.open_table(PAIRS).map_err(fail)?;
+            change(&mut table)?;
+        }
+        txn.commit().map_err(fail)
+    }
+}
+
+impl Target for Store {
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        self.write(sync, |table| table.insert(key, value).map(|_| ()).map_err(fail))
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.write(false, |table| table.remove(key).map(|_| ()).map_err(fail))
+    }
+
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let txn = self.db.begin_read().map_err(fail)?;
+        let table = txn.open_table(PAIRS).map_err(fail)?;
+        let value = table.get(key).map_err(fail)?;
+        if let Some(value) = &value {
+            see(value.value());
+        }
+        Ok(value.is_some())
+    }
+
+    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        let mut any = false;
+        self.scan_from(key, &mut |key, value| {
+            any = true;
+            see(key, value);
+            false
+        })?;
+        Ok(any)
+    }
+
+    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+        if direction == Direction::Forward {
+            return self.scan_from(b"", see);
+        }
+        let txn = self.db.begin_read().map_err(fail)?;
+        let table = txn.open_table(PAIRS).map_err(fail)?;
+        for pair in table.range::<&[u8]>(..).map_err(fail)?.rev() {
+            let (key, value) = pair.map_err(fail)?;
+            if !see(key.value(), value.value()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+        let txn = self.db.begin_read().map_err(fail)?;
+        let table = txn.open_table(PAIRS).map_err(fail)?;
+        let bounds = (Bound::Included(start), Bound::Unbounded);
+        for pair in table.range::<&[u8]>(bounds).map_err(fail)? {
+            let (key, value) = pair.map_err(fail)?;
+            if !see(key.value(), value.value()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        Err(not_offered(NAME, "compaction of a store in use"))
+    }
+
+    fn stats(&self) -> Option<String> {
+        None
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        // What was committed without durability is made durable by one commit that has it.
+        self.write(true, |_| Ok(()))
+    }
+}

@@ -284,3 +284,57 @@ impl Drop for Arena {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lengths of values: none, small, nearly a quarter chunk, just more, more than a chunk.
+    const LENGTHS: [usize; 6] =
+        [0, 5, SHARED_WORDS_MAX * 8 - 64, 40, SHARED_WORDS_MAX * 8 + 1, CHUNK_BYTES + 3];
+
+    fn key_of(thread: usize, i: usize) -> [u8; 2] {
+        [thread as u8, i as u8]
+    }
+
+    fn check(arena: &Arena, thread: usize, i: usize, at: EntryRef) {
+        let entry = arena.entry(at);
+        assert_eq!(entry.packed, (thread * 1000 + i) as u64);
+        assert_eq!(entry.key, key_of(thread, i));
+        assert!(*entry.value == vec![i as u8; LENGTHS[i % LENGTHS.len()]], "{thread} {i}");
+        arena.prefetch(at);
+    }
+
+    #[test]
+    fn threads_that_append_and_read_at_once_share_no_byte() {
+        let entries = if cfg!(miri) { 12 } else { 240 };
+        let pool = Arc::new(ChunkPool::new(CHUNK_BYTES));
+        for _ in 0..2 {
+            let arena = Arena::new(pool.clone());
+            let made: Mutex<Vec<(usize, usize, EntryRef)>> = Mutex::default();
+            std::thread::scope(|scope| {
+                for thread in 0..3 {
+                    let (arena, made) = (&arena, &made);
+                    scope.spawn(move || {
+                        for i in 0..entries {
+                            let value = vec![i as u8; LENGTHS[i % LENGTHS.len()]];
+                            let packed = (thread * 1000 + i) as u64;
+                            let at = arena.append(packed, &key_of(thread, i), &value);
+                            made.lock().push((thread, i, at));
+                            // One of another thread's, perhaps.
+                            let (thread, i, at) = made.lock()[i];
+                            check(arena, thread, i, at);
+                        }
+                    });
+                }
+            });
+            let made = made.into_inner();
+            assert_eq!(made.len(), 3 * entries);
+            made.iter().for_each(|(thread, i, at)| check(&arena, *thread, *i, *at));
+            let bytes: usize = made.iter().map(|(_, i, _)| LENGTHS[i % LENGTHS.len()]).sum();
+            assert!(arena.used_bytes() >= bytes + made.len() * HEADER_BYTES);
+        }
+        // The second arena began in a chunk of the first.
+        assert_eq!(pool.free_bytes(), CHUNK_BYTES);
+    }
+}

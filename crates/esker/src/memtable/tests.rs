@@ -1,5 +1,5 @@
 //! One suite for all three indexes: random operations against a `BTreeMap`, under every order, and
-//! readers beside a writer.
+//! readers beside a writer. Miri runs them too (`make miri`), over fewer entries.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -8,6 +8,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::order::Comparator;
+
+/// How many entries a test takes: `all`, or `few` where each step is interpreted.
+const fn count(all: u64, few: u64) -> u64 {
+    if cfg!(miri) { few } else { all }
+}
 
 /// Shorter keys first, then bytewise.
 struct ByLength;
@@ -21,8 +26,12 @@ impl Comparator for ByLength {
     }
 }
 
-fn orders() -> [KeyOrder; 3] {
-    [KeyOrder::Bytewise, KeyOrder::Reverse, KeyOrder::Custom(Arc::new(ByLength))]
+fn orders() -> Vec<KeyOrder> {
+    let mut orders = vec![KeyOrder::Bytewise, KeyOrder::Custom(Arc::new(ByLength))];
+    if !cfg!(miri) {
+        orders.push(KeyOrder::Reverse);
+    }
+    orders
 }
 
 /// A key in internal order, for the model.
@@ -142,12 +151,16 @@ fn any_key() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    // Miri lets nothing touch the file system, where a failing case would be kept.
+    #![proptest_config(ProptestConfig {
+        failure_persistence: if cfg!(miri) { None } else { ProptestConfig::default().failure_persistence },
+        ..ProptestConfig::with_cases(count(24, 2) as u32)
+    })]
 
     #[test]
     fn random_entries_read_as_from_a_map(
-        keys in proptest::collection::vec(any_key(), 0..900),
-        probes in proptest::collection::vec((any_key(), 0u64..1000), 0..60),
+        keys in proptest::collection::vec(any_key(), 0..count(900, 40) as usize),
+        probes in proptest::collection::vec((any_key(), 0u64..1000), 0..count(60, 10) as usize),
     ) {
         check_everywhere(&keys, &probes);
     }
@@ -168,7 +181,7 @@ fn shuffled(count: u64) -> Vec<u64> {
 
 #[test]
 fn ascending_descending_and_shuffled_numbers_sort() {
-    let count = 6000;
+    let count = count(6000, 66);
     let named = |n: u64| format!("{n:016}").into_bytes();
     let probes: Vec<_> = (0..count + 50)
         .step_by(37)
@@ -185,16 +198,17 @@ fn ascending_descending_and_shuffled_numbers_sort() {
 #[test]
 fn streams_under_several_prefixes_and_late_strangers_sort() {
     let mut keys = Vec::new();
-    for n in 0..1500u64 {
+    let strangers = [700, 900, 1000, 1200].map(|n| n / count(1, 60));
+    for n in 0..count(1500, 24) {
         for stream in ["alpha/of/a/long/name/", "beta/", "gamma/of/a/long/name/"] {
             keys.push(format!("common/{stream}{n:020}").into_bytes());
         }
-        match n {
-            700 => keys.push(b"zzz".to_vec()),
-            900 => keys.push(b"common/".to_vec()),
-            1000 => keys.push(Vec::new()),
-            1200 => keys.push(vec![255; 300]),
-            _ => (),
+        match strangers.iter().position(|at| *at == n) {
+            Some(0) => keys.push(b"zzz".to_vec()),
+            Some(1) => keys.push(b"common/".to_vec()),
+            Some(2) => keys.push(Vec::new()),
+            Some(_) => keys.push(vec![255; 300]),
+            None => (),
         }
     }
     let mut probes: Vec<_> = keys.iter().step_by(41).map(|k| (k.clone(), SEQNO_MAX)).collect();
@@ -207,9 +221,9 @@ fn streams_under_several_prefixes_and_late_strangers_sort() {
 
 #[test]
 fn many_versions_of_few_keys_keep_their_order() {
-    let keys: Vec<_> = (0..2000u64).map(|n| vec![b'k'; (n % 3) as usize + 7]).collect();
+    let keys: Vec<_> = (0..count(2000, 70)).map(|n| vec![b'k'; (n % 3) as usize + 7]).collect();
     let probes: Vec<_> =
-        (0..2100u64).step_by(13).map(|s| (vec![b'k'; (s % 5) as usize + 6], s)).collect();
+        (0..count(2100, 80)).step_by(13).map(|s| (vec![b'k'; (s % 5) as usize + 6], s)).collect();
     check_everywhere(&keys, &probes);
 }
 
@@ -219,7 +233,7 @@ fn large_values_get_memory_of_their_own_and_stay_readable_after_the_table() {
     let sizes = [0, 1, 255 << 10, 257 << 10, (1 << 20) - 16, 1 << 20, (3 << 20) + 5, 7];
     let mut total = 0;
     let mut slices = Vec::new();
-    for (i, &size) in sizes.iter().cycle().take(24).enumerate() {
+    for (i, &size) in sizes.iter().cycle().take(count(24, 8) as usize).enumerate() {
         let key = format!("key{i}");
         table.add(i as SeqNo, Kind::Put, key.as_bytes(), &vec![i as u8; size]);
         total += size;
@@ -230,7 +244,7 @@ fn large_values_get_memory_of_their_own_and_stay_readable_after_the_table() {
     drop(table);
     for (i, size, slice) in slices {
         assert_eq!(slice.len(), size);
-        assert!(slice.iter().all(|&b| b == i as u8));
+        assert!(*slice == vec![i as u8; size]);
     }
 }
 
@@ -311,7 +325,7 @@ fn walk(table: &Arc<Memtable>, back: bool) -> usize {
 fn readers_beside_a_writer_see_whole_entries_in_order() {
     for &kind in MemtableKind::ALL {
         let table = Arc::new(Memtable::new(kind, KeyOrder::Bytewise));
-        let numbers = shuffled(8000);
+        let numbers = shuffled(count(8000, 80));
         let key = |n: u64| format!("{:016}", n / 2).into_bytes();
         let written = AtomicU64::new(0);
         let done = AtomicBool::new(false);

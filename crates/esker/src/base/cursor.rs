@@ -17,6 +17,9 @@ pub trait Cursor {
     /// Moves to the first entry at or after `(key, seqno)` in internal order: an entry of `key`
     /// with a sequence number `<= seqno`, or the first entry of the next key.
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
+    /// Announces that [`Cursor::seek`] to `key` comes next, for whoever can have memory fetched
+    /// meanwhile. Where the cursor stands is not known until then.
+    fn foresee(&mut self, _key: &[u8]) {}
     /// Moves to the last entry strictly before `(key, seqno)` in internal order.
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
     /// Moves to the next entry. Must be valid.

@@ -7,5 +7,6 @@ pub mod filter_policy;
 pub mod key;
 pub mod ops;
 pub mod order;
+pub mod prefetch;
 pub mod range_delete;
 pub mod units;

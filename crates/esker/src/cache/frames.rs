@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use super::policy::{self, Policy};
+use super::shelf::Home;
 use super::{BlockKey, CacheStats};
 use crate::options::kinds::CachePolicy;
 
@@ -20,6 +21,14 @@ struct Frame<V> {
     key: BlockKey,
     charge_bytes: u64,
     value: Option<Arc<V>>,
+    /// Where it can be found without a search.
+    home: Option<Home<V>>,
+}
+
+impl<V> Frame<V> {
+    fn take_uses(&self) -> u8 {
+        self.home.as_ref().map_or(0, Home::take_uses)
+    }
 }
 
 /// The frames of one shard.
@@ -71,6 +80,7 @@ impl<V> Frames<V> {
         key: BlockKey,
         value: Arc<V>,
         charge_bytes: u64,
+        home: Option<Home<V>>,
         evicted: &mut Vec<Arc<V>>,
     ) -> Arc<V> {
         if let Some(slot) = self.find(hash, &key) {
@@ -80,13 +90,18 @@ impl<V> Frames<V> {
             return value;
         }
         self.evict_down_to(self.capacity_bytes - charge_bytes, evicted);
-        let frame = Frame { key, charge_bytes, value: Some(value.clone()) };
+        if self.free.is_empty() && self.frames.len() >= EMPTY as usize {
+            return value;
+        }
+        if let Some(home) = &home {
+            home.fill(&value);
+        }
+        let frame = Frame { key, charge_bytes, value: Some(value.clone()), home };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.frames[slot as usize] = frame;
                 slot
             }
-            None if self.frames.len() >= EMPTY as usize => return value,
             None => {
                 self.frames.push(frame);
                 (self.frames.len() - 1) as u32
@@ -101,7 +116,9 @@ impl<V> Frames<V> {
 
     fn evict_down_to(&mut self, bytes: u64, evicted: &mut Vec<Arc<V>>) {
         while self.used_bytes > bytes {
-            let Some(slot) = self.policy.evict() else { break };
+            let frames = &self.frames;
+            let uses = |slot: u32| frames[slot as usize].take_uses();
+            let Some(slot) = self.policy.evict(&uses) else { break };
             self.stats.evictions += 1;
             self.release(slot, evicted);
         }
@@ -112,6 +129,9 @@ impl<V> Frames<V> {
         let frame = &mut self.frames[slot as usize];
         self.directory.remove(frame.key.hash(), slot);
         self.used_bytes -= frame.charge_bytes;
+        if let Some(home) = frame.home.take() {
+            home.empty();
+        }
         out.extend(frame.value.take());
         self.free.push(slot);
     }
@@ -143,7 +163,8 @@ impl<V> Frames<V> {
     pub(super) fn set_policy(&mut self, policy: CachePolicy) {
         let mut old = std::mem::replace(&mut self.policy, policy::build(policy));
         self.policy.set_capacity(self.capacity_bytes);
-        while let Some(slot) = old.evict() {
+        let frames = &self.frames;
+        while let Some(slot) = old.evict(&|slot| frames[slot as usize].take_uses()) {
             let frame = &self.frames[slot as usize];
             self.policy.admit(slot, frame.key.hash(), frame.charge_bytes);
         }

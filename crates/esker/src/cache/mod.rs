@@ -10,18 +10,21 @@
 
 mod frames;
 mod policy;
+mod shelf;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
 use crate::base::units::MIB;
+use crate::metrics::Striped;
 use crate::options::kinds::CachePolicy;
 use frames::Frames;
+pub use shelf::{Home, Shelf};
 
 /// How many shards a cache of [`SHARDED_FROM_BYTES`] or more has. A power of two.
 const SHARDS: usize = 16;
@@ -73,6 +76,10 @@ pub struct BlockCache<V> {
     capacity_bytes: AtomicU64,
     /// The policy in force; held while the policy or the capacity changes.
     settings: Mutex<CachePolicy>,
+    /// Whether the policy does with uses that are counted, and need not see each at once.
+    counting: AtomicBool,
+    /// Hits on shelves.
+    shelf_hits: Striped,
 }
 
 impl<V: Send + Sync> BlockCache<V> {
@@ -85,6 +92,8 @@ impl<V: Send + Sync> BlockCache<V> {
             shard_mask: AtomicUsize::new(0),
             capacity_bytes: AtomicU64::new(0),
             settings: Mutex::new(policy),
+            counting: AtomicBool::new(policy != CachePolicy::Lru),
+            shelf_hits: Striped::default(),
         };
         cache.set_capacity(capacity_bytes);
         cache
@@ -103,12 +112,34 @@ impl<V: Send + Sync> BlockCache<V> {
         self.shard(hash).lock().get(hash, key)
     }
 
+    /// The block at `at` of a shelf of this cache, if it is there. Counts as a use of it. Nothing is
+    /// found when the policy must see every use as it happens: then [`BlockCache::get`] finds it.
+    #[inline]
+    pub fn get_on(&self, shelf: &Shelf<V>, at: usize) -> Option<Arc<V>> {
+        if !self.counting.load(Relaxed) {
+            return None;
+        }
+        let found = shelf.get(at)?;
+        self.shelf_hits.add(1);
+        Some(found)
+    }
+
     /// Offers a block of `charge_bytes` and returns the one to use: the one already here if another
     /// thread was first, else `value` itself, whether or not there was room to keep it.
-    pub fn insert(&self, key: BlockKey, value: Arc<V>, charge_bytes: u64) -> Arc<V> {
+    ///
+    /// While it is kept it also stands in its `home`.
+    pub fn insert(
+        &self,
+        key: BlockKey,
+        value: Arc<V>,
+        charge_bytes: u64,
+        home: Option<Home<V>>,
+    ) -> Arc<V> {
         let hash = key.hash();
         let mut evicted = Vec::new();
-        let kept = self.shard(hash).lock().insert(hash, key, value, charge_bytes, &mut evicted);
+        let mut shard = self.shard(hash).lock();
+        let kept = shard.insert(hash, key, value, charge_bytes, home, &mut evicted);
+        drop(shard);
         drop(evicted);
         kept
     }
@@ -137,6 +168,7 @@ impl<V: Send + Sync> BlockCache<V> {
             return;
         }
         *settings = policy;
+        self.counting.store(policy != CachePolicy::Lru, Relaxed);
         for shard in &self.shards {
             shard.0.lock().set_policy(policy);
         }
@@ -185,7 +217,7 @@ impl<V: Send + Sync> BlockCache<V> {
 
     /// The counters, since the cache was made.
     pub fn stats(&self) -> CacheStats {
-        let mut sum = CacheStats::default();
+        let mut sum = CacheStats { hits: self.shelf_hits.get(), ..CacheStats::default() };
         for shard in &self.shards {
             let one = shard.0.lock().stats();
             sum.hits += one.hits;

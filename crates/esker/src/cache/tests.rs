@@ -206,18 +206,47 @@ fn touch(cache: &BlockCache<u64>, key: u64, charge_bytes: u64) -> bool {
             true
         }
         None => {
-            assert_eq!(*cache.insert(block(key), Arc::new(key), charge_bytes), key);
+            assert_eq!(*cache.insert(block(key), Arc::new(key), charge_bytes, None), key);
             false
         }
     }
 }
 
-/// The hit rates, in percent, of the cache and of the plain simulation.
-fn hit_rates(policy: CachePolicy, capacity: usize, trace: &[u64]) -> (f64, f64) {
+/// The same through a shelf.
+fn touch_on(cache: &BlockCache<u64>, shelf: &Arc<Shelf<u64>>, key: u64) -> bool {
+    let at = key as usize;
+    shelf.prefetch(at);
+    let found = cache.get_on(shelf, at);
+    match found.or_else(|| cache.get(&block(key))) {
+        Some(found) => {
+            assert_eq!(*found, key);
+            true
+        }
+        None => {
+            let kept = cache.insert(block(key), Arc::new(key), 1, Home::new(shelf, at));
+            assert_eq!(*kept, key);
+            shelf.hint(at, std::ptr::from_ref(&*kept).addr());
+            false
+        }
+    }
+}
+
+/// The hit rates, in percent, of the cache and of the plain simulation; `shelf` has a place for
+/// every key of the trace.
+fn hit_rates(
+    policy: CachePolicy,
+    capacity: usize,
+    trace: &[u64],
+    shelf: Option<Arc<Shelf<u64>>>,
+) -> (f64, f64) {
     let cache = BlockCache::new(policy, capacity as u64);
     let mut simulation = plain(policy, capacity);
     let percent = |hits: usize| 100.0 * hits as f64 / trace.len() as f64;
-    let ours = trace.iter().filter(|&&key| touch(&cache, key, 1)).count();
+    let touch = |key: u64| match &shelf {
+        Some(shelf) => touch_on(&cache, shelf, key),
+        None => touch(&cache, key, 1),
+    };
+    let ours = trace.iter().filter(|&&key| touch(key)).count();
     let theirs = trace.iter().filter(|&&key| simulation.touch(key)).count();
     assert_eq!(cache.used_bytes(), capacity as u64);
     let stats = cache.stats();
@@ -235,11 +264,50 @@ fn each_policy_hits_as_often_as_its_plain_simulation() {
     ];
     for policy in POLICIES {
         for (name, trace) in &traces {
-            let (ours, theirs) = hit_rates(policy, 1_000, trace);
+            let (ours, theirs) = hit_rates(policy, 1_000, trace, None);
             eprintln!("{policy:7} {name:14} {ours:.2} % (plain simulation {theirs:.2} %)");
             assert!((ours - theirs).abs() < 1.0, "{policy} on {name}: {ours} against {theirs}");
             assert!(ours > 30.0, "{policy} on {name}: only {ours} %");
         }
+    }
+}
+
+#[test]
+fn hits_on_a_shelf_count_as_uses() {
+    let trace = zipfian(7, 20_000, 120_000);
+    for policy in POLICIES {
+        let shelf = Arc::new(Shelf::new(20_000));
+        let (ours, theirs) = hit_rates(policy, 1_000, &trace, Some(shelf));
+        assert!((ours - theirs).abs() < 1.0, "{policy}: {ours} against {theirs}");
+    }
+}
+
+#[test]
+fn a_shelf_holds_what_the_cache_holds() {
+    for policy in [Clock, Sieve, S3Fifo] {
+        let cache = BlockCache::new(policy, 500);
+        let shelf = Arc::new(Shelf::new(2_000));
+        let mut random = Random(8);
+        for step in 0..20_000 {
+            touch_on(&cache, &shelf, random.next() % 2_000);
+            match step % 4_000 {
+                1_000 => cache.set_policy(POLICIES[step as usize / 4_000 % 4]),
+                2_000 => cache.remove_file(random.next() % 8),
+                3_000 => cache.set_capacity(300 + random.next() % 300),
+                _ => {}
+            }
+        }
+        cache.set_policy(policy);
+        for key in 0..2_000 {
+            let by_key = cache.get(&block(key));
+            assert_eq!(cache.get_on(&shelf, key as usize), by_key, "{policy} {key}");
+        }
+        assert!(Home::new(&shelf, 2_000).is_none());
+        cache.set_policy(Lru);
+        assert!((0..2_000).all(|at| cache.get_on(&shelf, at).is_none()));
+        cache.set_capacity(0);
+        cache.set_policy(policy);
+        assert!((0..2_000).all(|at| shelf.get(at).is_none()));
     }
 }
 
@@ -259,9 +327,9 @@ fn a_sharded_cache_hits_about_as_often_as_one_list() {
 #[test]
 fn scan_resistant_policies_beat_lru_on_a_scan() {
     let trace = scan_polluted(5, 10_000, 100_000);
-    let (lru, _) = hit_rates(Lru, 1_000, &trace);
+    let (lru, _) = hit_rates(Lru, 1_000, &trace, None);
     for policy in [Sieve, S3Fifo] {
-        let (rate, _) = hit_rates(policy, 1_000, &trace);
+        let (rate, _) = hit_rates(policy, 1_000, &trace, None);
         assert!(rate > lru + 2.0, "{policy}: {rate} % against {lru} %");
     }
 }
@@ -325,13 +393,13 @@ fn the_first_insert_wins_and_a_giant_is_not_kept() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 1_000);
         let key = BlockKey { file: 1, block: 2 };
-        let first = cache.insert(key, Arc::new(10), 600);
-        let second = cache.insert(key, Arc::new(20), 600);
+        let first = cache.insert(key, Arc::new(10), 600, None);
+        let second = cache.insert(key, Arc::new(20), 600, None);
         assert!(Arc::ptr_eq(&first, &second));
-        let giant = cache.insert(BlockKey { file: 1, block: 3 }, Arc::new(30), 1_001);
+        let giant = cache.insert(BlockKey { file: 1, block: 3 }, Arc::new(30), 1_001, None);
         assert_eq!((*giant, cache.used_bytes()), (30, 600));
         // Evicted while held: the holder keeps it.
-        cache.insert(BlockKey { file: 1, block: 4 }, Arc::new(40), 1_000);
+        cache.insert(BlockKey { file: 1, block: 4 }, Arc::new(40), 1_000, None);
         assert_eq!((cache.get(&key), *first), (None, 10));
     }
 }
@@ -344,7 +412,7 @@ fn a_removed_file_leaves_nothing_behind() {
             for round in 0..20u64 {
                 for n in 0..400 {
                     let key = BlockKey { file: round + n % 4, block: n as u32 };
-                    cache.insert(key, Arc::new(n), 1_000);
+                    cache.insert(key, Arc::new(n), 1_000, None);
                     cache.get(&BlockKey { file: round + n % 4, block: n as u32 / 2 });
                 }
                 cache.remove_file(round);
@@ -382,13 +450,19 @@ fn blocks_that_are_all_in_use_are_known_to_the_next_policy() {
 fn many_threads_see_only_what_was_put_there() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 2 * MIB);
+        let shelf = Arc::new(Shelf::new(4_000));
         std::thread::scope(|scope| {
             for seed in 1..=4u64 {
-                let cache = &cache;
+                let (cache, shelf) = (&cache, &shelf);
                 scope.spawn(move || {
                     let mut random = Random(seed);
                     for step in 0..30_000u64 {
-                        touch(cache, random.next() % 4_000, 1_000);
+                        let key = random.next() % 4_000;
+                        if step % 3 == 0 {
+                            touch(cache, key, 1_000);
+                        } else {
+                            touch_on(cache, shelf, key);
+                        }
                         match step % 3_000 {
                             0 if seed == 1 => cache.set_capacity(random.next() % (4 * MIB)),
                             1 if seed == 2 => {

@@ -164,7 +164,13 @@ impl Cursor for MergeCursor {
         self.place(false, |child| child.seek_to_last())
     }
 
+    fn foresee(&mut self, key: &[u8]) {
+        self.children.iter_mut().for_each(|child| child.foresee(key));
+    }
+
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        // The children's misses of the processor's cache overlap.
+        self.foresee(key);
         self.place(true, |child| child.seek(key, seqno))
     }
 

@@ -17,6 +17,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
+use crate::base::prefetch::prefetch_lines;
 use parking_lot::Mutex;
 
 /// Eight-byte words in a chunk, as a power of two: 1 MiB.
@@ -186,19 +187,7 @@ impl Arena {
     /// Asks the processor to bring the entry's first bytes near. Changes nothing.
     #[inline]
     pub fn prefetch(&self, at: EntryRef) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let from = self.address(at).cast::<i8>();
-            // SAFETY: a prefetch reads nothing the program can see and faults on no address; the
-            // second line is inside or just past the entry's chunk.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T0>(from);
-                _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(64));
-            }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
+        prefetch_lines(self.address(at).addr(), 2);
     }
 
     #[inline]

@@ -3,7 +3,8 @@
 //! Counters only grow and are read without a lock, so a report is a picture of a moment that may
 //! be a few operations apart between two numbers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -23,6 +24,46 @@ impl Counter {
     }
 }
 
+/// How many threads count at once without meeting, as a rule. A power of two.
+const STRIPES: usize = 16;
+
+/// A [`Counter`] that many threads add to: each adds to a part of its own.
+#[derive(Debug, Default)]
+pub struct Striped([Stripe; STRIPES]);
+
+/// One part, alone on its cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Stripe(AtomicU64);
+
+impl Striped {
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0[stripe()].0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The sum so far.
+    pub fn get(&self) -> u64 {
+        self.0.iter().map(|part| part.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// Which part this thread adds to.
+#[inline]
+fn stripe() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    MINE.with(|mine| {
+        if mine.get() == usize::MAX {
+            mine.set(NEXT.fetch_add(1, Ordering::Relaxed) & (STRIPES - 1));
+        }
+        mine.get()
+    })
+}
+
 /// What one level went through since the store was opened.
 #[derive(Debug, Default)]
 pub struct LevelCounters {
@@ -35,7 +76,7 @@ pub struct LevelCounters {
     /// Files moved into this level without a rewrite.
     pub moves: Counter,
     /// Gets that found their version in this level (a value or a tombstone).
-    pub table_gets: Counter,
+    pub table_gets: Striped,
 }
 
 /// The store's counters.

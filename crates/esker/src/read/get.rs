@@ -9,8 +9,11 @@ use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::error::Result;
 use crate::metrics::Counters;
-use crate::tree::fragment::Fragment;
+use crate::table::{Table, key_hash};
 use crate::tree::tables::Tables;
+
+/// How many tables' filters are fetched before the first is asked.
+const TABLES_AT_ONCE: usize = 8;
 
 /// What a lookup reads with.
 pub struct Lookup<'a> {
@@ -41,34 +44,43 @@ impl Lookup<'_> {
                 return Ok(shown((seqno, kind, value.into()), covered));
             }
         }
-        for (number, level) in view.version.levels.iter().enumerate() {
-            if level.is_empty() {
-                continue;
+        let hash = key_hash(key);
+        let mut fragments = view.version.fragments_holding(key);
+        loop {
+            // Some at a time, so that their filters' misses of the processor's cache overlap.
+            let mut group: [Option<(usize, &Table)>; TABLES_AT_ONCE] = [None; TABLES_AT_ONCE];
+            for place in &mut group {
+                let Some((level, fragment)) = fragments.next() else { break };
+                let table = &**self.tables.get(&fragment.file)?;
+                table.prefetch_filter(hash);
+                *place = Some((level, table));
             }
-            let guard = view.version.guard_of(number, key);
-            for run in &guard.runs {
-                let Some(fragment) = run.fragments.holding(self.order, key) else { continue };
-                if let Some(hit) = self.look_into(number, fragment, key, &mut covered)? {
+            for (level, table) in group.iter().flatten() {
+                if let Some(hit) = self.look_into(*level, table, (key, hash), &mut covered)? {
                     return Ok(shown(hit, covered));
                 }
             }
+            if group[TABLES_AT_ONCE - 1].is_none() {
+                return Ok(None);
+            }
         }
-        Ok(None)
     }
 
+    #[inline]
     fn look_into(
         &self,
         level: usize,
-        fragment: &Fragment,
-        key: &[u8],
+        table: &Table,
+        (key, hash): (&[u8], u64),
         covered: &mut SeqNo,
     ) -> Result<Option<Hit>> {
-        let table = self.tables.get(&fragment.file)?;
         let deletes = table.range_deletes();
         if let Some(seqno) = deletes.covering(self.order, key, self.seqno) {
             *covered = (*covered).max(seqno);
         }
-        let Some(hit) = table.get(key, self.seqno, self.fill_cache)? else { return Ok(None) };
+        let Some(hit) = table.get_hashed(key, hash, self.seqno, self.fill_cache)? else {
+            return Ok(None);
+        };
         if let Some(counters) = self.counters.levels.get(level) {
             counters.table_gets.add(1);
         }

@@ -87,7 +87,7 @@ impl Table {
             if i == 0 && at > 0 && order.compare(meta.index.key(at - 1), key).is_gt() {
                 return wrong("a key lies before its block");
             }
-            if !meta.filter.may_contain(key) {
+            if !meta.filter.may_contain(key, super::key_hash(key)) {
                 return wrong("the filter denies a key that is there");
             }
             walk.summary.add(key, row.seqno(), row.kind(), block.value(row));

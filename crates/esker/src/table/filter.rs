@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::base::checksum::checksum;
 use crate::base::coding::{Reader, put_bytes};
+use crate::base::prefetch::prefetch_lines;
 
 use super::{FilterConfig, FilterPolicy};
 
@@ -27,7 +28,7 @@ const SEED: u64 = 0x5BD1_E995_A3B1_C6F7;
 
 /// The hash a key is filtered by.
 #[inline]
-pub(super) fn key_hash(key: &[u8]) -> u64 {
+pub fn key_hash(key: &[u8]) -> u64 {
     checksum(key, SEED)
 }
 
@@ -136,12 +137,17 @@ fn bloom(bits_per_key: f64, hashes: &[u64], out: &mut Vec<u8>) {
     }
 }
 
+/// The bits of some keys, in one line of the processor's cache.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Line([u8; LINE_BYTES]);
+
 /// A filter as read from a table.
 pub(super) enum Filter {
     /// Nothing is known: every key may be there.
     None,
-    /// A blocked Bloom filter: the payload, whose lines start at byte 2.
-    Bloom { payload: Vec<u8>, probes: u32, lines: usize },
+    /// A blocked Bloom filter.
+    Bloom { lines: Vec<Line>, probes: u32 },
     /// The user's, whose bytes start at `at`.
     Custom { policy: Arc<dyn FilterPolicy>, payload: Vec<u8>, at: usize },
 }
@@ -158,9 +164,8 @@ impl Filter {
                     && lines.len() / LINE_BYTES <= u32::MAX as usize
                     && (1..=30).contains(probes);
                 whole.then(|| Filter::Bloom {
-                    payload: payload.to_vec(),
+                    lines: lines.as_chunks().0.iter().map(|line| Line(*line)).collect(),
                     probes: u32::from(*probes),
-                    lines: lines.len() / LINE_BYTES,
                 })
             }
             [CUSTOM, rest @ ..] => {
@@ -179,15 +184,21 @@ impl Filter {
         }
     }
 
-    /// Whether the table may hold `key`.
+    /// Asks the processor for the line of a key with this hash.
     #[inline]
-    pub(super) fn may_contain(&self, key: &[u8]) -> bool {
+    pub(super) fn prefetch(&self, hash: u64) {
+        if let Filter::Bloom { lines, .. } = self {
+            prefetch_lines(std::ptr::from_ref(&lines[line_of(hash, lines.len())]).addr(), 1);
+        }
+    }
+
+    /// Whether the table may hold `key`, whose [`key_hash`] is `hash`.
+    #[inline]
+    pub(super) fn may_contain(&self, key: &[u8], hash: u64) -> bool {
         match self {
             Filter::None => true,
-            Filter::Bloom { payload, probes, lines } => {
-                let hash = key_hash(key);
-                let at = 2 + line_of(hash, *lines) * LINE_BYTES;
-                let Some(line) = payload[at..].first_chunk::<LINE_BYTES>() else { return true };
+            Filter::Bloom { lines, probes } => {
+                let line = &lines[line_of(hash, lines.len())].0;
                 for_each_bit(hash, *probes, |bit| line[bit >> 3] & (1 << (bit & 7)) != 0)
             }
             Filter::Custom { policy, payload, at } => policy.may_contain(key, &payload[*at..]),
@@ -198,7 +209,8 @@ impl Filter {
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Filter::None => 0,
-            Filter::Bloom { payload, .. } | Filter::Custom { payload, .. } => payload.capacity(),
+            Filter::Bloom { lines, .. } => lines.capacity() * LINE_BYTES,
+            Filter::Custom { payload, .. } => payload.capacity(),
         }
     }
 }
@@ -215,14 +227,20 @@ mod tests {
         Filter::decode(&payload, None).unwrap()
     }
 
+    fn may_contain(filter: &Filter, key: &[u8]) -> bool {
+        let hash = key_hash(key);
+        filter.prefetch(hash);
+        filter.may_contain(key, hash)
+    }
+
     #[test]
     fn every_key_passes_and_few_others_do() {
         // Bits a key, and the most absent keys of a thousand that may pass.
         for (bits, per_mille_max) in [(2.0, 450.0), (5.0, 130.0), (10.0, 15.0), (16.0, 3.0)] {
             let filter = built(bits, 50_000);
-            assert!((0..50_000).all(|i| filter.may_contain(format!("{i:016}").as_bytes())));
+            assert!((0..50_000).all(|i| may_contain(&filter, format!("{i:016}").as_bytes())));
             let passed = (50_000..150_000)
-                .filter(|i| filter.may_contain(format!("{i:016}").as_bytes()))
+                .filter(|i| may_contain(&filter, format!("{i:016}").as_bytes()))
                 .count();
             let per_mille = passed as f64 / 100.0;
             assert!(per_mille <= per_mille_max, "{bits} bits: {per_mille} of a thousand");
@@ -232,7 +250,7 @@ mod tests {
     #[test]
     fn no_bits_mean_no_filter_and_no_keys_a_small_one() {
         assert!(matches!(built(0.0, 10), Filter::None));
-        assert!(!built(10.0, 0).may_contain(b"a"));
+        assert!(!may_contain(&built(10.0, 0), b"a"));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct TableCursor {
     key: KeyBuf,
     valid: bool,
     ahead: Ahead,
+    /// In which block the seek that was announced will look.
+    foreseen: Option<usize>,
 }
 
 /// Bytes of the file read beyond what was asked, while a walk goes forward.
@@ -64,6 +66,7 @@ impl TableCursor {
             key: KeyBuf::default(),
             valid: false,
             ahead: Ahead::default(),
+            foreseen: None,
         }
     }
 
@@ -77,6 +80,7 @@ impl TableCursor {
         if self.block.is_some() && self.block_at == block_at {
             return Ok(());
         }
+        self.table.prefetch(block_at);
         let walking = self.block.take().is_some() && self.block_at + 1 == block_at;
         let block = self.fetch(block_at, walking)?;
         self.rows = block.rows();
@@ -87,7 +91,7 @@ impl TableCursor {
 
     fn fetch(&mut self, block_at: usize, walking: bool) -> Result<Arc<Block>> {
         let table = &self.table;
-        if let Some(block) = table.cache().get(&table.block_key(block_at)) {
+        if let Some(block) = table.cached(block_at) {
             return Ok(block);
         }
         if !walking {
@@ -124,7 +128,9 @@ impl TableCursor {
     /// before it; the row may be past the end of the block. `None` past the last block.
     fn approach(&mut self, key: &[u8], seqno: SeqNo) -> Result<Option<usize>> {
         self.valid = false;
-        let mut block_at = self.table.meta.index.find(key);
+        let foreseen = self.foreseen.take();
+        let mut block_at = foreseen.unwrap_or_else(|| self.table.meta.index.find(key));
+        debug_assert_eq!(block_at, self.table.meta.index.find(key), "another seek was announced");
         while block_at < self.count() {
             self.hold(block_at)?;
             let Some(block) = &self.block else { break };
@@ -195,6 +201,12 @@ impl Cursor for TableCursor {
             Some(_) => self.next_block(),
             None => Ok(()),
         }
+    }
+
+    fn foresee(&mut self, key: &[u8]) {
+        let block_at = self.table.meta.index.find(key);
+        self.table.prefetch(block_at);
+        self.foreseen = Some(block_at);
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {

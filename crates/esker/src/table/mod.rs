@@ -36,6 +36,7 @@ use crate::fs::Fs;
 use crate::options::kinds::{BlockLayout, Compression, IndexSearch};
 
 pub use block::{Block, BlockSlice};
+pub use filter::key_hash;
 pub use iter::TableCursor;
 pub use reader::{Table, TableHit, TableIdentity};
 pub use writer::TableWriter;

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDelete, RangeDeletes};
-use crate::cache::{BlockCache, BlockKey};
+use crate::cache::{BlockCache, BlockKey, Home, Shelf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, ReadableFile};
 use crate::options::kinds::Compression;
 
 use super::block::{Block, BlockSlice, Lookup};
 use super::compress::unpack;
-use super::filter::Filter;
+use super::filter::{Filter, key_hash};
 use super::format::{
     FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, Handle, Properties, decode_range_deletes,
     unseal,
@@ -52,6 +52,8 @@ pub struct Table {
     pub(super) config: ReadConfig,
     file: Option<Arc<dyn ReadableFile>>,
     pub(super) meta: Meta,
+    /// Its blocks in the cache.
+    shelf: Arc<Shelf<Block>>,
 }
 
 /// What a table keeps in memory.
@@ -172,7 +174,8 @@ impl Table {
         // Only a check reads them again, from the file.
         meta.tombstones = Vec::new();
         let file = config.keep_open.then_some(file);
-        Ok(Table { source, config: config.clone(), file, meta })
+        let shelf = Arc::new(Shelf::new(meta.index.count()));
+        Ok(Table { source, config: config.clone(), file, meta, shelf })
     }
 
     /// What the file `path` says it is, from its footer alone; for a file found without a manifest.
@@ -264,10 +267,23 @@ impl Table {
     /// A block from the cache or the file.
     #[inline]
     pub(super) fn load(&self, block: usize, fill_cache: bool) -> Result<Arc<Block>> {
-        match self.cache().get(&self.block_key(block)) {
+        match self.cached(block) {
             Some(found) => Ok(found),
             None => Ok(self.keep(block, self.read_block(block)?, fill_cache)),
         }
+    }
+
+    /// A block from the cache.
+    #[inline]
+    pub(super) fn cached(&self, block: usize) -> Option<Arc<Block>> {
+        let found = self.cache().get_on(&self.shelf, block);
+        found.or_else(|| self.cache().get(&self.block_key(block)))
+    }
+
+    /// Asks the processor for the beginning of a block, if it is in the cache.
+    #[inline]
+    pub(super) fn prefetch(&self, block: usize) {
+        self.shelf.prefetch(block);
     }
 
     /// Shares a block just read, through the cache if it is to be kept.
@@ -277,24 +293,46 @@ impl Table {
         if !fill_cache {
             return read;
         }
-        self.cache().insert(self.block_key(block), read, charge_bytes)
+        let home = Home::new(&self.shelf, block);
+        let kept = self.cache().insert(self.block_key(block), read, charge_bytes, home);
+        self.shelf.hint(block, kept.address());
+        kept
     }
 
     /// Whether the table may hold `key`, as far as its filter knows.
     #[inline]
     pub fn may_contain(&self, key: &[u8]) -> bool {
-        self.meta.filter.may_contain(key)
+        self.meta.filter.may_contain(key, key_hash(key))
+    }
+
+    /// Asks the processor for what [`Table::get_hashed`] looks at first.
+    #[inline]
+    pub fn prefetch_filter(&self, hash: u64) {
+        self.meta.filter.prefetch(hash);
     }
 
     /// The newest version of `key` with a sequence number of at most `seqno`. Range tombstones are
     /// not applied; see [`Table::range_deletes`]. `fill_cache` keeps a block that had to be read.
     pub fn get(&self, key: &[u8], seqno: SeqNo, fill_cache: bool) -> Result<Option<TableHit>> {
-        if !self.may_contain(key) {
+        self.get_hashed(key, key_hash(key), seqno, fill_cache)
+    }
+
+    /// [`Table::get`] for a key whose [`key_hash`] is known: it is the same for every table.
+    #[inline]
+    pub fn get_hashed(
+        &self,
+        key: &[u8],
+        hash: u64,
+        seqno: SeqNo,
+        fill_cache: bool,
+    ) -> Result<Option<TableHit>> {
+        if !self.meta.filter.may_contain(key, hash) {
             return Ok(None);
         }
         let index = &self.meta.index;
         let mut at = index.find(key);
         while at < index.count() {
+            self.prefetch(at);
             let block = self.load(at, fill_cache)?;
             match block.find(self.order(), key, seqno) {
                 Lookup::Found(row) => {
@@ -339,6 +377,7 @@ impl Table {
         size_of::<Table>()
             + self.meta.index.memory_bytes()
             + self.meta.filter.memory_bytes()
+            + self.shelf.memory_bytes()
             + tombstones
     }
 

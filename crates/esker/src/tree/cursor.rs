@@ -51,6 +51,12 @@ impl SliceCursor {
         self.inside = self.inner.valid() && !self.is_past_hi() && !self.is_before_lo();
     }
 
+    /// Whether the slice starts after `key`, inside its file.
+    fn starts_after(&self, key: &[u8]) -> bool {
+        self.cut_lo
+            && self.fragment.lo.as_ref().is_some_and(|lo| self.order.compare(key, lo).is_lt())
+    }
+
     fn is_past_hi(&self) -> bool {
         self.cut_hi
             && self
@@ -99,13 +105,17 @@ impl Cursor for SliceCursor {
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.inside = false;
         match &self.fragment.lo {
-            Some(lo) if self.cut_lo && self.order.compare(key, lo) == Ordering::Less => {
-                self.inner.seek(lo, SEQNO_MAX)?;
-            }
+            Some(lo) if self.starts_after(key) => self.inner.seek(lo, SEQNO_MAX)?,
             _ => self.inner.seek(key, seqno)?,
         }
         self.settle();
         Ok(())
+    }
+
+    fn foresee(&mut self, key: &[u8]) {
+        if !self.starts_after(key) {
+            self.inner.foresee(key);
+        }
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
@@ -317,6 +327,14 @@ impl<L: Links> Cursor for ChainCursor<L> {
             }
             c.skip_forward()
         })
+    }
+
+    fn foresee(&mut self, key: &[u8]) {
+        let index = self.links.ended_before(&self.tables.config().order, key);
+        // A failure to open it is met again, and told, by the seek.
+        if let Ok(true) = self.enter(index) {
+            self.current_mut().foresee(key);
+        }
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {

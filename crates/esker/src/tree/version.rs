@@ -61,6 +61,18 @@ impl Version {
         &level.guards[level.index_of(&self.order, key)]
     }
 
+    /// The slices that may show `key`, with their levels, newest first.
+    #[inline]
+    pub fn fragments_holding(&self, key: &[u8]) -> impl Iterator<Item = (usize, &Arc<Fragment>)> {
+        let levels = self.levels.iter().enumerate().filter(|(_, level)| !level.is_empty());
+        levels.flat_map(move |(number, _)| {
+            let runs = &self.guard_of(number, key).runs;
+            runs.iter()
+                .filter_map(move |run| run.fragments.holding(&self.order, key))
+                .map(move |fragment| (number, fragment))
+        })
+    }
+
     /// The guards of `level` that may share a key with `[lo, hi]`; `None` is infinite.
     pub fn guards_overlapping(
         &self,

@@ -3,7 +3,7 @@
 //!
 //! The slot taken is the next one filled, so a new block lies just behind the hand.
 
-use super::Policy;
+use super::{Policy, Uses};
 
 /// What the ring says of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Policy for Clock {
         self.held -= 1;
     }
 
-    fn evict(&mut self) -> Option<u32> {
+    fn evict(&mut self, uses: Uses<'_>) -> Option<u32> {
         if self.held == 0 {
             return None;
         }
@@ -54,6 +54,7 @@ impl Policy for Clock {
             self.hand += 1;
             match self.ring[slot] {
                 State::Out => {}
+                State::Idle if uses(slot as u32) > 0 => {}
                 State::Used => self.ring[slot] = State::Idle,
                 State::Idle => {
                     self.ring[slot] = State::Out;

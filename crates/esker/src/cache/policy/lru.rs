@@ -1,7 +1,7 @@
 //! Least recently used: a list in order of use; the tail leaves.
 
-use super::Policy;
 use super::list::{Links, List, NIL};
+use super::{Policy, Uses};
 
 /// The least recently used leaves first.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Policy for Lru {
         self.list.remove(&mut self.links, slot);
     }
 
-    fn evict(&mut self) -> Option<u32> {
+    fn evict(&mut self, _uses: Uses<'_>) -> Option<u32> {
         let slot = self.list.tail();
         if slot == NIL {
             return None;

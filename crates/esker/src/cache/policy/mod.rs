@@ -11,6 +11,9 @@ mod sieve;
 
 use crate::options::kinds::CachePolicy;
 
+/// Tells and forgets the uses of a slot's block that were not reported as hits.
+pub(super) type Uses<'a> = &'a dyn Fn(u32) -> u8;
+
 /// The order in which a shard's frames are given up.
 pub(super) trait Policy: Send {
     /// The shard's capacity is now this many bytes.
@@ -21,8 +24,9 @@ pub(super) trait Policy: Send {
     fn hit(&mut self, slot: u32);
     /// The block in `slot` was removed for a reason of its own.
     fn forget(&mut self, slot: u32);
-    /// Chooses a slot and lets go of it; `None` only when none is held.
-    fn evict(&mut self) -> Option<u32>;
+    /// Chooses a slot and lets go of it; `None` only when none is held. `uses` says how often the
+    /// block in a slot was used, beside its hits, since that was last asked.
+    fn evict(&mut self, uses: Uses<'_>) -> Option<u32>;
 }
 
 /// An empty instance of a policy. For [`CachePolicy::None`] any will do: such a shard has no

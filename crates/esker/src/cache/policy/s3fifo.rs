@@ -9,8 +9,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::Policy;
 use super::list::{Links, List, NIL};
+use super::{Policy, Uses};
 
 /// Uses are counted up to this.
 const USES_MAX: u8 = 3;
@@ -52,6 +52,11 @@ impl S3Fifo {
         self.main.push(&mut self.links, slot);
     }
 
+    fn count(&mut self, slot: u32, uses: u8) {
+        let counted = &mut self.uses[slot as usize];
+        *counted = (*counted + uses).min(USES_MAX);
+    }
+
     fn remove(&mut self, slot: u32) {
         let meta = self.metas[slot as usize];
         if meta.in_main {
@@ -64,10 +69,11 @@ impl S3Fifo {
     }
 
     /// Lets the small queue's oldest go, to the main queue or out.
-    fn evict_small(&mut self) -> Option<u32> {
+    fn evict_small(&mut self, uses: Uses<'_>) -> Option<u32> {
         while self.small.tail() != NIL {
             let slot = self.small.tail();
             self.remove(slot);
+            self.count(slot, uses(slot));
             if self.uses[slot as usize] <= USES_TO_STAY {
                 let meta = self.metas[slot as usize];
                 self.ghost.remember(meta.hash, meta.charge_bytes);
@@ -75,19 +81,20 @@ impl S3Fifo {
             }
             self.push_main(slot);
             if self.main_bytes > self.main_bytes_max {
-                return self.evict_main();
+                return self.evict_main(uses);
             }
         }
         None
     }
 
-    fn evict_main(&mut self) -> Option<u32> {
+    fn evict_main(&mut self, uses: Uses<'_>) -> Option<u32> {
         loop {
             let slot = self.main.tail();
             if slot == NIL {
                 return None;
             }
             self.main.remove(&mut self.links, slot);
+            self.count(slot, uses(slot));
             if self.uses[slot as usize] == 0 {
                 self.main_bytes -= self.metas[slot as usize].charge_bytes;
                 return Some(slot);
@@ -122,20 +129,21 @@ impl Policy for S3Fifo {
     }
 
     fn hit(&mut self, slot: u32) {
-        let uses = &mut self.uses[slot as usize];
-        *uses = (*uses + 1).min(USES_MAX);
+        self.count(slot, 1);
     }
 
     fn forget(&mut self, slot: u32) {
         self.remove(slot);
     }
 
-    fn evict(&mut self) -> Option<u32> {
+    fn evict(&mut self, uses: Uses<'_>) -> Option<u32> {
         if self.small_bytes >= self.small_bytes_max {
-            self.evict_small().or_else(|| self.evict_main())
+            self.evict_small(uses).or_else(|| self.evict_main(uses))
         } else {
             // The small queue may hold nothing but what it moves to the main one.
-            self.evict_main().or_else(|| self.evict_small()).or_else(|| self.evict_main())
+            self.evict_main(uses)
+                .or_else(|| self.evict_small(uses))
+                .or_else(|| self.evict_main(uses))
         }
     }
 }

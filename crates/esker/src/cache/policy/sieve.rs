@@ -2,8 +2,8 @@
 //! that moves from the oldest to the newest. The hand spares each block used since it last passed
 //! (without moving it) and takes the first that was not. A hit only sets a mark.
 
-use super::Policy;
 use super::list::{Links, List, NIL};
+use super::{Policy, Uses};
 
 /// The queue, the marks and the hand.
 pub(super) struct Sieve {
@@ -41,14 +41,15 @@ impl Policy for Sieve {
         self.list.remove(&mut self.links, slot);
     }
 
-    fn evict(&mut self) -> Option<u32> {
+    fn evict(&mut self, uses: Uses<'_>) -> Option<u32> {
         loop {
             let slot = if self.hand == NIL { self.list.tail() } else { self.hand };
             if slot == NIL {
                 return None;
             }
             self.hand = self.links.newer(slot);
-            if !std::mem::take(&mut self.used[slot as usize]) {
+            let used = uses(slot) > 0;
+            if !std::mem::take(&mut self.used[slot as usize]) && !used {
                 self.list.remove(&mut self.links, slot);
                 return Some(slot);
             }

@@ -144,6 +144,11 @@ impl Block {
         self.data.capacity() + table + OVERHEAD_BYTES
     }
 
+    /// Where in memory its bytes begin.
+    pub(super) fn address(&self) -> usize {
+        self.data.as_ptr().addr()
+    }
+
     /// The value of a row of this block.
     #[inline]
     pub fn value(&self, row: Row) -> &[u8] {

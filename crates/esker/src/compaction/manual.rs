@@ -1,4 +1,5 @@
-//! Plans for a compaction asked for by hand: everything in a key range goes to the deepest level.
+//! Plans that bring everything in a key range to the deepest level: those asked for by hand, and
+//! those for guards that are sought often.
 //!
 //! One plan per guard of the deepest level, so that the space needed is that of a guard and not of
 //! the store. Slices of upper levels that cross a guard's bounds are cut there: only the part
@@ -7,10 +8,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::{OutputOrder, Plan, PlanInput, PlanKind, TreeLimits};
+use super::{BusySet, OutputOrder, Plan, PlanInput, PlanKind, TreeLimits};
 use crate::base::order::KeyOrder;
 use crate::tree::fragment::Fragment;
 use crate::tree::guard::Guard;
+use crate::tree::heat;
 use crate::tree::version::Version;
 
 /// The plans that bring every key between `lo` and `hi` (inclusive; `None` is infinite) to the
@@ -29,6 +31,21 @@ pub fn plans(
         .filter(|guard| overlaps(order, guard, lo, hi))
         .filter_map(|guard| plan_for(version, limits, deepest, guard))
         .collect()
+}
+
+/// The plan that leaves a hot guard one run, if there is one that touches nothing busy.
+///
+/// Other jobs may add newer runs meanwhile, so the output takes the place of the newest run of the
+/// guard and not one above them.
+pub fn hot_plan(version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
+    heat::hot(version).find_map(|(level, guard)| {
+        let newest = guard.runs.first()?;
+        let mut plan = plan_for(version, limits, level, guard)?;
+        plan.output_order = OutputOrder::Same(newest.order);
+        plan.reason = "sought often in several runs";
+        let free = plan.inputs.iter().all(|i| !busy.holds(i.level, i.fragment.file.number));
+        free.then_some(plan)
+    })
 }
 
 fn overlaps(order: &KeyOrder, guard: &Guard, lo: Option<&[u8]>, hi: Option<&[u8]>) -> bool {

@@ -255,6 +255,8 @@ impl BusySet {
 pub trait Picker {
     /// The next plan, if anything is due that touches nothing busy.
     fn pick(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan>;
+    /// The next plan that is due only because keys are sought often.
+    fn pick_hot(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan>;
     /// Bytes that must still be pushed or merged.
     fn debt_bytes(&self, version: &Version, limits: &TreeLimits) -> u64;
 }

@@ -10,10 +10,11 @@
 use std::sync::Arc;
 
 use super::{
-    BusySet, Last, OutputOrder, Picker, Plan, PlanInput, PlanKind, Push, Shape, TreeLimits,
+    BusySet, Last, OutputOrder, Picker, Plan, PlanInput, PlanKind, Push, Shape, TreeLimits, manual,
 };
 use crate::metrics::LEVELS;
 use crate::tree::guard::Guard;
+use crate::tree::heat;
 use crate::tree::version::Version;
 
 /// The picker of every policy.
@@ -23,6 +24,10 @@ impl Picker for TreePicker {
     fn pick(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
         let view = Picking { version, limits, busy, shape: limits.shape() };
         view.level_zero().or_else(|| (1..LEVELS).find_map(|level| view.level(level)))
+    }
+
+    fn pick_hot(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
+        Picking { version, limits, busy, shape: limits.shape() }.hot()
     }
 
     fn debt_bytes(&self, version: &Version, limits: &TreeLimits) -> u64 {
@@ -86,6 +91,15 @@ impl Picking<'_> {
         let guard = &self.version.levels[0].guards[0];
         let due = guard.runs.len() >= self.limits.l0_runs_max;
         (due && self.is_free(0, guard)).then(|| self.push(0, guard, "level 0 has enough runs"))?
+    }
+
+    /// What seeks would gain most by.
+    fn hot(&self) -> Option<Plan> {
+        match heat::hot(self.version).next()? {
+            (0, guard) if self.is_free(0, guard) => self.push(0, guard, "level 0 is sought often"),
+            (0, _) => None,
+            _ => manual::hot_plan(self.version, self.limits, self.busy),
+        }
     }
 
     fn level(&self, level: usize) -> Option<Plan> {

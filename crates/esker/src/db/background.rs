@@ -32,6 +32,14 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
     if inner.stepped() {
         return Ok(threads);
     }
+    let waker = Arc::downgrade(inner);
+    inner.tables.watch_seeks(Box::new(move || {
+        if let Some(inner) = waker.upgrade() {
+            // With the lock held, so that no thread is between its last look and its wait.
+            let _queue = inner.queue.lock();
+            inner.work.notify_all();
+        }
+    }));
     let compactors = inner.sizes.load().compaction_threads;
     for index in 0..compactors + 2 {
         let shared = inner.clone();
@@ -200,7 +208,13 @@ impl Inner {
         if !self.options.load().auto_compaction {
             return None;
         }
-        self.picker().pick(&self.view.load().version, &self.limits(), busy)
+        let (version, limits) = (&self.view.load().version, &self.limits());
+        let picker = self.picker();
+        let due = picker.pick(version, limits, busy);
+        if due.is_some() || !self.options.load().merge_on_seeks {
+            return due;
+        }
+        picker.pick_hot(version, limits, busy)
     }
 
     /// The picker of the policy in force.

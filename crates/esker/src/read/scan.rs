@@ -45,7 +45,8 @@ pub struct DbIterator {
     inside: bool,
     placed: bool,
     failed: Option<Error>,
-    _pin: Arc<View>,
+    tables: Arc<Tables>,
+    view: Arc<View>,
 }
 
 impl DbIterator {
@@ -89,7 +90,8 @@ impl DbIterator {
             inside: false,
             placed: false,
             failed: None,
-            _pin: view,
+            tables: tables.clone(),
+            view,
         })
     }
 
@@ -134,6 +136,7 @@ impl DbIterator {
             return self.seek_to_first();
         }
         self.begin();
+        self.tables.note_seek(&self.view.version, key);
         self.cursor.seek(key)?;
         self.settle();
         Ok(())
@@ -146,6 +149,7 @@ impl DbIterator {
             return self.seek_to_last();
         }
         self.begin();
+        self.tables.note_seek(&self.view.version, key);
         self.cursor.seek_for_prev(key)?;
         self.settle();
         Ok(())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::fence::Fence;
 use super::fragment::{FileMeta, Fragment};
+use super::heat::Heat;
 use crate::base::key::head16;
 use crate::base::order::KeyOrder;
 
@@ -103,6 +104,8 @@ pub struct Guard {
     pub hi: Option<Vec<u8>>,
     /// The runs.
     pub runs: Vec<Run>,
+    /// How much seeks would gain by a merge.
+    pub heat: Heat,
 }
 
 impl Guard {

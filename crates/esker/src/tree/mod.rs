@@ -11,6 +11,7 @@ pub mod fence;
 pub mod foreign;
 pub mod fragment;
 pub mod guard;
+pub mod heat;
 pub mod manifest;
 pub mod names;
 pub mod output;

@@ -3,15 +3,21 @@
 //! What stays true: a table is opened under its own number in the store's directory and checked
 //! against the identity and size the manifest recorded for it.
 
+use std::cell::Cell;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::fragment::FileMeta;
+use super::heat;
 use super::names;
+use super::version::Version;
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::table::{ReadConfig, Table, TableSource};
+
+/// Of so many seeks of a thread one is looked at.
+const SEEKS_PER_SAMPLE: u64 = 16;
 
 /// Where a store's tables are and how they are read.
 pub struct Tables {
@@ -20,12 +26,41 @@ pub struct Tables {
     config: ReadConfig,
     open_files_max: u64,
     opened: AtomicU64,
+    on_hot: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Tables {
     /// Tables of `dir`; beyond `open_files_max` of them a file is opened for each read.
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, config: ReadConfig, open_files_max: u64) -> Tables {
-        Tables { fs, dir, config, open_files_max, opened: AtomicU64::new(0) }
+        Tables {
+            fs,
+            dir,
+            config,
+            open_files_max,
+            opened: AtomicU64::new(0),
+            on_hot: OnceLock::new(),
+        }
+    }
+
+    /// Has seeks counted, and `wake` called when some guard is sought often in several runs.
+    pub fn watch_seeks(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.on_hot.set(wake);
+    }
+
+    /// Notes that a reader of `version` seeks `key`.
+    #[inline]
+    pub fn note_seek(&self, version: &Version, key: &[u8]) {
+        thread_local! {
+            static SEEKS: Cell<u64> = const { Cell::new(0) };
+        }
+        let seeks = SEEKS.get() + 1;
+        SEEKS.set(seeks);
+        if seeks.is_multiple_of(SEEKS_PER_SAMPLE)
+            && let Some(wake) = self.on_hot.get()
+            && heat::note(version, key, SEEKS_PER_SAMPLE)
+        {
+            wake();
+        }
     }
 
     /// How tables are read.

@@ -12,6 +12,7 @@ use super::edit::{AddedFile, AddedSlice, RemovedSlice, VersionEdit};
 use super::fence::Fence;
 use super::fragment::{FileMeta, Fragment};
 use super::guard::{Fragments, Guard, Level, Piece, Run};
+use super::heat::Heat;
 use crate::base::order::KeyOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::LEVELS;
@@ -348,7 +349,12 @@ fn build_level(order: &KeyOrder, bounds: Vec<Vec<u8>>, pieces: Vec<Piece>) -> Le
             })
             .collect();
         let lo = number.checked_sub(1).map(|i| bounds[i].clone());
-        guards.push(Arc::new(Guard { lo, hi: bounds.get(number).cloned(), runs }));
+        guards.push(Arc::new(Guard {
+            lo,
+            hi: bounds.get(number).cloned(),
+            runs,
+            heat: Heat::default(),
+        }));
     }
     let fence = Fence::new(order, bounds.iter().map(Vec::as_slice));
     Level { guards, bounds, fence, pieces }

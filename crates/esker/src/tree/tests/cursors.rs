@@ -3,6 +3,7 @@
 //! Files hold several versions of each key and are cut into slices at keys that are in them, so that
 //! every seek target meets a slice that begins or ends right there.
 
+use crate::tree::heat::Heat;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -178,14 +179,14 @@ fn guards_of_several_runs_in_a_chain_show_every_slice() {
         shown.extend(more);
         shown.sort();
         let runs = vec![newer, older];
-        let whole = Guard { lo: None, hi: None, runs: runs.clone() };
+        let whole = Guard { lo: None, hi: None, runs: runs.clone(), heat: Heat::default() };
         let mut cursor = guard_cursor(&tables(&fs), &whole, false).unwrap();
         compare(&mut cursor, &shown, &mut random);
 
         let middle = Some(key(KEYS / 2));
         let half = |lo: &Option<Vec<u8>>, hi: &Option<Vec<u8>>| {
             let runs = runs.iter().map(|run| cut(run, lo, hi)).collect();
-            Arc::new(Guard { lo: lo.clone(), hi: hi.clone(), runs })
+            Arc::new(Guard { lo: lo.clone(), hi: hi.clone(), runs, heat: Heat::default() })
         };
         let guards = vec![half(&None, &middle), half(&middle, &None)];
         let bounds: Vec<Vec<u8>> = middle.into_iter().collect();

@@ -1,0 +1,93 @@
+//! Guards that are sought often in several runs are merged into one, and only those.
+
+use esker::fs::mem::MemFs;
+use esker::{Db, Options, Policy};
+
+const KEYS: u64 = 4_000;
+
+fn open(merge_on_seeks: bool) -> Db {
+    let options = Options {
+        policy: Policy::Fluid,
+        memory_budget_bytes: Some(64 << 20),
+        memtable_size_bytes: Some(1 << 20),
+        merge_on_seeks,
+        background_threads: Some(1),
+        ..Options::default()
+    };
+    Db::open_on(MemFs::new(), "db", options).unwrap()
+}
+
+fn key(i: u64) -> Vec<u8> {
+    format!("{i:08}").into_bytes()
+}
+
+/// `rounds` runs, each with every `rounds`-th key.
+fn write_runs(db: &Db, rounds: u64) {
+    for round in 0..rounds {
+        for i in (round..KEYS).step_by(rounds as usize) {
+            db.put(key(i), format!("value {i}")).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db.wait_idle().unwrap();
+}
+
+fn runs(db: &Db) -> u64 {
+    db.metrics().levels.iter().map(|level| level.runs_max).sum()
+}
+
+/// Seeks, each time with a new iterator, and compares what is found.
+fn seek(db: &Db, times: u64) {
+    for n in 0..times {
+        let i = n * 7 % KEYS;
+        let mut iter = db.iter().unwrap();
+        iter.seek(key(i)).unwrap();
+        assert_eq!(iter.key(), key(i));
+        assert_eq!(iter.value(), format!("value {i}").as_bytes());
+    }
+}
+
+/// Seeks until the runs are as many as wanted: the merge is done by a thread woken by the seeks.
+fn seek_until(db: &Db, wanted: u64) {
+    for _ in 0..1_000 {
+        seek(db, KEYS);
+        if runs(db) == wanted {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{} runs are left", runs(db));
+}
+
+#[test]
+fn level_zero_alone_is_pushed_into_one_run() {
+    let db = open(true);
+    write_runs(&db, 3);
+    assert_eq!(runs(&db), 3);
+    seek(&db, 100);
+    assert_eq!(runs(&db), 3, "a few seeks are no reason");
+    seek_until(&db, 1);
+    seek(&db, KEYS);
+}
+
+#[test]
+fn a_guard_below_takes_in_what_lies_above_it() {
+    let db = open(true);
+    write_runs(&db, 4);
+    write_runs(&db, 2);
+    assert!(runs(&db) > 1);
+    seek_until(&db, 1);
+    seek(&db, KEYS);
+    assert_eq!(db.iter().unwrap().count() as u64, KEYS);
+}
+
+#[test]
+fn switched_off_nothing_is_merged_by_seeks() {
+    let db = open(false);
+    write_runs(&db, 3);
+    seek(&db, 10_000);
+    db.wait_idle().unwrap();
+    assert_eq!(runs(&db), 3);
+    db.set_option("merge_on_seeks", "true").unwrap();
+    seek_until(&db, 1);
+}

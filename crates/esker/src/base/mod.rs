@@ -8,4 +8,5 @@ pub mod key;
 pub mod ops;
 pub mod order;
 pub mod range_delete;
+pub mod sync;
 pub mod units;

@@ -13,11 +13,11 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 
 use crate::base::units::MIB;
 use crate::options::kinds::CachePolicy;

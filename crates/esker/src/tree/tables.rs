@@ -3,9 +3,9 @@
 //! What stays true: a table is opened under its own number in the store's directory and checked
 //! against the identity and size the manifest recorded for it.
 
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::fragment::FileMeta;
 use super::names;

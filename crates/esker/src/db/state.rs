@@ -4,15 +4,15 @@
 //! snapshot list's lock is taken alone. No lock is held while a table is read or written, except
 //! that `versions` is held while its own manifest record is written and synced.
 
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
 
 use super::snapshot::SnapshotList;
 use crate::base::key::SeqNo;
@@ -212,7 +212,7 @@ impl Inner {
         let owed = self.owed_ns.fetch_add(delay, Ordering::Relaxed) + delay;
         if owed >= 500_000 {
             self.owed_ns.store(0, Ordering::Relaxed);
-            std::thread::sleep(std::time::Duration::from_nanos(owed));
+            crate::base::sync::thread::sleep(std::time::Duration::from_nanos(owed));
             self.counters.slowed_us.add(owed / 1000);
         }
     }
@@ -229,30 +229,17 @@ impl Inner {
         if let Some(error) = &core.poisoned {
             return Err(error.clone());
         }
-        let log = match &core.log {
-            Some(old) => {
-                let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-                let header = FileHeader {
-                    number,
-                    generation: self.next_id(),
-                    first_ordinal: old.next_ordinal(),
-                    first_seqno: core.next_seqno,
-                    durable_ordinal: old.durable_ordinal(),
-                };
-                Some((number, self.start_log(header)?))
-            }
-            None => None,
-        };
+        let log = self.continue_log(core)?;
         let kind = self.options.load().memtable_kind;
         let fresh = Memtable::with_pool(kind, self.order.clone(), self.pool.clone());
         let fresh = Arc::new(fresh);
         let full = std::mem::replace(&mut core.memtable, fresh.clone());
         core.unlogged = false;
-        let logs_below = log.as_ref().map_or(0, |(number, _)| *number);
-        if let Some((_, log)) = log
+        let logs_below = log.as_ref().map_or(0, LogWriter::number);
+        if let Some(log) = log
             && let Some(old) = core.log.replace(log)
-            && old.synced_bytes() < old.len_bytes()
         {
+            // Its mark is durable before anything in the next log is.
             core.unsynced_logs.push(old);
         }
         let flushed_below = self.flushed_below.load(Ordering::Acquire);
@@ -269,6 +256,29 @@ impl Inner {
         self.refresh_debt();
         self.work.notify_all();
         Ok(())
+    }
+
+    /// The log that goes on where the one of `core` ends, which then says so.
+    fn continue_log(&self, core: &mut Core) -> Result<Option<LogWriter>> {
+        let Some(old) = core.log.as_mut() else { return Ok(None) };
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let log = self.start_log(FileHeader {
+            number,
+            generation: self.next_id(),
+            first_ordinal: old.next_ordinal(),
+            first_seqno: core.next_seqno,
+            durable_ordinal: old.durable_ordinal(),
+        })?;
+        if let Err(error) = old.continue_in(number) {
+            if error.kind() == ErrorKind::NoSpace {
+                // There is no mark, so nothing asks for the log.
+                let _ = self.fs.remove(&names::log_path(&self.dir, number));
+            } else {
+                core.poisoned = Some(error.clone());
+            }
+            return Err(error);
+        }
+        Ok(Some(log))
     }
 
     /// Creates a log whose header and name are durable; after an error it is not there.

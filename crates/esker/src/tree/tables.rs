@@ -5,8 +5,9 @@
 
 use std::cell::Cell;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 
 use super::fragment::FileMeta;
 use super::heat;

@@ -1,5 +1,5 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench results test check fuzz crash crash-long miri docs shim dropin apps capi
+.PHONY: bench results test check fuzz crash crash-long miri docs shim dropin apps capi wheel pytest
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -43,3 +43,9 @@ dropin: ## other people's programs and tests on that library; NAMES="plyvel leve
 
 apps:   ## two programs on LevelDB and on Esker in turn, killed with -9; prints a table
 	scripts/apps.sh
+
+wheel:  ## target/wheel/: Esker for Python, abi3
+	WHEEL=must scripts/wheel.sh
+
+pytest: ## that wheel, tested from Python
+	WHEEL=must scripts/wheel.sh test

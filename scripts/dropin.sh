@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Other people's programs and tests on Esker's libleveldb.so.1d. Arguments: which (all when none is
-# given); see the list at the end. Each says how much passed, or by name why it is left out.
+# Other people's programs and tests on Esker: on its libleveldb.so.1d, and plyvel's also on its
+# Python module. Arguments: which (all when none is given); see the list at the end. Each says how
+# much passed, or by name why it is left out.
 # DROPIN=must makes leaving one out a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -96,6 +97,41 @@ c_test() {
     fi
 }
 
+# plyvel's tests from its source distribution, in $work/plyvel/tests.
+plyvel_tests() {
+    local dir=$work/plyvel
+    [ -e "$dir/tests/test_plyvel.py" ] && return 0
+    mkdir -p "$dir/tests"
+    python3 -m pip download -q --no-deps --no-binary plyvel -d "$dir" plyvel==1.5.1 \
+        >/dev/null 2>&1 || return 1
+    tar -xzf "$dir/plyvel-1.5.1.tar.gz" -C "$dir/tests" --strip-components=2 \
+        plyvel-1.5.1/test/test_plyvel.py
+}
+
+# The same tests on `esker.plyvel`, which takes plyvel's place by one line.
+plyvel_esker() {
+    local log=$work/plyvel-module.log place=$work/plyvel/module
+    scripts/wheel.sh install
+    if ! "$target/venv-test/bin/python" -c 'import esker.plyvel' 2>/dev/null; then
+        skip plyvel-esker "the wheel was not built"
+        return 0
+    fi
+    if ! plyvel_tests; then
+        skip plyvel-esker "the source distribution plyvel 1.5.1 cannot be had here"
+        return 0
+    fi
+    mkdir -p "$place"
+    echo 'import sys, esker.plyvel; sys.modules["plyvel"] = esker.plyvel' >"$place/plyvel.py"
+    if (cd "$work/plyvel/tests" && PYTHONPATH=$place timeout 120 "$target/venv-test/bin/python" \
+        -m pytest -v -p no:cacheprovider test_plyvel.py) >"$log" 2>&1; then
+        say "plyvel-esker: $(grep -c PASSED "$log") passed," \
+            "$(grep -c SKIPPED "$log" || true) skipped"
+    else
+        say "plyvel-esker: FAILED: $log"
+        failed=1
+    fi
+}
+
 # Debian's Python binding with the tests of its source distribution. What fails with LevelDB itself
 # (as root, a directory without write permission can be written) may fail here too.
 plyvel() {
@@ -112,15 +148,9 @@ plyvel() {
         fi
         dpkg-deb -x "$dir"/python3-plyvel_*.deb "$dir/deb"
     fi
-    if ! [ -d "$dir/tests" ]; then
-        if ! python3 -m pip download -q --no-deps --no-binary :all: \
-            -d "$dir" plyvel==1.5.1 >/dev/null 2>&1; then
-            skip plyvel "the source distribution plyvel 1.5.1 cannot be had here"
-            return 0
-        fi
-        mkdir "$dir/tests"
-        tar -xzf "$dir/plyvel-1.5.1.tar.gz" -C "$dir/tests" --strip-components=2 \
-            plyvel-1.5.1/test/test_plyvel.py
+    if ! plyvel_tests; then
+        skip plyvel "the source distribution plyvel 1.5.1 cannot be had here"
+        return 0
     fi
     if ! [ -d "$dir/pytest" ] && ! python3 -m pip install -q --target "$dir/pytest" \
         --python-version "$($python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" \
@@ -210,18 +240,19 @@ cometbft() {
     fi
 }
 
-SHIM=${SHIM:-may} scripts/shim.sh
-if [ ! -e "$shim/libleveldb.so.1d" ]; then
-    skip "every program" "the library was not built"
-    [ "${DROPIN:-may}" = must ] && exit 1
-    exit 0
-fi
+all="symbols cxx c_test plyvel plyvel-esker leveldown classic-level cometbft"
+names=${*:-$all}
 mkdir -p "$work"
+[ "$names" = plyvel-esker ] || SHIM=${SHIM:-may} scripts/shim.sh
 
-all="symbols cxx c_test plyvel leveldown classic-level cometbft"
-for name in ${*:-$all}; do
+for name in $names; do
+    if [ "$name" != plyvel-esker ] && [ ! -e "$shim/libleveldb.so.1d" ]; then
+        skip "$name" "the library was not built"
+        continue
+    fi
     case $name in
     symbols | cxx | c_test | plyvel | cometbft) $name ;;
+    plyvel-esker) plyvel_esker ;;
     leveldown) node_suite leveldown 6.1.1 leveldown 3 ;;
     classic-level) node_suite classic-level 1.4.1 classic_level 8 ;;
     *)

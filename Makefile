@@ -1,5 +1,5 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench results test check fuzz crash crash-long miri docs shim dropin apps capi wheel pytest
+.PHONY: bench results test check fuzz crash crash-long miri docs shim dropin apps capi wheel pytest overhead
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -49,3 +49,6 @@ wheel:  ## target/wheel/: Esker for Python, abi3
 
 pytest: ## that wheel, tested from Python
 	WHEEL=must scripts/wheel.sh test
+
+overhead: ## what a call costs through C over Rust, and through Python beside plyvel on LevelDB
+	WHEEL=must scripts/overhead.sh

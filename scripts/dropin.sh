@@ -252,7 +252,7 @@ cometbft() {
     fi
     [ -d "$dir/source" ] || { cp -r "$source" "$dir/source" && chmod -R u+w "$dir/source"; }
     if (cd "$dir/source" && CGO_LDFLAGS="-L$shim" LD_LIBRARY_PATH=$shim \
-        go test -count=1 -tags cleveldb -v .) \
+        timeout 400 go test -count=1 -tags cleveldb -v .) \
         >"$log" 2>&1; then
         say "cometbft: $(grep -c '^ *--- PASS.*' "$log") passed," \
             "$(grep -ci '^ *--- PASS.*cleveldb' "$log") of them on the C interface"

@@ -1,5 +1,6 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
 .PHONY: bench results test check fuzz crash crash-long miri schedules docs shim dropin apps capi
+.PHONY: wheel pytest overhead
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -46,3 +47,12 @@ dropin: ## other people's programs and tests on that library; NAMES="plyvel leve
 
 apps:   ## two programs on LevelDB and on Esker in turn, killed with -9; prints a table
 	scripts/apps.sh
+
+wheel:  ## target/wheel/: Esker for Python, abi3
+	WHEEL=must scripts/wheel.sh
+
+pytest: ## that wheel, tested from Python
+	WHEEL=must scripts/wheel.sh test
+
+overhead: ## what a call costs through C over Rust, and through Python beside plyvel on LevelDB
+	WHEEL=must scripts/overhead.sh

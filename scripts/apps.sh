@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Two programs that keep their data in LevelDB, unchanged, on LevelDB and on Esker in turn: each is
-# killed with -9 and must find everything again. Prints a table: medians of ROUNDS (default 3).
+# killed with -9 and must find everything again. Prints a table: medians of ROUNDS (default 3),
+# with the least and the most.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -144,7 +145,28 @@ done
 echo "| program | what | LevelDB | Esker | written, LevelDB | written, Esker |"
 echo "|---|---|---|---|---|---|"
 printf '%s\n' "${rows[@]}" | sort -k1,3 -k4,4n | awk '
-    function flush_group() { if (n) { rate[key, who] = r[int((n + 1) / 2)]; w[key, who] = b[int((n + 1) / 2)] } n = 0 }
-    { if ($1 " " $2 != key || $3 != who) { flush_group(); key = $1 " " $2; who = $3; if (!(key in seen)) { seen[key]; order[++k] = key } } r[++n] = $4; b[n] = $5 }
-    END { flush_group(); for (i = 1; i <= k; i++) { split(order[i], name, " "); gsub("_", " ", name[1]); gsub("_", " ", name[2]);
-        printf "| %s | %s | %.0f | %.0f | %.1f MiB | %.1f MiB |\n", name[1], name[2], rate[order[i], "leveldb"], rate[order[i], "esker"], w[order[i], "leveldb"] / 1048576, w[order[i], "esker"] / 1048576 } }'
+    function close_group() {
+        if (n) {
+            middle = int((n + 1) / 2)
+            rate[key, who] = sprintf("%.0f (%.0f..%.0f)", r[middle], r[1], r[n])
+            bytes[key, who] = sprintf("%.1f MiB", b[middle] / 1048576)
+        }
+        n = 0
+    }
+    {
+        if ($1 " " $2 != key || $3 != who) {
+            close_group()
+            key = $1 " " $2; who = $3
+            if (!(key in seen)) { seen[key]; order[++k] = key }
+        }
+        r[++n] = $4; b[n] = $5
+    }
+    END {
+        close_group()
+        for (i = 1; i <= k; i++) {
+            split(order[i], name, " "); gsub("_", " ", name[1]); gsub("_", " ", name[2])
+            printf "| %s | %s | %s | %s | %s | %s |\n", name[1], name[2],
+                rate[order[i], "leveldb"], rate[order[i], "esker"],
+                bytes[order[i], "leveldb"], bytes[order[i], "esker"]
+        }
+    }'

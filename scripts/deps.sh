@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and the machine lacks: a C compiler for zstd, and Rust's components;
-# also, where it can, what the drop-in tests need (they are left out by name otherwise).
+# also, where it can, what the drop-in and Python tests need (they are left out by name otherwise).
 set -euo pipefail
 
 missing() { ! command -v "$1" >/dev/null 2>&1; }
@@ -28,12 +28,14 @@ wanted=""
 missing g++ && wanted="$wanted g++"
 missing valgrind && wanted="$wanted valgrind"
 [ -e /usr/include/leveldb/db.h ] || wanted="$wanted libleveldb-dev"
+python3 -m pip --version >/dev/null 2>&1 || wanted="$wanted python3-pip"
+python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || wanted="$wanted python3-venv"
 if [ -n "$wanted" ]; then
     if [ "$(id -u)" = 0 ] && ! missing apt-get; then
-        echo "installing what the drop-in tests need:$wanted" >&2
+        echo "installing what the drop-in and Python tests need:$wanted" >&2
         { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $wanted; } \
             >/dev/null 2>&1 || echo "that did not work; they will be left out" >&2
     else
-        echo "the drop-in tests will be left out; for them: sudo apt-get install -y$wanted" >&2
+        echo "the drop-in and Python tests will be left out; for them: sudo apt-get install -y$wanted" >&2
     fi
 fi

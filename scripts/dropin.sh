@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Other people's programs and tests on Esker's libleveldb.so.1d. Arguments: which (all when none is
-# given); see the list at the end. Each says how much passed, or by name why it is left out.
+# Other people's programs and tests on Esker: on its libleveldb.so.1d, and plyvel's also on its
+# Python module. Arguments: which (all when none is given); see the list at the end. Each says how
+# much passed, or by name why it is left out.
 # DROPIN=must makes leaving one out a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -70,21 +71,43 @@ cxx() {
     say "cxx: $said, as on LevelDB"
 }
 
-# LevelDB's own test of its C interface, which travels in leveldown's package.
+# Debian's source of LevelDB in $work/source, from wherever this machine has its packages from. The
+# lists of sources are kept apart, so that the machine stays as it is.
+debian_source() {
+    local place=$work/source from
+    [ -e "$place"/leveldb-*/db/c_test.c ] && return 0
+    have apt-get && have dpkg-query || return 1
+    mkdir -p "$place/lists/partial" "$place/parts"
+    for from in /etc/apt/sources.list /etc/apt/sources.list.d/debian*; do
+        [ -e "$from" ] || continue
+        sed -E 's/^deb +/deb-src /; s/^Types:.*/Types: deb-src/' "$from" \
+            >"$place/parts/$(basename "$from")"
+    done
+    local apt=(apt-get -qq -o "Dir::Etc::SourceList=/dev/null" -o "APT::Sandbox::User=root"
+        -o "Dir::Etc::SourceParts=$place/parts" -o "Dir::State::Lists=$place/lists")
+    (cd "$place" && timeout 90 "${apt[@]}" update && timeout 60 "${apt[@]}" source --download-only \
+        "leveldb=$(dpkg-query -W -f '${source:Version}' libleveldb-dev)" &&
+        tar -xzf leveldb_*.orig.tar.gz) >"$work/source.log" 2>&1 && [ -e "$place"/leveldb-*/db/c_test.c ]
+}
+
+# LevelDB's own test of its C interface: Debian's, or the one that travels in leveldown's package.
 c_test() {
-    if ! have npm || ! npm_install leveldown 6.1.1; then
-        skip c_test "it comes in npm's leveldown 6.1.1, which cannot be had here"
+    local source program=$work/c_test log=$work/c_test.log
+    if debian_source; then
+        source=$(echo "$work"/source/leveldb-*/db/c_test.c)
+    elif have npm && npm_install leveldown 6.1.1; then
+        source=$(find "$work/npm-leveldown" -name c_test.c | head -1)
+    else
+        skip c_test "neither Debian's source package nor npm's leveldown 6.1.1 can be had here"
         return 0
     fi
-    local source program=$work/c_test log=$work/c_test.log
-    source=$(find "$work/npm-leveldown" -name c_test.c | head -1)
     ${CC:-cc} -w -o "$program" "$source" -L"$shim" -lleveldb
     if ! ours "$program" >"$log" 2>&1 || ! grep -q '^PASS' "$log"; then
         say "c_test: FAILED: $log"
         failed=1
         return 0
     fi
-    say "c_test: PASS, $(grep -c '^=== Test' "$log") sections"
+    say "c_test: PASS, $(grep -c '^=== Test' "$log") sections, of ${source#"$work"/}"
     if ! have valgrind; then
         skip "c_test under valgrind" "valgrind is not installed"
     elif ours valgrind -q --leak-check=full --errors-for-leak-kinds=definite,possible \
@@ -92,6 +115,41 @@ c_test() {
         say "c_test under valgrind: no error, no leak"
     else
         say "c_test under valgrind: FAILED: $log"
+        failed=1
+    fi
+}
+
+# plyvel's tests from its source distribution, in $work/plyvel/tests.
+plyvel_tests() {
+    local dir=$work/plyvel
+    [ -e "$dir/tests/test_plyvel.py" ] && return 0
+    mkdir -p "$dir/tests"
+    python3 -m pip download -q --no-deps --no-binary plyvel -d "$dir" plyvel==1.5.1 \
+        >/dev/null 2>&1 || return 1
+    tar -xzf "$dir/plyvel-1.5.1.tar.gz" -C "$dir/tests" --strip-components=2 \
+        plyvel-1.5.1/test/test_plyvel.py
+}
+
+# The same tests on `esker.plyvel`, which takes plyvel's place by one line.
+plyvel_esker() {
+    local log=$work/plyvel-module.log place=$work/plyvel/module
+    scripts/wheel.sh install
+    if ! "$target/venv-test/bin/python" -c 'import esker.plyvel' 2>/dev/null; then
+        skip plyvel-esker "the wheel was not built"
+        return 0
+    fi
+    if ! plyvel_tests; then
+        skip plyvel-esker "the source distribution plyvel 1.5.1 cannot be had here"
+        return 0
+    fi
+    mkdir -p "$place"
+    echo 'import sys, esker.plyvel; sys.modules["plyvel"] = esker.plyvel' >"$place/plyvel.py"
+    if (cd "$work/plyvel/tests" && PYTHONPATH=$place timeout 120 "$target/venv-test/bin/python" \
+        -m pytest -v -p no:cacheprovider test_plyvel.py) >"$log" 2>&1; then
+        say "plyvel-esker: $(grep -c PASSED "$log") passed," \
+            "$(grep -c SKIPPED "$log" || true) skipped"
+    else
+        say "plyvel-esker: FAILED: $log"
         failed=1
     fi
 }
@@ -112,15 +170,9 @@ plyvel() {
         fi
         dpkg-deb -x "$dir"/python3-plyvel_*.deb "$dir/deb"
     fi
-    if ! [ -d "$dir/tests" ]; then
-        if ! python3 -m pip download -q --no-deps --no-binary :all: \
-            -d "$dir" plyvel==1.5.1 >/dev/null 2>&1; then
-            skip plyvel "the source distribution plyvel 1.5.1 cannot be had here"
-            return 0
-        fi
-        mkdir "$dir/tests"
-        tar -xzf "$dir/plyvel-1.5.1.tar.gz" -C "$dir/tests" --strip-components=2 \
-            plyvel-1.5.1/test/test_plyvel.py
+    if ! plyvel_tests; then
+        skip plyvel "the source distribution plyvel 1.5.1 cannot be had here"
+        return 0
     fi
     if ! [ -d "$dir/pytest" ] && ! python3 -m pip install -q --target "$dir/pytest" \
         --python-version "$($python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" \
@@ -200,7 +252,7 @@ cometbft() {
     fi
     [ -d "$dir/source" ] || { cp -r "$source" "$dir/source" && chmod -R u+w "$dir/source"; }
     if (cd "$dir/source" && CGO_LDFLAGS="-L$shim" LD_LIBRARY_PATH=$shim \
-        go test -count=1 -tags cleveldb -v .) \
+        timeout 400 go test -count=1 -tags cleveldb -v .) \
         >"$log" 2>&1; then
         say "cometbft: $(grep -c '^ *--- PASS.*' "$log") passed," \
             "$(grep -ci '^ *--- PASS.*cleveldb' "$log") of them on the C interface"
@@ -210,18 +262,19 @@ cometbft() {
     fi
 }
 
-SHIM=${SHIM:-may} scripts/shim.sh
-if [ ! -e "$shim/libleveldb.so.1d" ]; then
-    skip "every program" "the library was not built"
-    [ "${DROPIN:-may}" = must ] && exit 1
-    exit 0
-fi
+all="symbols cxx c_test plyvel plyvel-esker leveldown classic-level cometbft"
+names=${*:-$all}
 mkdir -p "$work"
+[ "$names" = plyvel-esker ] || SHIM=${SHIM:-may} scripts/shim.sh
 
-all="symbols cxx c_test plyvel leveldown classic-level cometbft"
-for name in ${*:-$all}; do
+for name in $names; do
+    if [ "$name" != plyvel-esker ] && [ ! -e "$shim/libleveldb.so.1d" ]; then
+        skip "$name" "the library was not built"
+        continue
+    fi
     case $name in
     symbols | cxx | c_test | plyvel | cometbft) $name ;;
+    plyvel-esker) plyvel_esker ;;
     leveldown) node_suite leveldown 6.1.1 leveldown 3 ;;
     classic-level) node_suite classic-level 1.4.1 classic_level 8 ;;
     *)

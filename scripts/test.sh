@@ -18,4 +18,5 @@ step cargo xtask options --check
 step cargo xtask results --check
 step cargo xtask headers --check
 step scripts/capi.sh test
-step scripts/dropin.sh symbols cxx c_test plyvel
+step scripts/wheel.sh test
+step scripts/dropin.sh

@@ -6,7 +6,6 @@
 //! | `callbacks` | comparators and filters that are C functions |
 //! | `own` | the `esker_*` functions |
 //! | `leveldb` | LevelDB's 68 functions, and what its C++ shim needs besides |
-//! | `properties` | LevelDB's property strings, made from Esker's metrics |
 //!
 //! What stays true: no panic crosses into C; a null handle is a failure or nothing, never a crash;
 //! memory handed out is `malloc`'s, so that the caller's `free` fits.
@@ -21,4 +20,3 @@ mod failure;
 mod ffi;
 pub mod leveldb;
 pub mod own;
-mod properties;

@@ -2,6 +2,7 @@
 //!
 //! What stays true: a failure is a code and a sentence, or a null; nothing here crashes.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::{null, null_mut};
@@ -444,6 +445,49 @@ fn destroying_where_no_store_is_is_no_failure_and_touches_nothing() {
         assert_eq!(taken(&mut err), "");
     }
     assert_eq!(std::fs::read(dir.path().join("note.txt")).unwrap(), b"mine");
+}
+
+#[test]
+fn what_is_made_empty_is_freed_unused() {
+    esker_batch_destroy(Some(esker_batch_create()));
+    leveldb_env_destroy(Some(leveldb_create_default_env()));
+    leveldb_readoptions_destroy(Some(leveldb_readoptions_create()));
+    leveldb_writebatch_destroy(Some(leveldb_writebatch_create()));
+    leveldb_writeoptions_destroy(Some(leveldb_writeoptions_create()));
+    // SAFETY: a text that is never freed.
+    let version = unsafe { CStr::from_ptr(esker_version()) };
+    assert_eq!(version.to_str(), Ok(env!("CARGO_PKG_VERSION")));
+}
+
+/// Every file under `folder`.
+fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+#[test]
+fn every_entry_point_is_met_in_this_file() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let words = |text: &str| -> BTreeSet<String> {
+        let word = |c: char| c.is_alphanumeric() || c == '_';
+        text.split(|c| !word(c)).map(ToString::to_string).collect()
+    };
+    let met = words(&std::fs::read_to_string(root.join("tests/hostile.rs")).unwrap());
+    let (mut sources, mut entries) = (Vec::new(), BTreeSet::new());
+    files(&root.join("src"), &mut sources);
+    for source in sources {
+        let text = std::fs::read_to_string(source).unwrap();
+        // The setters of options are made by a macro.
+        let made = words(&text).into_iter().filter(|w| w.starts_with("leveldb_options_set_"));
+        entries.extend(made);
+        let named = text.split("extern \"C\" fn ").skip(1);
+        let names = named.filter_map(|rest| rest.split(['(', '<']).next());
+        entries.extend(names.filter(|n| n.contains('_') && !n.contains('$')).map(str::to_string));
+    }
+    assert!(entries.len() > 125, "only {} entry points were found", entries.len());
+    assert_eq!(entries.difference(&met).collect::<Vec<_>>(), Vec::<&String>::new());
 }
 
 proptest! {

@@ -194,7 +194,7 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
                             let key = BlockKey { file: rng.below(2), block: rng.below(4) as u32 };
                             let held = cache
                                 .get(&key)
-                                .unwrap_or_else(|| cache.insert(key, Arc::new(key), 100));
+                                .unwrap_or_else(|| cache.insert(key, Arc::new(key), 100, None));
                             assert_eq!(*held, key);
                             assert!(cache.used_bytes() <= 300);
                         }

@@ -11,7 +11,6 @@ pub mod batch;
 pub mod iter;
 pub mod objects;
 pub mod options;
-mod settings;
 pub mod shim;
 pub mod store;
 

@@ -3,7 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-use super::settings::Filter;
+use esker_bindings::settings::Filter;
+
 use crate::callbacks::{
     CComparator, CFilter, esker_compare_t, esker_create_filter_t, esker_destructor_t,
     esker_may_match_t, esker_name_t,

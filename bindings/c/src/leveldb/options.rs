@@ -4,12 +4,12 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use esker::{ReadOptions, WriteOptions};
+use esker::{Compression, ReadOptions, WriteOptions};
+use esker_bindings::settings::{Filter, Settings};
 
 use super::objects::{
     leveldb_cache_t, leveldb_comparator_t, leveldb_env_t, leveldb_filterpolicy_t, leveldb_logger_t,
 };
-use super::settings::{Filter, Settings};
 use super::store::leveldb_snapshot_t;
 
 /// How a store is opened.
@@ -91,20 +91,22 @@ setters! {
     /// Refuse a store that is there.
     leveldb_options_set_error_if_exists(yes: u8) => error_if_exists = yes != 0;
     /// Bytes of writes held in memory before they become a file.
-    leveldb_options_set_write_buffer_size(bytes: usize) => write_buffer_size = bytes;
+    leveldb_options_set_write_buffer_size(bytes: usize) => write_buffer_size = Some(bytes);
     /// Files held open.
-    leveldb_options_set_max_open_files(files: c_int) => max_open_files = files;
+    leveldb_options_set_max_open_files(files: c_int) => max_open_files = Some(files);
     /// The block cache; null is one of 8 MiB.
     leveldb_options_set_cache(cache: Option<&leveldb_cache_t>) =>
-        cache_bytes = cache.map(|c| c.capacity_bytes);
+        cache_bytes = cache.map_or(Settings::default().cache_bytes, |c| Some(c.capacity_bytes));
     /// Bytes of a block before compression.
-    leveldb_options_set_block_size(bytes: usize) => block_size = bytes;
+    leveldb_options_set_block_size(bytes: usize) => block_size = Some(bytes);
     /// Entries between whole keys in a block.
-    leveldb_options_set_block_restart_interval(entries: c_int) => block_restart_interval = entries;
+    leveldb_options_set_block_restart_interval(entries: c_int) => block_restart_interval = Some(entries);
     /// Bytes of a file.
-    leveldb_options_set_max_file_size(bytes: usize) => max_file_size = bytes;
+    leveldb_options_set_max_file_size(bytes: usize) => max_file_size = Some(bytes);
     /// 0 is none, 1 is Snappy.
-    leveldb_options_set_compression(number: c_int) => compression = number;
+    leveldb_options_set_compression(number: c_int) =>
+        compression =
+            Some(if number == 0 { Compression::None } else { Compression::Snappy });
 }
 
 /// Nothing is to be done: every checksum is always verified.

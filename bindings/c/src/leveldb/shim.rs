@@ -34,7 +34,7 @@ unsafe fn on_path(
     options: Option<&leveldb_options_t>,
     path: *const c_char,
     message: Option<&mut *mut c_char>,
-    act: impl FnOnce(&super::settings::Settings, &std::path::Path) -> Outcome<()>,
+    act: impl FnOnce(&esker_bindings::settings::Settings, &std::path::Path) -> Outcome<()>,
 ) -> i32 {
     // SAFETY: the header's contract for strings and messages.
     unsafe {

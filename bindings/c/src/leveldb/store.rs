@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use esker::fs::Fs;
 use esker::fs::os::OsFs;
-use esker::tree::foreign;
-use esker::{Db, ErrorKind, Snapshot};
+use esker::{Db, Snapshot};
+use esker_bindings::settings::Settings;
+use esker_bindings::{properties, upkeep};
 
 use super::batch::leveldb_writebatch_t;
 use super::iter::leveldb_iterator_t;
 use super::kept;
 use super::options::{leveldb_options_t, leveldb_readoptions_t, leveldb_writeoptions_t};
-use super::settings::Settings;
 use crate::failure::{Outcome, attempt, there};
+use crate::ffi;
 use crate::own::iter::Walk;
 use crate::own::store::optional;
-use crate::{ffi, properties};
 
 /// An open store.
 pub struct leveldb_t {
@@ -58,19 +58,7 @@ fn make_parents(memory: &dyn Fs, path: &std::path::Path) {
 /// Removes the store at `path`; one that is not there is no failure, as with LevelDB, also when
 /// files of other programs are. A directory of another engine's is refused.
 pub(super) fn destroy(settings: &Settings, path: &std::path::Path) -> Outcome<()> {
-    let fs = fs_of(settings);
-    match Db::destroy_on(fs.clone(), path) {
-        Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
-        Err(error) if error.kind() == ErrorKind::Incompatible => {
-            let entries = fs.list(path).unwrap_or_default();
-            let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-            if foreign::identify(&names) == Some(foreign::STRANGERS) {
-                return Ok(());
-            }
-            Err(error.into())
-        }
-        other => Ok(other?),
-    }
+    Ok(upkeep::destroy(fs_of(settings), path)?)
 }
 
 /// Repairs the store at `path`.

@@ -3,64 +3,32 @@
 use std::ffi::c_char;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use arc_swap::{ArcSwapOption, Guard};
 use esker::fs::Fs;
 use esker::fs::os::OsFs;
-use esker::{Db, Error, ErrorKind, Options};
+use esker::{Db, Options};
+use esker_bindings::handle::{Handle, Opened};
+use esker_bindings::properties;
 
 use super::options::esker_options_t;
 use crate::failure::{Failure, Outcome, attempt, there};
-use crate::{ffi, properties};
+use crate::ffi;
 
 /// An open store. Every function may be called on it from many threads at once, except
 /// `esker_db_destroy`.
 pub struct esker_db_t {
-    db: ArcSwapOption<Db>,
+    handle: Handle,
 }
 
 impl esker_db_t {
     pub(crate) fn new(db: Db) -> Box<esker_db_t> {
-        Box::new(esker_db_t { db: ArcSwapOption::from_pointee(db) })
+        Box::new(esker_db_t { handle: Handle::new(db) })
     }
 
     /// The store, if it was not closed.
     #[inline]
     pub(crate) fn open(handle: Option<&esker_db_t>) -> Outcome<Opened> {
-        let handle = there(handle, "store's handle")?;
-        let guard = handle.db.load();
-        if guard.is_none() {
-            return Err(Error::new(ErrorKind::Closed, "the store was closed").into());
-        }
-        Ok(Opened(guard))
-    }
-
-    fn close(&self) -> Outcome<()> {
-        let Some(mut db) = self.db.swap(None) else { return Ok(()) };
-        // Calls that run now hold the store a little longer.
-        loop {
-            match Arc::try_unwrap(db) {
-                Ok(db) => return Ok(db.close()?),
-                Err(shared) => db = shared,
-            }
-            std::thread::sleep(Duration::from_micros(50));
-        }
-    }
-}
-
-/// A store that stays open while this is held.
-pub(crate) struct Opened(Guard<Option<Arc<Db>>>);
-
-impl std::ops::Deref for Opened {
-    type Target = Db;
-
-    #[inline]
-    fn deref(&self) -> &Db {
-        match &*self.0 {
-            Some(db) => db,
-            None => unreachable!("it was there when the guard was made"),
-        }
+        Ok(there(handle, "store's handle")?.handle.open()?)
     }
 }
 
@@ -120,7 +88,7 @@ pub unsafe extern "C" fn esker_close(
     db: Option<&esker_db_t>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    let outcome = attempt(|| there(db, "store's handle")?.close());
+    let outcome = attempt(|| Ok(there(db, "store's handle")?.handle.close()?));
     // SAFETY: the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
 }

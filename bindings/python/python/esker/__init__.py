@@ -1,0 +1,61 @@
+"""Esker, an embedded, durable, ordered key-value store.
+
+Keys and values are bytes; keys are kept in order. The classes have plyvel's names and behaviour, so
+``import esker.plyvel as plyvel`` runs programs written for it; besides, a database has the methods
+of a mapping, and takes each of Esker's options by name::
+
+    import esker
+
+    with esker.DB("/tmp/db", create_if_missing=True, policy="leveled") as db:
+        db[b"apple"] = b"red"
+        with db.write_batch(transaction=True) as batch:
+            batch.put(b"banana", b"yellow")
+            batch.delete(b"apple")
+        for key, value in db.iterator(prefix=b"b"):
+            print(key, value)
+
+What fails raises ``esker.Error`` or one of its children; what is closed raises ``RuntimeError``.
+"""
+
+import atexit as _atexit
+import os as _os
+
+from . import _esker
+from ._errors import CorruptionError, Error, IOError, IteratorInvalidError
+from ._esker import (
+    DB,
+    Iterator,
+    Option,
+    PrefixedDB,
+    RawIterator,
+    Snapshot,
+    WriteBatch,
+    destroy_db,
+    options,
+    repair_db,
+)
+from ._mapping import Mapping
+
+__version__ = _esker.version()
+
+__all__ = [
+    "CorruptionError",
+    "DB",
+    "Error",
+    "IOError",
+    "Iterator",
+    "IteratorInvalidError",
+    "Mapping",
+    "Option",
+    "PrefixedDB",
+    "RawIterator",
+    "Snapshot",
+    "WriteBatch",
+    "destroy_db",
+    "options",
+    "repair_db",
+]
+
+_atexit.register(_esker.close_all)
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_esker.abandon_all)

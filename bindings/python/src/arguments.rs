@@ -1,0 +1,192 @@
+//! Options and byte strings as Python gives them.
+//!
+//! What stays true: plyvel's options have plyvel's types and LevelDB's ranges; every other name is
+//! one of the table of knobs, read from text as everywhere; a name that is neither is refused.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use esker::{Compression, Options};
+use esker_bindings::settings::{Filter, Settings};
+use pyo3::Borrowed;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyMemoryView, PyString};
+
+use crate::comparator::PyComparator;
+use crate::errors::bad_option;
+
+/// A value: `bytes` as they lie, or a copy of anything else that shows its bytes.
+pub struct Value<'a>(Cow<'a, [u8]>);
+
+impl std::ops::Deref for Value<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Value<'a> {
+    type Error = PyErr;
+
+    #[inline]
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Value<'a>> {
+        if let Ok(bytes) = <&'a [u8]>::extract(given) {
+            return Ok(Value(Cow::Borrowed(bytes)));
+        }
+        if let Ok(bytes) = given.cast::<PyByteArray>() {
+            return Ok(Value(Cow::Owned(bytes.to_vec())));
+        }
+        let shown = PyMemoryView::from(&given)?.call_method0("tobytes")?;
+        Ok(Value(Cow::Owned(shown.cast::<PyBytes>()?.as_bytes().to_vec())))
+    }
+}
+
+/// A directory's name: text, bytes or a path object.
+pub fn path_of(name: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+    match name.cast::<PyBytes>() {
+        Ok(bytes) => Ok(PathBuf::from(OsStr::from_bytes(bytes.as_bytes()))),
+        Err(_) => name.extract(),
+    }
+}
+
+/// How a store is opened.
+pub struct Chosen {
+    pub options: Options,
+    pub comparator: Option<Arc<PyComparator>>,
+    pub read_only: bool,
+}
+
+/// What was given by plyvel's names.
+struct Given<'py> {
+    settings: Settings,
+    comparator: Option<Bound<'py, PyAny>>,
+    comparator_name: Option<Bound<'py, PyAny>>,
+    read_only: bool,
+}
+
+/// The options of keyword arguments.
+pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
+    let mut plyvel = Given {
+        settings: Settings::unsaid(),
+        comparator: None,
+        comparator_name: None,
+        read_only: false,
+    };
+    let mut knobs = Vec::new();
+    for (name, value) in given.into_iter().flatten() {
+        let name: String = name.extract()?;
+        if !plyvel.take(&name, &value).map_err(|error| named(value.py(), &name, error))? {
+            knobs.push((name, value));
+        }
+    }
+    let comparator = plyvel.order()?;
+    plyvel.settings.comparator = comparator.clone().map(|order| order as _);
+    let mut options = plyvel.settings.to_options().map_err(|error| bad_option(&error))?;
+    for (name, value) in knobs {
+        set(&mut options, &name, &value)?;
+    }
+    options.validate().map_err(|error| bad_option(&error))?;
+    Ok(Chosen { options, comparator, read_only: plyvel.read_only })
+}
+
+/// The error of an argument, with the argument's name before it.
+fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
+    PyErr::from_type(error.get_type(py), format!("argument '{name}': {}", error.value(py)))
+}
+
+impl<'py> Given<'py> {
+    /// Takes an option of plyvel's; false when there is none of that name there.
+    fn take(&mut self, name: &str, value: &Bound<'py, PyAny>) -> PyResult<bool> {
+        let settings = &mut self.settings;
+        match name {
+            "create_if_missing" => settings.create_if_missing = value.extract()?,
+            "error_if_exists" => settings.error_if_exists = value.extract()?,
+            "read_only" => self.read_only = value.extract()?,
+            // Checksums are always verified.
+            "paranoid_checks" => drop(value.extract::<Option<bool>>()?),
+            "write_buffer_size" => settings.write_buffer_size = value.extract()?,
+            "max_open_files" => settings.max_open_files = value.extract()?,
+            "lru_cache_size" => settings.cache_bytes = value.extract()?,
+            "block_size" => settings.block_size = value.extract()?,
+            "block_restart_interval" => settings.block_restart_interval = value.extract()?,
+            "max_file_size" => settings.max_file_size = value.extract()?,
+            "compression" => settings.compression = Some(compression(value)?),
+            "bloom_filter_bits" => {
+                let bits = value.extract::<Option<i32>>()?.unwrap_or(0);
+                settings.filter = if bits > 0 { Filter::Bloom(bits) } else { Filter::Unnamed };
+            }
+            "comparator" => self.comparator = Some(value.clone()).filter(|value| !value.is_none()),
+            "comparator_name" => {
+                self.comparator_name = Some(value.clone()).filter(|value| !value.is_none());
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn order(&self) -> PyResult<Option<Arc<PyComparator>>> {
+        let (callable, name) = match (&self.comparator, &self.comparator_name) {
+            (None, None) => return Ok(None),
+            (Some(callable), Some(name)) => (callable, name),
+            _ => {
+                let message = "'comparator' and 'comparator_name' must be given together";
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        if !callable.is_callable() {
+            return Err(PyTypeError::new_err("'comparator' must be callable"));
+        }
+        let name = name.cast::<PyBytes>().map_err(|_| {
+            PyTypeError::new_err("'comparator_name' must be bytes, which identify the order")
+        })?;
+        let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
+        Ok(Some(Arc::new(PyComparator::new(callable.clone().unbind(), name))))
+    }
+}
+
+fn compression(value: &Bound<'_, PyAny>) -> PyResult<Compression> {
+    if value.is_none() {
+        return Ok(Compression::None);
+    }
+    let word: &Bound<'_, PyString> = value
+        .cast()
+        .map_err(|_| PyTypeError::new_err("it must be None or the name of a compression"))?;
+    Compression::parse(&word.to_cow()?).ok_or_else(|| {
+        PyValueError::new_err(format!("it is None, 'snappy', 'lz4' or 'zstd', not {word:?}"))
+    })
+}
+
+/// Sets one of the knobs.
+fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    if options.get(name).is_none() {
+        let error = options.set(name, "").err();
+        let message = error.map_or(String::new(), |error| error.message().to_string());
+        return Err(PyTypeError::new_err(message));
+    }
+    options.set(name, &text_of(name, value)?).map_err(|error| bad_option(&error))
+}
+
+/// The value of a knob as the text that the table reads.
+pub fn text_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if value.is_none() {
+        return Ok("auto".into());
+    }
+    if let Ok(switch) = value.cast::<PyBool>() {
+        return Ok(switch.is_true().to_string());
+    }
+    if value.is_instance_of::<PyInt>()
+        || value.is_instance_of::<PyFloat>()
+        || value.is_instance_of::<PyString>()
+    {
+        return value.str()?.extract();
+    }
+    let kind = value.get_type();
+    let message = format!("argument '{name}': a str, a number, a bool or None, not {kind}");
+    Err(PyTypeError::new_err(message))
+}

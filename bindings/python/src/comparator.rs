@@ -1,0 +1,64 @@
+//! An order of keys that is a Python function.
+//!
+//! What stays true: the first exception is kept, and the store that met it serves nothing from then
+//! on, because an order that failed once may have put keys in the wrong place.
+
+use std::cmp::Ordering;
+use std::sync::OnceLock;
+
+use esker::Comparator;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// The caller's function and the name of its order.
+pub struct PyComparator {
+    callable: Py<PyAny>,
+    name: String,
+    failed: OnceLock<PyErr>,
+}
+
+impl PyComparator {
+    pub fn new(callable: Py<PyAny>, name: String) -> PyComparator {
+        PyComparator { callable, name, failed: OnceLock::new() }
+    }
+
+    /// The exception of the function, if it ever raised one.
+    pub fn check(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(failed) = self.failed.get() else { return Ok(()) };
+        let error = PyRuntimeError::new_err(format!(
+            "the comparator {:?} raised, so the order of keys is not known; open the database \
+             again with one that does not",
+            self.name
+        ));
+        error.set_cause(py, Some(failed.clone_ref(py)));
+        Err(error)
+    }
+
+    fn call(&self, py: Python<'_>, a: &[u8], b: &[u8]) -> PyResult<Ordering> {
+        let sign = self.callable.bind(py).call1((PyBytes::new(py, a), PyBytes::new(py, b)))?;
+        Ok(sign.extract::<i64>()?.cmp(&0))
+    }
+}
+
+impl Comparator for PyComparator {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let answer = Python::try_attach(|py| {
+            self.call(py, a, b).unwrap_or_else(|error| {
+                let _ = self.failed.set(error);
+                a.cmp(b)
+            })
+        });
+        // Without an interpreter there is no order, and nothing may be written in a wrong one. The
+        // package closes its stores before that; a thread that comes here waits for the end.
+        answer.unwrap_or_else(|| {
+            loop {
+                std::thread::park();
+            }
+        })
+    }
+}

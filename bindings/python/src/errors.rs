@@ -1,0 +1,78 @@
+//! Failures as exceptions. The classes are `esker/_errors.py`'s, as two of them have two parents.
+//!
+//! What stays true: an exception says what the engine said, and carries `kind`, `path` and
+//! `offset_bytes` for programs.
+
+use std::error::Error as _;
+
+use esker::{Error, ErrorKind};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+/// What a call on something closed raises.
+pub fn closed(what: &str) -> PyErr {
+    PyRuntimeError::new_err(format!("the {what} is closed"))
+}
+
+/// What an option that cannot be raises.
+pub fn bad_option(error: &Error) -> PyErr {
+    PyValueError::new_err(error.message().to_string())
+}
+
+/// What stepping from no key raises.
+pub fn nowhere(py: Python<'_>) -> PyErr {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    match CLASS.import(py, "esker._errors", "IteratorInvalidError") {
+        Ok(class) => PyErr::from_type(class.clone(), "the iterator stands on no key"),
+        Err(failed) => failed,
+    }
+}
+
+/// What a failure of the engine raises.
+pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
+    made(py, error, None).unwrap_or_else(|failed| failed)
+}
+
+/// What opening a store that is not there raises: an `IOError`, as for a file.
+pub fn missing(py: Python<'_>, error: &Error) -> PyErr {
+    made(py, error, Some(libc::ENOENT)).unwrap_or_else(|failed| failed)
+}
+
+fn made(py: Python<'_>, error: &Error, errno: Option<i32>) -> PyResult<PyErr> {
+    static PLAIN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static IO: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static CORRUPTION: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let kind = error.kind();
+    let io = matches!(
+        kind,
+        ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::Locked | ErrorKind::ReadOnly
+    );
+    let class = match kind {
+        ErrorKind::Closed => return Ok(closed("database")),
+        ErrorKind::Corruption => CORRUPTION.import(py, "esker._errors", "CorruptionError")?,
+        _ if io || errno.is_some() => IO.import(py, "esker._errors", "IOError")?,
+        _ => PLAIN.import(py, "esker._errors", "Error")?,
+    };
+    let exception = class.call1((error.to_string(),))?;
+    exception.setattr("kind", kind.name())?;
+    exception.setattr("path", error.path().map(|path| path.display().to_string()))?;
+    exception.setattr("offset_bytes", error.offset_bytes())?;
+    if let Some(errno) = errno.or_else(|| errno_of(error)) {
+        exception.setattr("errno", errno)?;
+    }
+    Ok(PyErr::from_value(exception))
+}
+
+/// The operating system's number for what happened, where it has one.
+fn errno_of(error: &Error) -> Option<i32> {
+    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    match error.kind() {
+        ErrorKind::Io => source.and_then(std::io::Error::raw_os_error),
+        ErrorKind::NoSpace => source.and_then(std::io::Error::raw_os_error).or(Some(libc::ENOSPC)),
+        ErrorKind::Locked => Some(libc::EWOULDBLOCK),
+        ErrorKind::ReadOnly => Some(libc::EROFS),
+        _ => None,
+    }
+}

@@ -1,0 +1,298 @@
+//! Pairs in order, forwards and backwards: plyvel's `Iterator`.
+//!
+//! What stays true: the iterator stands between two keys; a step returns the entry it passes over,
+//! so `next` and then `prev` return the same one. A failure is raised by the step that met it.
+
+use std::borrow::Cow;
+use std::ops::Bound as Limit;
+use std::sync::Arc;
+
+use esker::{DbIterator, ReadOptions, Result};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+
+use crate::errors;
+use crate::guarded::Guarded;
+use crate::store::Store;
+
+type Bounds = (Limit<Vec<u8>>, Limit<Vec<u8>>);
+
+/// Where the iterator stands, relative to the key its cursor stands on.
+#[derive(Clone, Copy)]
+enum Gap {
+    /// Before every key of the range.
+    Start,
+    /// Just before the cursor's key.
+    Before,
+    /// Just behind the cursor's key.
+    After,
+    /// Behind every key of the range.
+    End,
+}
+
+/// A cursor and the gap it marks.
+struct Walk {
+    cursor: DbIterator,
+    gap: Gap,
+}
+
+impl Walk {
+    /// Passes over the next key in order and leaves the cursor on it; false at the end.
+    fn up(&mut self) -> Result<bool> {
+        match self.gap {
+            Gap::Start => self.cursor.seek_to_first()?,
+            Gap::Before => {}
+            Gap::After => self.cursor.advance()?,
+            Gap::End => return Ok(false),
+        }
+        let valid = self.cursor.valid();
+        self.gap = if valid { Gap::After } else { Gap::End };
+        Ok(valid)
+    }
+
+    /// Passes over the previous key in order and leaves the cursor on it; false at the start.
+    fn down(&mut self) -> Result<bool> {
+        match self.gap {
+            Gap::End => self.cursor.seek_to_last()?,
+            Gap::After => {}
+            Gap::Before => self.cursor.retreat()?,
+            Gap::Start => return Ok(false),
+        }
+        let valid = self.cursor.valid();
+        self.gap = if valid { Gap::Before } else { Gap::Start };
+        Ok(valid)
+    }
+
+    /// Stands before the first key at or behind `key`.
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.cursor.seek(key)?;
+        self.gap = if self.cursor.valid() { Gap::Before } else { Gap::End };
+        Ok(())
+    }
+}
+
+/// The arguments of `iterator()`.
+struct Wanted {
+    reverse: bool,
+    bounds: Bounds,
+    include_key: bool,
+    include_value: bool,
+    fill_cache: bool,
+}
+
+/// The bounds of the keys that start with `prefix`, bytewise.
+fn prefix_bounds(prefix: Vec<u8>) -> Bounds {
+    let mut after = prefix.clone();
+    while after.last() == Some(&0xff) {
+        after.pop();
+    }
+    let upper = match after.last_mut() {
+        Some(last) => {
+            *last += 1;
+            Limit::Excluded(after)
+        }
+        None => Limit::Unbounded,
+    };
+    let lower = if prefix.is_empty() { Limit::Unbounded } else { Limit::Included(prefix) };
+    (lower, upper)
+}
+
+impl Wanted {
+    /// Reads the keyword arguments; `root` is put before every key.
+    fn of(given: Option<&Bound<'_, PyDict>>, root: &[u8]) -> PyResult<Wanted> {
+        let (mut start, mut stop, mut prefix) = (None, None, None);
+        let (mut include_start, mut include_stop) = (true, false);
+        let mut wanted = Wanted {
+            reverse: false,
+            bounds: prefix_bounds(root.to_vec()),
+            include_key: true,
+            include_value: true,
+            fill_cache: true,
+        };
+        for (name, value) in given.into_iter().flatten() {
+            match &*name.extract::<Cow<'_, str>>()? {
+                "reverse" => wanted.reverse = value.is_truthy()?,
+                "start" => start = value.extract::<Option<Key>>()?,
+                "stop" => stop = value.extract::<Option<Key>>()?,
+                "prefix" => prefix = value.extract::<Option<Key>>()?,
+                "include_start" => include_start = value.is_truthy()?,
+                "include_stop" => include_stop = value.is_truthy()?,
+                "include_key" => wanted.include_key = value.is_truthy()?,
+                "include_value" => wanted.include_value = value.is_truthy()?,
+                "fill_cache" => wanted.fill_cache = value.is_truthy()?,
+                "verify_checksums" => {}
+                other => {
+                    let message = format!("iterator() has no argument '{other}'");
+                    return Err(PyTypeError::new_err(message));
+                }
+            }
+        }
+        let whole = |key: Key| [root, &key.0].concat();
+        if let Some(prefix) = prefix {
+            if start.is_some() || stop.is_some() {
+                let message = "'prefix' cannot be combined with 'start' or 'stop'";
+                return Err(PyTypeError::new_err(message));
+            }
+            wanted.bounds = prefix_bounds(whole(prefix));
+            return Ok(wanted);
+        }
+        let bound = |include| if include { Limit::Included } else { Limit::Excluded };
+        if let Some(start) = start {
+            wanted.bounds.0 = bound(include_start)(whole(start));
+        }
+        if let Some(stop) = stop {
+            wanted.bounds.1 = bound(include_stop)(whole(stop));
+        }
+        Ok(wanted)
+    }
+}
+
+/// A key, of `bytes` only.
+struct Key(Vec<u8>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Key {
+    type Error = PyErr;
+
+    fn extract(given: pyo3::Borrowed<'a, 'py, PyAny>) -> PyResult<Key> {
+        Ok(Key(given.cast::<PyBytes>()?.as_bytes().to_vec()))
+    }
+}
+
+/// Walks the pairs of a database, a prefixed database or a snapshot, as they were when it was made.
+///
+/// It stands between two entries: ``next(it)`` returns the entry behind, ``it.prev()`` the one
+/// before. Made by ``iterator()``. Several threads may share one; each step goes to one of them.
+/// It keeps files and memory from being given back while it is open: close long-lived ones.
+#[pyclass(frozen, weakref, module = "esker")]
+pub struct Iterator {
+    store: Arc<Store>,
+    walk: Guarded<Option<Walk>>,
+    root: Vec<u8>,
+    reverse: bool,
+    include_key: bool,
+    include_value: bool,
+}
+
+/// Makes an iterator, now or at `snapshot`, over the keys that start with `root`.
+pub fn make(
+    py: Python<'_>,
+    store: &Arc<Store>,
+    snapshot: Option<&esker::Snapshot>,
+    root: &[u8],
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Iterator> {
+    let Wanted { reverse, bounds, include_key, include_value, fill_cache } =
+        Wanted::of(given, root)?;
+    let options = ReadOptions { snapshot, fill_cache };
+    let cursor = store.run(py, |db| db.iter_with(&options, bounds))?;
+    let gap = if reverse { Gap::End } else { Gap::Start };
+    Ok(Iterator {
+        store: store.clone(),
+        walk: Guarded::new(Some(Walk { cursor, gap })),
+        root: root.to_vec(),
+        reverse,
+        include_key,
+        include_value,
+    })
+}
+
+impl Iterator {
+    /// Runs `body` on the walk without the interpreter's lock, and then `then` with it.
+    #[inline]
+    fn on<'py, T: Send, R>(
+        &self,
+        py: Python<'py>,
+        body: impl FnOnce(&mut Walk) -> Result<T> + Send,
+        then: impl FnOnce(&Walk, T) -> R,
+    ) -> PyResult<R> {
+        let mut guard = self.walk.lock(py);
+        self.store.check_open("database or iterator")?;
+        let walk = guard.as_mut().ok_or_else(|| errors::closed("database or iterator"))?;
+        let outcome = py.detach(|| body(walk));
+        self.store.check_order(py)?;
+        Ok(then(walk, outcome.map_err(|error| errors::raised(py, &error))?))
+    }
+
+    #[inline]
+    fn step<'py>(&self, py: Python<'py>, up: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let entry = self.on(
+            py,
+            |walk| if up { walk.up() } else { walk.down() },
+            |walk, there| there.then(|| self.entry(py, &walk.cursor)),
+        )?;
+        entry.transpose()
+    }
+
+    #[inline]
+    fn entry<'py>(&self, py: Python<'py>, cursor: &DbIterator) -> PyResult<Bound<'py, PyAny>> {
+        let key = || PyBytes::new(py, cursor.key().get(self.root.len()..).unwrap_or_default());
+        let value = || PyBytes::new(py, cursor.value());
+        Ok(match (self.include_key, self.include_value) {
+            (true, true) => PyTuple::new(py, [key(), value()])?.into_any(),
+            (true, false) => key().into_any(),
+            (false, true) => value().into_any(),
+            (false, false) => py.None().into_bound(py),
+        })
+    }
+
+    fn stand(&self, py: Python<'_>, gap: Gap) -> PyResult<()> {
+        let place = move |walk: &mut Walk| {
+            walk.gap = gap;
+            Ok(())
+        };
+        self.on(py, place, |_, ()| ())
+    }
+}
+
+#[pymethods]
+impl Iterator {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[inline]
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.step(py, !self.reverse)
+    }
+
+    /// Moves one entry back and returns it, which is what the last ``next()`` returned.
+    ///
+    /// Raises StopIteration at the beginning.
+    fn prev<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let entry = self.step(py, self.reverse)?;
+        entry.ok_or_else(|| pyo3::exceptions::PyStopIteration::new_err(()))
+    }
+
+    /// Moves before the first key of the range, whichever way the iterator goes.
+    fn seek_to_start(&self, py: Python<'_>) -> PyResult<()> {
+        self.stand(py, Gap::Start)
+    }
+
+    /// Moves behind the last key of the range, whichever way the iterator goes.
+    fn seek_to_stop(&self, py: Python<'_>) -> PyResult<()> {
+        self.stand(py, Gap::End)
+    }
+
+    /// Moves before the first key at or behind ``target``, within the range.
+    fn seek(&self, py: Python<'_>, target: &[u8]) -> PyResult<()> {
+        let target = [&self.root, target].concat();
+        self.on(py, |walk| walk.seek(&target), |_, ()| ())
+    }
+
+    /// Lets go of the files and the memory. Later steps raise RuntimeError; closing twice is
+    /// allowed.
+    fn close(&self, py: Python<'_>) {
+        let walk = self.walk.lock(py).take();
+        py.detach(|| drop(walk));
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
+        self.close(py);
+    }
+}

@@ -1,0 +1,129 @@
+//! The database as it was at one moment: plyvel's `Snapshot`.
+//!
+//! What stays true: a snapshot reads what was there when it was made; closed, or with its database
+//! closed, it raises.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use esker::ReadOptions;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+
+use crate::iterator::{self, Iterator};
+use crate::raw::{self, RawIterator};
+use crate::store::Store;
+use crate::{db, errors};
+
+/// The database as it was when ``snapshot()`` made this.
+///
+/// What it can see is kept on disk until it is closed, so an old snapshot costs space. Many threads
+/// may use one at once.
+#[pyclass(frozen, weakref, module = "esker")]
+pub struct Snapshot {
+    store: Arc<Store>,
+    snapshot: ArcSwapOption<esker::Snapshot>,
+    root: Vec<u8>,
+}
+
+/// Makes a snapshot of the keys that start with `root`.
+pub fn make(py: Python<'_>, store: &Arc<Store>, root: &[u8]) -> PyResult<Snapshot> {
+    let snapshot = store.run(py, |db| Ok(db.snapshot()))?;
+    let snapshot = ArcSwapOption::from_pointee(snapshot);
+    Ok(Snapshot { store: store.clone(), snapshot, root: root.to_vec() })
+}
+
+impl Snapshot {
+    fn held(&self) -> PyResult<Arc<esker::Snapshot>> {
+        self.store.check_open("database or snapshot")?;
+        self.snapshot.load_full().ok_or_else(|| errors::closed("database or snapshot"))
+    }
+
+    fn value<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        fill_cache: bool,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let snapshot = self.held()?;
+        let options = ReadOptions { snapshot: Some(&snapshot), fill_cache };
+        db::get(py, &self.store, &[&self.root, key].concat(), &options)
+    }
+}
+
+#[pymethods]
+impl Snapshot {
+    /// The value ``key`` had, or ``default``. Options are those of ``DB.get``.
+    #[pyo3(signature = (key, default=None, *, verify_checksums=None, fill_cache=true))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        default: Option<Bound<'py, PyAny>>,
+        verify_checksums: Option<&Bound<'py, PyAny>>,
+        fill_cache: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let _ = verify_checksums;
+        Ok(self.value(py, key, fill_cache)?.map(Bound::into_any).or(default))
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyBytes>) -> PyResult<Py<PyAny>> {
+        let value = self.value(py, key.as_bytes(), true)?;
+        value.map(|value| value.into_any().unbind()).ok_or_else(|| db::no_key(key))
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &[u8]) -> PyResult<bool> {
+        Ok(self.value(py, key, true)?.is_some())
+    }
+
+    /// An iterator over the pairs of that moment. Arguments are those of ``DB.iterator``.
+    #[pyo3(
+        signature = (**arguments),
+        text_signature = "($self, *, reverse=False, start=None, stop=None, include_start=True, \
+            include_stop=False, prefix=None, include_key=True, include_value=True, \
+            verify_checksums=None, fill_cache=True)"
+    )]
+    fn iterator(
+        &self,
+        py: Python<'_>,
+        arguments: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Iterator> {
+        iterator::make(py, &self.store, Some(&*self.held()?), &self.root, arguments)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Iterator> {
+        self.iterator(py, None)
+    }
+
+    /// A raw iterator over the pairs of that moment, of the whole database.
+    #[pyo3(signature = (*, verify_checksums=None, fill_cache=true))]
+    fn raw_iterator(
+        &self,
+        py: Python<'_>,
+        verify_checksums: Option<&Bound<'_, PyAny>>,
+        fill_cache: bool,
+    ) -> PyResult<RawIterator> {
+        let _ = verify_checksums;
+        raw::make(py, &self.store, Some(&*self.held()?), fill_cache)
+    }
+
+    /// Lets go of what only it can see. Later calls raise RuntimeError; closing twice is allowed.
+    fn close(&self, py: Python<'_>) {
+        let snapshot = self.snapshot.swap(None);
+        py.detach(|| drop(snapshot));
+    }
+
+    /// The same as ``close()``.
+    fn release(&self, py: Python<'_>) {
+        self.close(py);
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
+        self.close(py);
+    }
+}

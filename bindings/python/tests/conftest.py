@@ -1,0 +1,16 @@
+"""A database per test, and a directory for those that open their own."""
+
+import pytest
+
+import esker
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "db"
+
+
+@pytest.fixture
+def db(place):
+    with esker.DB(place, create_if_missing=True) as db:
+        yield db

@@ -1,0 +1,230 @@
+"""What is closed raises RuntimeError, from whatever side and thread; nothing crashes or hangs."""
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+
+import pytest
+
+import esker
+
+
+def everything_of(db):
+    """Each call on a database and on what it makes, by name."""
+    part, batch, snapshot = db.prefixed_db(b"p"), db.write_batch(), db.snapshot()
+    steps, raw = db.iterator(), db.raw_iterator()
+    of_snapshot, raw_of_snapshot = snapshot.iterator(), snapshot.raw_iterator()
+    key, value = b"k", b"v"
+    calls = {
+        "db.write_batch": db.write_batch,
+        "db.iterator": db.iterator,
+        "db.raw_iterator": db.raw_iterator,
+        "db.snapshot": db.snapshot,
+        "db.flush": db.flush,
+        "db.sync": db.sync,
+        "db.verify": db.verify,
+        "db.compact_range": db.compact_range,
+        "db.clear": db.clear,
+        "db.get_many": lambda: db.get_many([key]),
+        "db.delete_range": lambda: db.delete_range(key, value),
+        "db.get_property": lambda: db.get_property(b"leveldb.stats"),
+        "db.approximate_size": lambda: db.approximate_size(key, value),
+        "db.approximate_sizes": lambda: db.approximate_sizes((key, value)),
+        "db.checkpoint": lambda: db.checkpoint("never-made"),
+        "db.option": lambda: db.option("policy"),
+        "db.set_option": lambda: db.set_option("fan_out", 4),
+        "part.snapshot": part.snapshot,
+        "part.write_batch": part.write_batch,
+        "batch.write": batch.write,
+        "batch.clear": batch.clear,
+        "batch.put": lambda: batch.put(key, value),
+        "batch.delete": lambda: batch.delete(key),
+        "batch.append": lambda: batch.append(batch),
+        "batch.approximate_size": batch.approximate_size,
+        "batch.__enter__": batch.__enter__,
+        "snapshot.iterator": snapshot.iterator,
+        "snapshot.raw_iterator": snapshot.raw_iterator,
+        "snapshot.get": lambda: snapshot.get(key),
+        "snapshot[]": lambda: snapshot[key],
+        "len(keys)": lambda: len(db.keys()),
+    }
+    for name, whole in {"db": db, "part": part}.items():
+        calls[f"{name}.get"] = lambda whole=whole: whole.get(key)
+        calls[f"{name}.put"] = lambda whole=whole: whole.put(key, value)
+        calls[f"{name}.delete"] = lambda whole=whole: whole.delete(key)
+        calls[f"{name}[]"] = lambda whole=whole: whole[key]
+        calls[f"{name} in"] = lambda whole=whole: key in whole
+        calls[f"{name} iter"] = lambda whole=whole: list(whole)
+    for name, walk in {"steps": steps, "of_snapshot": of_snapshot}.items():
+        calls[f"next({name})"] = walk.__next__
+        calls[f"{name}.prev"] = walk.prev
+        calls[f"{name}.seek"] = lambda walk=walk: walk.seek(key)
+        calls[f"{name}.seek_to_start"] = walk.seek_to_start
+        calls[f"{name}.seek_to_stop"] = walk.seek_to_stop
+    for name, walk in {"raw": raw, "raw_of_snapshot": raw_of_snapshot}.items():
+        for method in ("valid", "seek_to_first", "seek_to_last", "next", "prev", "key", "value", "item"):
+            calls[f"{name}.{method}"] = getattr(walk, method)
+        calls[f"{name}.seek"] = lambda walk=walk: walk.seek(key)
+    return calls, (batch, snapshot, steps, raw, of_snapshot, raw_of_snapshot)
+
+
+def test_everything_raises_once_the_database_is_closed(db, place):
+    db[b"k"] = b"v"
+    calls, made = everything_of(db)
+    db.close()
+    db.close()
+    assert db.closed and "closed" in repr(db)
+    for name, call in calls.items():
+        with pytest.raises(RuntimeError, match="closed"):
+            call()
+            pytest.fail(f"{name} did not raise")
+    for thing in made[1:]:
+        thing.close()
+    # Nothing that still lives keeps the directory from being opened again.
+    with esker.DB(place) as again:
+        assert again[b"k"] == b"v"
+
+
+def test_everything_raises_once_it_is_closed_itself(db):
+    db[b"k"] = b"v"
+    for make in (db.iterator, db.raw_iterator, db.snapshot):
+        with make() as thing:
+            pass
+        thing.close()
+        for method in ("__next__", "prev", "valid", "key", "seek_to_first", "iterator"):
+            if hasattr(thing, method):
+                with pytest.raises(RuntimeError, match="closed"):
+                    getattr(thing, method)()
+    assert db[b"k"] == b"v"
+
+
+def test_an_iterator_outlives_its_snapshot(db):
+    db[b"k"] = b"v"
+    with db.snapshot() as snapshot:
+        steps = snapshot.iterator()
+    db[b"l"] = b"w"
+    assert list(steps) == [(b"k", b"v")]
+
+
+def test_a_database_that_is_dropped_is_closed(place):
+    db = esker.DB(place, create_if_missing=True)
+    db[b"k"] = b"v"
+    seen = weakref.ref(db)
+    steps = db.iterator()
+    del db
+    gc.collect()
+    assert seen() is None
+    # Its iterator still holds it open, as nobody closed it.
+    assert list(steps) == [(b"k", b"v")]
+    with pytest.raises(esker.IOError):
+        esker.DB(place)
+    del steps
+    gc.collect()
+    with esker.DB(place) as db:
+        assert db[b"k"] == b"v"
+
+
+def test_closing_while_other_threads_work(place):
+    for _ in range(5):
+        db = esker.DB(place, create_if_missing=True)
+        began, unexpected = threading.Barrier(9), []
+
+        def work(number):
+            began.wait()
+            try:
+                while True:
+                    db.put(b"%d" % number, b"v" * 100)
+                    db.get(b"0")
+                    for _ in db.iterator():
+                        pass
+                    with db.write_batch() as batch:
+                        batch.put(b"x%d" % number, b"v")
+                    db.snapshot().get(b"0")
+                    db.flush()
+            except RuntimeError:
+                return
+            except BaseException as error:
+                unexpected.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        began.wait()
+        while not db.get(b"7"):
+            pass
+        db.close()
+        for thread in threads:
+            thread.join()
+        assert unexpected == []
+
+
+def python(text, *arguments):
+    """Runs a program of its own, which must end by itself and without a word."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(text), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def test_a_program_may_end_with_everything_open(place):
+    python(
+        """
+        import sys, threading, esker
+        order = lambda a, b: (a > b) - (a < b)
+        db = esker.DB(sys.argv[1], create_if_missing=True, comparator=order, comparator_name=b"o",
+                      write_buffer_size=65536)
+        def work():
+            try:
+                while True:
+                    for number in range(1000):
+                        db[b"%d" % number] = b"v" * 200
+            except RuntimeError:
+                pass
+        threading.Thread(target=work, daemon=True).start()
+        while b"999" not in db:
+            pass
+        steps, raw, snapshot, batch = db.iterator(), db.raw_iterator(), db.snapshot(), db.write_batch()
+        next(steps)
+        """,
+        place,
+    )
+    order = dict(comparator=lambda a, b: (a > b) - (a < b), comparator_name=b"o")
+    with esker.DB(place, **order) as db:
+        assert len(db.keys()) == 1000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_the_child_of_a_fork_finds_the_database_closed(place):
+    said = python(
+        """
+        import os, sys, esker
+        db = esker.DB(sys.argv[1], create_if_missing=True)
+        db[b"k"] = b"v"
+        steps = db.iterator()
+        child = os.fork()
+        if child == 0:
+            for call in (lambda: db.get(b"k"), lambda: db.put(b"k", b"w"), lambda: next(steps)):
+                try:
+                    call()
+                    print("did not raise")
+                except RuntimeError as error:
+                    print(error)
+            sys.exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        db[b"after"] = b"x"
+        db.close()
+        """,
+        place,
+    )
+    assert said.count("closed") == 3 and "did not raise" not in said
+    with esker.DB(place) as db:
+        assert list(db) == [(b"after", b"x"), (b"k", b"v")]

@@ -1,0 +1,58 @@
+"""Valgrind finds no wrong access while threads work on what is being closed."""
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+PROGRAM = """
+    import sys, threading, esker
+    order = dict(comparator=lambda a, b: (a > b) - (a < b), comparator_name=b"o")
+    db = esker.DB(sys.argv[1], create_if_missing=True, write_buffer_size=65536, **order)
+    raised = []
+    def work(number):
+        try:
+            for at in range(40):
+                db.put(b"%d-%d" % (number, at), b"v" * 300)
+                db.get(b"0-%d" % at)
+                for pair in db.iterator(reverse=True):
+                    break
+        except RuntimeError as error:
+            raised.append(error)
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    assert raised == []
+    steps, raw, snapshot, batch = db.iterator(), db.raw_iterator(), db.snapshot(), db.write_batch()
+    next(steps)
+    batch.put(b"a", bytearray(b"b"))
+    late = threading.Thread(target=work, args=(9,))
+    late.start()
+    db.close()
+    late.join()
+    for call in (lambda: next(steps), raw.valid, lambda: snapshot.get(b"x"), batch.write):
+        try:
+            call()
+        except RuntimeError:
+            raised.append(call)
+    assert len(raised) in (4, 5)
+    del steps, raw, snapshot, batch
+    print("went well")
+"""
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+def test_no_wrong_access(place):
+    done = subprocess.run(
+        ["valgrind", "-q", "--error-exitcode=9", sys.executable, "-c", textwrap.dedent(PROGRAM)]
+        + [str(place)],
+        env={**os.environ, "PYTHONMALLOC": "malloc"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "went well\n"), done.stderr

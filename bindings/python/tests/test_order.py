@@ -1,0 +1,72 @@
+"""Orders that are Python functions."""
+
+import pytest
+
+import esker
+
+
+def by_length(a, b):
+    return (len(a) > len(b)) - (len(a) < len(b)) or (a > b) - (a < b)
+
+
+ORDER = dict(comparator=by_length, comparator_name=b"test.ByLength")
+
+
+def test_an_order_is_kept_through_files_and_openings(place):
+    with esker.DB(place, create_if_missing=True, **ORDER) as db:
+        for key in (b"ccc", b"a", b"bb", b"", b"aaaa"):
+            db[key] = key
+        db.flush()
+        db[b"b"] = b"b"
+        db.compact_range()
+        keys = [b"", b"a", b"b", b"bb", b"ccc", b"aaaa"]
+        assert list(db.keys()) == keys
+        assert list(db.iterator(start=b"b", stop=b"aaaa", include_key=False)) == keys[2:5]
+        assert db[b"bb"] == b"bb"
+    with esker.DB(place, **ORDER) as db:
+        assert list(db.keys()) == keys
+    with pytest.raises(esker.Error, match="test.ByLength"):
+        esker.DB(place)
+    assert esker.repair_db(place, **ORDER) == []
+
+
+def test_flushes_in_the_background_call_the_order(place):
+    with esker.DB(place, create_if_missing=True, write_buffer_size=64 << 10, **ORDER) as db:
+        for number in range(3000):
+            db[b"%d" % (number * 7919 % 3000)] = b"v" * 100
+        assert [int(key) for key in db.keys()] == list(range(3000))
+
+
+def test_an_order_that_raises_stops_the_database(place):
+    broken = False
+
+    def order(a, b):
+        if broken:
+            raise ZeroDivisionError("no order")
+        return (a > b) - (a < b)
+
+    given = dict(comparator=order, comparator_name=b"test.Broken")
+    db = esker.DB(place, create_if_missing=True, **given)
+    db[b"a"] = db[b"b"] = b"1"
+    steps = db.iterator()
+    broken = True
+    for call in (lambda: db.get(b"a"), lambda: db.put(b"c", b""), lambda: next(steps)):
+        with pytest.raises(RuntimeError) as error:
+            call()
+        assert isinstance(error.value.__cause__, ZeroDivisionError)
+    broken = False
+    with pytest.raises(RuntimeError):
+        db[b"a"]
+    db.close()
+    with esker.DB(place, **given) as db:
+        assert list(db.keys()) == [b"a", b"b"]
+
+
+def test_an_order_must_give_a_number(place):
+    given = dict(comparator=lambda a, b: "less", comparator_name=b"test.Words")
+    db = esker.DB(place, create_if_missing=True, **given)
+    with pytest.raises(RuntimeError) as error:
+        db[b"a"] = b""
+        db[b"b"] = b""
+    assert isinstance(error.value.__cause__, TypeError)
+    db.close()

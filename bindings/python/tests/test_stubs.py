@@ -1,0 +1,36 @@
+"""The stubs say what the module has, and no more."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import esker
+
+
+def run(*arguments, **more):
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments], capture_output=True, text=True, check=False, **more
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_stubs_match_the_module(tmp_path):
+    run("mypy.stubtest", "esker", cwd=tmp_path)
+
+
+def test_types_of_a_program(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import esker\n"
+        "from collections.abc import MutableMapping\n"
+        "with esker.DB('x', policy='leveled', create_if_missing=True) as db:\n"
+        "    value: bytes | None = db.get(b'k')\n"
+        "    sure: bytes = db.get(b'k', b'')\n"
+        "    pairs: list[tuple[bytes, bytes]] = list(db)\n"
+        "    keys: list[bytes] = list(db.iterator(include_value=False))\n"
+        "    mapping: MutableMapping[bytes, bytes] = db.mapping()\n"
+        "    part: esker.PrefixedDB = db.prefixed_db(b'p')\n"
+        "    db.put('k', b'v')  # type: ignore[arg-type]\n"
+    )
+    run("mypy", "--strict", str(program), cwd=tmp_path)
+    assert (Path(esker.__file__).parent / "py.typed").exists()

@@ -1,0 +1,196 @@
+//! LevelDB's options as Esker's: each by its alias, brought into the range LevelDB allows.
+//!
+//! What stays true: what was not said is left to Esker; [`Settings::default`] says what LevelDB's
+//! headers say.
+
+use std::sync::Arc;
+
+use esker::fs::Fs;
+use esker::{Comparator, Compression, FilterPolicy, KeyOrder, Options, Result};
+
+/// The name by which LevelDB knows the bytewise order.
+const BYTEWISE: &str = "leveldb.BytewiseComparator";
+/// LevelDB's block cache when none is given.
+const CACHE_BYTES: usize = 8 << 20;
+/// LevelDB's file size; one that was not chosen is Esker's to choose.
+const FILE_BYTES: usize = 2 << 20;
+
+/// Which filter the files get.
+#[derive(Clone, Default)]
+pub enum Filter {
+    /// None was named: Esker's own.
+    #[default]
+    Unnamed,
+    /// A Bloom filter of this many bits a key.
+    Bloom(i32),
+    /// The caller's.
+    Custom(Arc<dyn FilterPolicy>),
+}
+
+/// LevelDB's options. `None` leaves a choice to Esker.
+#[derive(Clone)]
+pub struct Settings {
+    /// The order of keys; the bytewise one when none is given.
+    pub comparator: Option<Arc<dyn Comparator>>,
+    /// Which filter the files get.
+    pub filter: Filter,
+    /// Make the store when there is none.
+    pub create_if_missing: bool,
+    /// Refuse a store that is there.
+    pub error_if_exists: bool,
+    /// Bytes of writes held in memory before they become a file.
+    pub write_buffer_size: Option<usize>,
+    /// Files held open.
+    pub max_open_files: Option<i32>,
+    /// Bytes of the block cache.
+    pub cache_bytes: Option<usize>,
+    /// Bytes of a block before compression.
+    pub block_size: Option<usize>,
+    /// Entries between whole keys in a block.
+    pub block_restart_interval: Option<i32>,
+    /// Bytes of a file.
+    pub max_file_size: Option<usize>,
+    /// How blocks are compressed.
+    pub compression: Option<Compression>,
+    /// Where the files are; the operating system's when none is given.
+    pub fs: Option<Arc<dyn Fs>>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            write_buffer_size: Some(4 << 20),
+            max_open_files: Some(1000),
+            cache_bytes: Some(CACHE_BYTES),
+            block_size: Some(4 << 10),
+            block_restart_interval: Some(16),
+            max_file_size: Some(FILE_BYTES),
+            compression: Some(Compression::Snappy),
+            ..Settings::unsaid()
+        }
+    }
+}
+
+impl Settings {
+    /// Everything left to Esker, except that a store is not made unless that is asked for.
+    pub fn unsaid() -> Settings {
+        Settings {
+            comparator: None,
+            filter: Filter::Unnamed,
+            create_if_missing: false,
+            error_if_exists: false,
+            write_buffer_size: None,
+            max_open_files: None,
+            cache_bytes: None,
+            block_size: None,
+            block_restart_interval: None,
+            max_file_size: None,
+            compression: None,
+            fs: None,
+        }
+    }
+
+    /// Esker's options for these.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if a range here and in the table of knobs should ever disagree.
+    pub fn to_options(&self) -> Result<Options> {
+        let mut options = Options::default();
+        let mut set = |name: &str, value: Option<String>| match value {
+            Some(value) => options.set(name, &value),
+            None => Ok(()),
+        };
+        let bytes = |size: Option<usize>, min: usize, max: usize| {
+            size.map(|size| size.clamp(min, max).to_string())
+        };
+        let count = |number: Option<i32>, min: i32, max: i32| {
+            number.map(|number| number.clamp(min, max).to_string())
+        };
+        set("create_if_missing", Some(self.create_if_missing.to_string()))?;
+        set("error_if_exists", Some(self.error_if_exists.to_string()))?;
+        set("write_buffer_size", bytes(self.write_buffer_size, 64 << 10, 1 << 30))?;
+        set("max_open_files", count(self.max_open_files, 74, 50_000))?;
+        set("cache_size", bytes(self.cache_bytes, 0, 1 << 40))?;
+        set("block_size", bytes(self.block_size, 1 << 10, 4 << 20))?;
+        set("block_restart_interval", count(self.block_restart_interval, 1, 65_536))?;
+        let file = self.max_file_size.filter(|size| *size != FILE_BYTES);
+        set("max_file_size", bytes(file, 1 << 20, 1 << 30))?;
+        set("compression", self.compression.map(|kind| kind.name().to_string()))?;
+        let order = self.order();
+        set("bloom_bits", self.filter_bits(&order).map(|bits| bits.to_string()))?;
+        options.key_order = order;
+        if let Filter::Custom(policy) = &self.filter {
+            options.filter_policy = Some(policy.clone());
+        }
+        Ok(options)
+    }
+
+    fn filter_bits(&self, order: &KeyOrder) -> Option<i32> {
+        match &self.filter {
+            Filter::Bloom(bits) => Some((*bits).clamp(1, 64)),
+            // Keys that a foreign order calls equal may differ in bytes; only a filter that the
+            // caller chose for that order can know.
+            Filter::Unnamed if matches!(order, KeyOrder::Custom(_)) => Some(0),
+            Filter::Unnamed | Filter::Custom(_) => None,
+        }
+    }
+
+    fn order(&self) -> KeyOrder {
+        match &self.comparator {
+            Some(comparator) if comparator.name() != BYTEWISE => {
+                KeyOrder::Custom(comparator.clone())
+            }
+            _ => KeyOrder::Bytewise,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_brought_into_range_and_reach_their_knobs() {
+        let settings = Settings {
+            write_buffer_size: Some(1),
+            max_open_files: Some(-1),
+            cache_bytes: Some(usize::MAX),
+            block_size: Some(usize::MAX),
+            block_restart_interval: Some(-3),
+            max_file_size: Some(0),
+            compression: Some(Compression::None),
+            filter: Filter::Bloom(-2),
+            ..Settings::default()
+        };
+        let options = settings.to_options().unwrap();
+        options.validate().unwrap();
+        let text = |name: &str| options.get(name).unwrap();
+        assert_eq!(options.memtable_size_bytes, Some(64 << 10));
+        assert_eq!(options.open_files_max, 74);
+        assert_eq!(options.cache_size_bytes, Some(1 << 40));
+        assert_eq!(options.block_size_bytes, 4 << 20);
+        assert_eq!(options.restart_interval, 1);
+        assert_eq!(options.file_size_max_bytes, 1 << 20);
+        assert_eq!(text("compression"), "none");
+        assert_eq!(options.filter_bits_per_key, 1.0);
+        assert!(!options.create_if_missing);
+    }
+
+    #[test]
+    fn what_was_not_chosen_is_eskers_to_choose() {
+        let options = Settings::default().to_options().unwrap();
+        let plain = Options::default();
+        assert_eq!(options.file_size_max_bytes, plain.file_size_max_bytes);
+        assert_eq!(options.filter_bits_per_key, plain.filter_bits_per_key);
+        assert_eq!(options.get("compression").unwrap(), "snappy");
+        assert_eq!(options.key_order.name(), "esker.bytewise");
+    }
+
+    #[test]
+    fn what_was_not_said_is_eskers_default() {
+        let (said_nothing, plain) = (Settings::unsaid().to_options().unwrap(), Options::default());
+        for knob in esker::KNOBS.iter().filter(|knob| knob.name != "create_if_missing") {
+            assert_eq!(said_nothing.get(knob.name), plain.get(knob.name), "{}", knob.name);
+        }
+    }
+}

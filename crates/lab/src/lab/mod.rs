@@ -5,6 +5,7 @@
 //! record is saved after every turn; a run that was stopped goes on with `resume`.
 
 mod eta;
+pub mod teach;
 pub mod turn;
 
 use std::io::Write;
@@ -36,7 +37,7 @@ pub struct LabOptions {
     pub scale_text: String,
     /// Repetitions instead of the experiment's.
     pub repetitions: Option<usize>,
-    /// Only these engines.
+    /// Only these engines, whether or not the experiment names them.
     pub engines: Option<Vec<String>>,
     /// Only the series whose names hold this.
     pub series: Option<String>,
@@ -68,6 +69,7 @@ pub fn run(
 ) -> Result<LabOutcome> {
     let points = chosen(experiment, options)?;
     let started = Instant::now();
+    let processors = teach::Before::now();
     let base = Base::make(&options.base)?;
     let seed = experiment.file.seed.unwrap_or(options.base.seed);
     let (mut record, file) = match &options.resume {
@@ -102,7 +104,15 @@ pub fn run(
         left_out: Vec::new(),
     };
     runner.all(&mut record, talk);
-    record.elapsed_seconds = before + started.elapsed().as_secs_f64();
+    let elapsed = started.elapsed().as_secs_f64();
+    record.elapsed_seconds = before + elapsed;
+    let others = processors.others(elapsed, record.machine.cpu_count);
+    for warning in others.into_iter().chain(teach::warnings(&record)) {
+        if !record.warnings.contains(&warning) {
+            say(talk, &format!("warning: {warning}"));
+            record.warnings.push(warning);
+        }
+    }
     let record_path = file.and_then(|file| save(&file, &record, talk));
     let failed = record.samples.is_empty() || record.samples.iter().any(|s| s.sample.failed());
     Ok(LabOutcome { record, record_path, failed })
@@ -113,8 +123,16 @@ fn harness(talk: &mut dyn Write) -> f64 {
     let form = KeyForm::Decimal { width: 16 };
     let space = Space::new(form, 1, FieldLength::Constant(100), 0.5, 1);
     let file = PhaseFile { update: 1.0, keys: Some("zipfian".into()), ..PhaseFile::default() };
-    let nanos = file.phase("harness").map_or(f64::NAN, |phase| harness_nanos(&space, &phase));
-    say(talk, &format!("clock, key and value cost the lab {nanos:.1} ns an operation"));
+    let nothing = (f64::NAN, f64::NAN);
+    let (nanos, prepared) =
+        file.phase("harness").map_or(nothing, |phase| harness_nanos(&space, &phase));
+    say(
+        talk,
+        &format!(
+            "the clock and the lab cost {nanos:.1} ns an operation; its key and value, {prepared:.1} ns, \
+         are made while the clock stands"
+        ),
+    );
     nanos
 }
 
@@ -125,7 +143,11 @@ fn chosen(experiment: &Experiment, options: &LabOptions) -> Result<Vec<Point>> {
     }
     for point in &mut all {
         if let Some(engines) = &options.engines {
+            // Those that the experiment names nowhere take part everywhere.
+            let named = experiment.engine_names();
             point.engines.retain(|engine| engines.contains(engine));
+            let more = engines.iter().filter(|engine| !named.contains(&engine.as_str()));
+            point.engines.extend(more.cloned());
         }
         if let Some(repetitions) = options.repetitions {
             point.repetitions = repetitions;
@@ -212,7 +234,11 @@ impl Runner<'_> {
             settle_memory: self.settle_memory,
         };
         self.turn += 1;
-        match turn.run(talk) {
+        let outcome = match engine.apart().filter(|_| self.options.base.child.is_some()) {
+            Some(spec) => turn.run_apart(spec, talk),
+            None => turn.run(talk),
+        };
+        match outcome {
             Ok(done) => {
                 record.points[index].given.insert(name.into(), done.given);
                 let labelled = done.samples.into_iter();

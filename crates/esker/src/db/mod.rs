@@ -144,10 +144,14 @@ impl Db {
         }
     }
 
-    /// The values of many keys as of one moment, in their order.
+    /// The values of many keys as of one moment, in their order. Faster than as many
+    /// [`Db::get`]s where the store is larger than the processor's caches: the keys' waits for
+    /// memory overlap.
+    ///
+    /// # Errors
+    /// As [`Db::get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        let snapshot = self.snapshot();
-        keys.iter().map(|key| snapshot.get(key)).collect()
+        self.inner.multi_get_at(keys, None)
     }
 
     /// Whether `key` is there.

@@ -81,6 +81,11 @@ impl Snapshot {
         self.inner.get_at(key.as_ref(), Some(self.seqno), true)
     }
 
+    /// The values of many keys, in their order; see [`crate::Db::multi_get`].
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        self.inner.multi_get_at(keys, Some(self.seqno))
+    }
+
     /// Whether `key` was there then.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(key)?.is_some())

@@ -143,14 +143,28 @@ impl Inner {
         self.check_open()?;
         // The view first, then the number: see `read`.
         let view = self.view.load();
-        let lookup = Lookup {
+        self.lookup(seqno, fill_cache).get(&view, key)
+    }
+
+    /// The values of `keys` at `seqno`, or all as they are at one moment.
+    pub fn multi_get_at<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        seqno: Option<SeqNo>,
+    ) -> Result<Vec<Option<Slice>>> {
+        self.check_open()?;
+        let view = self.view.load();
+        self.lookup(seqno, true).multi_get(&view, keys)
+    }
+
+    fn lookup(&self, seqno: Option<SeqNo>, fill_cache: bool) -> Lookup<'_> {
+        Lookup {
             order: &self.order,
             tables: &self.tables,
             counters: &self.counters,
             seqno: seqno.unwrap_or_else(|| self.visible_seqno()),
             fill_cache,
-        };
-        lookup.get(&view, key)
+        }
     }
 
     /// The pairs within `bounds` at `seqno`, or now.

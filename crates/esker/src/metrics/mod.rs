@@ -83,9 +83,9 @@ pub struct LevelCounters {
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Bytes of keys and values given to writes.
-    pub user_bytes: Counter,
+    pub user_bytes: Striped,
     /// Operations in those writes.
-    pub user_ops: Counter,
+    pub user_ops: Striped,
     /// Bytes written to the log.
     pub log_bytes: Counter,
     /// Times the log was synced.

@@ -15,6 +15,9 @@ use crate::tree::tables::Tables;
 /// How many tables' filters are fetched before the first is asked.
 const TABLES_AT_ONCE: usize = 8;
 
+/// How many keys of a [`Lookup::multi_get`] are looked ahead for.
+const KEYS_AT_ONCE: usize = 16;
+
 /// What a lookup reads with.
 pub struct Lookup<'a> {
     /// The order of keys.
@@ -62,6 +65,39 @@ impl Lookup<'_> {
             }
             if group[TABLES_AT_ONCE - 1].is_none() {
                 return Ok(None);
+            }
+        }
+    }
+
+    /// The values of `keys` in `view`, in their order. What they need of memory is asked for some
+    /// keys ahead, so that the processor waits for many lines at once.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, view: &View, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        let mut found = Vec::with_capacity(keys.len());
+        for group in keys.chunks(KEYS_AT_ONCE) {
+            self.prefetch(view, group);
+            for key in group {
+                found.push(self.get(view, key.as_ref())?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Asks for the filters of `keys`, at most [`KEYS_AT_ONCE`], then for the first block each may
+    /// be in. A table that cannot be opened is left to the lookup to tell.
+    fn prefetch<K: AsRef<[u8]>>(&self, view: &View, keys: &[K]) {
+        let tables = |key| {
+            let fragments = view.version.fragments_holding(key);
+            fragments.filter_map(|(_, fragment)| self.tables.get(&fragment.file).ok())
+        };
+        let mut hashes = [0; KEYS_AT_ONCE];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = key_hash(key.as_ref());
+            tables(key.as_ref()).for_each(|table| table.prefetch_filter(*hash));
+        }
+        for (&hash, key) in hashes.iter().zip(keys) {
+            let mut tables = tables(key.as_ref());
+            if let Some(table) = tables.find(|table| table.may_contain_hashed(key.as_ref(), hash)) {
+                table.prefetch_key(key.as_ref());
             }
         }
     }

@@ -317,6 +317,18 @@ impl Table {
         self.get_hashed(key, key_hash(key), seqno, fill_cache)
     }
 
+    /// [`Table::may_contain`] for a key whose [`key_hash`] is known.
+    #[inline]
+    pub fn may_contain_hashed(&self, key: &[u8], hash: u64) -> bool {
+        self.meta.filter.may_contain(key, hash)
+    }
+
+    /// Asks the processor for the block in which `key` would be.
+    #[inline]
+    pub fn prefetch_key(&self, key: &[u8]) {
+        self.prefetch(self.meta.index.find(key));
+    }
+
     /// [`Table::get`] for a key whose [`key_hash`] is known: it is the same for every table.
     #[inline]
     pub fn get_hashed(

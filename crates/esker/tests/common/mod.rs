@@ -176,6 +176,12 @@ impl Pair {
         for (key, value) in keys.iter().zip(found) {
             assert_eq!(value.as_deref(), self.oracle.get(key).map(Vec::as_slice));
         }
+        if let Some((snapshot, oracle)) = self.snapshots.first() {
+            let found = snapshot.multi_get(&keys).unwrap();
+            for (key, value) in keys.iter().zip(found) {
+                assert_eq!(value.as_deref(), oracle.get(key).map(Vec::as_slice));
+            }
+        }
     }
 
     fn take_snapshot(&mut self) {

@@ -450,3 +450,34 @@ fn a_directory_whose_name_could_not_be_synced_is_synced_by_the_next_open() {
     let db = Db::open_on(image, dir(), lazy_options()).unwrap();
     assert!(db.contains_key("a").unwrap(), "the whole store is gone");
 }
+
+#[test]
+fn a_missing_log_is_noticed_between_a_freeze_and_the_end_of_its_flush() {
+    let disk = CrashFs::new();
+    let fs = FaultFs::new(disk.clone());
+    let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
+    db.put_with("a", "in the older log", &WriteOptions::SYNC).unwrap();
+    let tables = Fault::for_ever(OpMask::of(&[Op::Create]), 1, FaultKind::Io);
+    fs.arm(Fault { name_contains: ".sst".into(), ..tables });
+    db.flush().unwrap_err();
+    db.put_with("b", "in the newer log", &WriteOptions::SYNC).unwrap();
+    let logs = log_names(&disk);
+    assert_eq!(logs.len(), 2, "{logs:?}");
+    for model in [CrashModel::Everything, CrashModel::SyncedOnly] {
+        for cut in [None, Some(0), Some(40)] {
+            let image = disk.crash_image(model);
+            let newest = dir().join(&logs[1]);
+            match cut {
+                None => image.remove(&newest).unwrap(),
+                Some(len) => image.open_write(&newest).unwrap().set_len(len).unwrap(),
+            }
+            let error = Db::open_on(image.clone(), dir(), lazy_options()).unwrap_err();
+            assert!(error.is_corruption(), "{model:?} {cut:?}: {error}");
+            let report = Db::repair_on(image.clone(), dir(), lazy_options()).unwrap();
+            assert!(report.lost.iter().any(|l| l.contains(&logs[1])), "{:?}", report.lost);
+            let db = Db::open_on(image, dir(), lazy_options()).unwrap();
+            assert!(db.contains_key("a").unwrap());
+        }
+    }
+    drop(db);
+}

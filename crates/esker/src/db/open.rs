@@ -254,6 +254,8 @@ struct Replayed {
     log_number_max: u64,
     /// Whether the last log ends with the mark of a clean close.
     closed: bool,
+    /// The log that the last one says goes on after it.
+    continued_in: Option<u64>,
     /// The first record of a gap, when a log does not continue the one before.
     gap: Option<u64>,
     /// Logs that hold nothing: their creation failed or a crash cut it short.
@@ -456,6 +458,7 @@ fn replay(fs: &dyn Fs, dir: &Path, options: &Options, versions: &VersionSet) -> 
         next_ordinal: 0,
         log_number_max: 0,
         closed: false,
+        continued_in: None,
         gap: None,
         unused: Vec::new(),
         logs: 0,
@@ -503,8 +506,18 @@ fn replay(fs: &dyn Fs, dir: &Path, options: &Options, versions: &VersionSet) -> 
             return Err(Error::corruption(&path, reader.at_bytes(), message));
         }
     }
+    if let Some(missing) = state.continued_in {
+        return Err(not_continued(dir, missing));
+    }
     state.next_ordinal = expected.unwrap_or(0);
     Ok(state)
+}
+
+/// The log before says that the log `missing` goes on after it.
+fn not_continued(dir: &Path, missing: u64) -> Error {
+    let message = "the log before this one says that this one continues it, but it is not there or \
+                   has no header; `repair` keeps the rest";
+    Error::corruption(&names::log_path(dir, missing), 0, message)
 }
 
 /// An error if the log read, which comes after a gap, says that the record lost there was durable.
@@ -527,6 +540,12 @@ fn replay_one(
     expected: &mut Option<u64>,
     state: &mut Replayed,
 ) -> Result<()> {
+    // The log's header and name were durable before the mark was written.
+    if let Some(next) = state.continued_in.take_if(|next| *next <= number)
+        && (next < number || reader.header().is_none())
+    {
+        return Err(not_continued(path.parent().unwrap_or(path), next));
+    }
     // A log without a header was being created when a crash came.
     let Some(header) = reader.header() else {
         state.unused.push(number);
@@ -562,6 +581,9 @@ fn replay_one(
         *expected = Some(record.ordinal + 1);
     }
     state.closed = reader.end() == Some(LogEnd::Closed);
+    if let Some(LogEnd::Continued { number }) = reader.end() {
+        state.continued_in = Some(number);
+    }
     if let Some(LogEnd::Torn { offset_bytes, .. }) = reader.end() {
         state.notes.push(format!(
             "{}: a crash came while the record at byte {offset_bytes} was written; it and what \

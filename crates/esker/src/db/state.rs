@@ -229,30 +229,17 @@ impl Inner {
         if let Some(error) = &core.poisoned {
             return Err(error.clone());
         }
-        let log = match &core.log {
-            Some(old) => {
-                let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-                let header = FileHeader {
-                    number,
-                    generation: self.next_id(),
-                    first_ordinal: old.next_ordinal(),
-                    first_seqno: core.next_seqno,
-                    durable_ordinal: old.durable_ordinal(),
-                };
-                Some((number, self.start_log(header)?))
-            }
-            None => None,
-        };
+        let log = self.continue_log(core)?;
         let kind = self.options.load().memtable_kind;
         let fresh = Memtable::with_pool(kind, self.order.clone(), self.pool.clone());
         let fresh = Arc::new(fresh);
         let full = std::mem::replace(&mut core.memtable, fresh.clone());
         core.unlogged = false;
-        let logs_below = log.as_ref().map_or(0, |(number, _)| *number);
-        if let Some((_, log)) = log
+        let logs_below = log.as_ref().map_or(0, LogWriter::number);
+        if let Some(log) = log
             && let Some(old) = core.log.replace(log)
-            && old.synced_bytes() < old.len_bytes()
         {
+            // Its mark is durable before anything in the next log is.
             core.unsynced_logs.push(old);
         }
         let flushed_below = self.flushed_below.load(Ordering::Acquire);
@@ -269,6 +256,29 @@ impl Inner {
         self.refresh_debt();
         self.work.notify_all();
         Ok(())
+    }
+
+    /// The log that goes on where the one of `core` ends, which then says so.
+    fn continue_log(&self, core: &mut Core) -> Result<Option<LogWriter>> {
+        let Some(old) = core.log.as_mut() else { return Ok(None) };
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let log = self.start_log(FileHeader {
+            number,
+            generation: self.next_id(),
+            first_ordinal: old.next_ordinal(),
+            first_seqno: core.next_seqno,
+            durable_ordinal: old.durable_ordinal(),
+        })?;
+        if let Err(error) = old.continue_in(number) {
+            if error.kind() == ErrorKind::NoSpace {
+                // There is no mark, so nothing asks for the log.
+                let _ = self.fs.remove(&names::log_path(&self.dir, number));
+            } else {
+                core.poisoned = Some(error.clone());
+            }
+            return Err(error);
+        }
+        Ok(Some(log))
     }
 
     /// Creates a log whose header and name are durable; after an error it is not there.

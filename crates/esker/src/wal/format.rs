@@ -10,8 +10,9 @@
 //! ```
 //! `durable` counts multiples of eight bytes of this log; the ordinal counts from the log's first,
 //! the sequence number (of the first operation) likewise. A payload length of `u32::MAX` is the mark
-//! of a clean close, which has no payload. A log ends before a field overflows
-//! ([`super::LogWriter::is_full`]).
+//! of a clean close, which has no payload; `u32::MAX - 1` is the mark that another log goes on here,
+//! whose payload is that log's number (u64). Nothing follows either. A log ends before a field
+//! overflows ([`super::LogWriter::is_full`]).
 //!
 //! A record's checksum is seeded with the log's generation and the record's offset, so neither a
 //! stale nor a misplaced record passes. Zeros or the end of the file at a record's place are a
@@ -34,6 +35,23 @@ pub const ALIGN_BYTES: usize = 8;
 
 /// The payload length that marks a clean close: no operations, nothing follows.
 const CLOSED: u32 = u32::MAX;
+/// The payload length that marks the end of a log that another continues.
+const CONTINUED: u32 = u32::MAX - 1;
+/// Bytes of the number in such a mark.
+const CONTINUED_BYTES: u32 = 8;
+/// The longest payload of operations.
+pub const PAYLOAD_BYTES_MAX: u32 = CONTINUED - 1;
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordKind {
+    /// Operations.
+    Operations,
+    /// The mark of a clean close.
+    Closed,
+    /// The mark that another log goes on from here; its number is the payload.
+    Continued,
+}
 
 /// What a log says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,10 +113,10 @@ impl FileHeader {
 pub struct RecordHeader {
     /// Checksum over everything after it.
     pub checksum: u64,
-    /// Bytes of operations.
+    /// Bytes of payload.
     pub payload_bytes: u32,
-    /// Whether this is the mark of a clean close.
-    pub closed: bool,
+    /// What the record is.
+    pub kind: RecordKind,
     /// How far this log was known to be synced when the record was written, in bytes.
     pub durable_bytes: u64,
     /// Counts records from the log's first.
@@ -113,7 +131,11 @@ impl RecordHeader {
         let start = out.len();
         let whole = RECORD_HEADER_BYTES + payload.len();
         out.reserve(padded(whole));
-        let length = if self.closed { CLOSED } else { self.payload_bytes };
+        let length = match self.kind {
+            RecordKind::Operations => self.payload_bytes,
+            RecordKind::Closed => CLOSED,
+            RecordKind::Continued => CONTINUED,
+        };
         let durable = (self.durable_bytes / ALIGN_BYTES as u64) as u32;
         let mut head = [0; RECORD_HEADER_BYTES];
         head[8..12].copy_from_slice(&length.to_le_bytes());
@@ -138,12 +160,15 @@ impl RecordHeader {
     pub fn decode(bytes: &[u8]) -> Option<RecordHeader> {
         let mut reader = Reader::new(bytes);
         let checksum = reader.u64()?;
-        let length = reader.u32()?;
-        let closed = length == CLOSED;
+        let (kind, payload_bytes) = match reader.u32()? {
+            CLOSED => (RecordKind::Closed, 0),
+            CONTINUED => (RecordKind::Continued, CONTINUED_BYTES),
+            length => (RecordKind::Operations, length),
+        };
         Some(RecordHeader {
             checksum,
-            payload_bytes: if closed { 0 } else { length },
-            closed,
+            payload_bytes,
+            kind,
             durable_bytes: u64::from(reader.u32()?) * ALIGN_BYTES as u64,
             ordinal: reader.u32()?,
             seqno: reader.u32()?,

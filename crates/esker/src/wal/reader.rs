@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::format::{
-    ALIGN_BYTES, FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, VERSION, padded,
-    record_checksum,
+    ALIGN_BYTES, FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordKind, VERSION,
+    padded, record_checksum,
 };
+use crate::base::coding::Reader;
 use crate::base::key::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, ReadableFile};
@@ -23,6 +24,11 @@ const SCAN_WINDOW_BYTES: usize = 64 << 10;
 pub enum LogEnd {
     /// With the mark of a clean close.
     Closed,
+    /// With the mark that another log, which was durable then, goes on from here.
+    Continued {
+        /// That log's number.
+        number: u64,
+    },
     /// At the end of the file or at zeros, after a whole record.
     Clean,
     /// In the middle of a record: a crash came while it was written.
@@ -161,7 +167,8 @@ impl LogReader {
         let offset = self.at;
         match self.look(offset)? {
             Found::Record(header)
-                if self.ordinal(&header) == self.next_ordinal && !header.closed =>
+                if self.ordinal(&header) == self.next_ordinal
+                    && header.kind == RecordKind::Operations =>
             {
                 self.at += padded(RECORD_HEADER_BYTES + header.payload_bytes as usize) as u64;
                 self.next_ordinal += 1;
@@ -174,7 +181,7 @@ impl LogReader {
                 }))
             }
             Found::Record(header) if self.ordinal(&header) == self.next_ordinal => {
-                self.end = Some(LogEnd::Closed);
+                self.end = Some(self.end_at_mark(header.kind));
                 Ok(None)
             }
             found => {
@@ -188,6 +195,15 @@ impl LogReader {
                 });
                 Ok(None)
             }
+        }
+    }
+
+    /// What the mark just looked at says.
+    fn end_at_mark(&self, kind: RecordKind) -> LogEnd {
+        let number = self.record.get(RECORD_HEADER_BYTES..).and_then(|b| Reader::new(b).u64());
+        match number {
+            Some(number) if kind == RecordKind::Continued => LogEnd::Continued { number },
+            _ => LogEnd::Closed,
         }
     }
 
@@ -274,7 +290,8 @@ impl LogReader {
     /// # Errors
     /// `Io`.
     pub fn skip_bad(&mut self) -> Result<bool> {
-        if self.header.is_none() || self.end == Some(LogEnd::Closed) {
+        let at_mark = matches!(self.end, Some(LogEnd::Closed | LogEnd::Continued { .. }));
+        if self.header.is_none() || at_mark {
             return Ok(false);
         }
         let any = |_: &RecordHeader| true;

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::format::{FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, padded};
+use super::format::{
+    FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordKind, padded,
+};
 use super::{LogEnd, LogReader, LogWriter};
 use crate::base::checksum::checksum;
 use crate::error::{ErrorKind, Result};
@@ -230,7 +232,7 @@ fn a_file_made_to_look_like_records_everywhere_ends_soon() {
         let header = RecordHeader {
             checksum: 1,
             payload_bytes: (total - bytes.len()) as u32,
-            closed: false,
+            kind: RecordKind::Operations,
             durable_bytes: 80,
             ordinal: 1 << 30,
             seqno: 1,
@@ -263,5 +265,26 @@ fn bytes_of_any_kind_never_panic() {
             let (all, _) = read(&good).unwrap();
             assert_eq!(records, all[..records.len()]);
         }
+    }
+}
+
+#[test]
+fn a_log_that_another_continues_says_which() {
+    let bytes = bytes_of(
+        |log| {
+            five(log);
+            log.continue_in(31).unwrap();
+        },
+        false,
+    );
+    let (all, end) = read(&bytes).unwrap();
+    assert_eq!((all.len(), end), (5, LogEnd::Continued { number: 31 }));
+    let mark = bytes.len() - RECORD_HEADER_BYTES - 8;
+    for at in mark..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 1;
+        let (records, end) = read(&bad).unwrap();
+        assert_eq!(records.len(), 5);
+        assert!(matches!(end, LogEnd::Torn { .. }), "byte {at}: {end:?}");
     }
 }

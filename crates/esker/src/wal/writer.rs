@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::format::{FileHeader, HEADER_BYTES, RecordHeader};
+use super::format::{FileHeader, HEADER_BYTES, PAYLOAD_BYTES_MAX, RecordHeader, RecordKind};
 use crate::base::key::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, WritableFile};
@@ -73,7 +73,7 @@ impl LogWriter {
         self.scratch.clear();
         let mut ordinal = self.next_ordinal;
         for (first_seqno, payload) in records {
-            self.encode(ordinal, *first_seqno, Some(payload))?;
+            self.encode(ordinal, *first_seqno, RecordKind::Operations, payload)?;
             ordinal += 1;
         }
         self.write_scratch()?;
@@ -82,14 +82,19 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Puts a record into the scratch; without a payload it is the mark of a clean close.
-    fn encode(&mut self, ordinal: u64, seqno: SeqNo, payload: Option<&[u8]>) -> Result<()> {
+    /// Puts a record into the scratch.
+    fn encode(
+        &mut self,
+        ordinal: u64,
+        seqno: SeqNo,
+        kind: RecordKind,
+        payload: &[u8],
+    ) -> Result<()> {
         let narrow = |number: u64| u32::try_from(number).ok();
-        let length = payload.map_or(0, |p| p.len() as u64);
         let (Some(ordinal), Some(seqno), Some(payload_bytes)) = (
             narrow(ordinal - self.header.first_ordinal),
             narrow(seqno.saturating_sub(self.header.first_seqno)),
-            narrow(length).filter(|bytes| *bytes != u32::MAX),
+            narrow(payload.len() as u64).filter(|bytes| *bytes <= PAYLOAD_BYTES_MAX),
         ) else {
             let message = "a log record takes less than 4 GiB and a log less than 2^32 operations";
             return Err(Error::invalid(message).at(&self.path));
@@ -97,13 +102,12 @@ impl LogWriter {
         let header = RecordHeader {
             checksum: 0,
             payload_bytes,
-            closed: payload.is_none(),
+            kind,
             durable_bytes: self.synced_bytes,
             ordinal,
             seqno,
         };
         let offset = self.len_bytes + self.scratch.len() as u64;
-        let payload = payload.unwrap_or_default();
         header.append_to(&mut self.scratch, payload, self.header.generation, offset);
         Ok(())
     }
@@ -142,10 +146,24 @@ impl LogWriter {
         Ok(())
     }
 
+    /// Ends the log with the mark that the log `number`, whose header and name are durable, goes on
+    /// from here: without that log, this one is not whole. It takes no record after it.
+    ///
+    /// # Errors
+    /// As [`LogWriter::append`]; after `NoSpace` there is no mark.
+    pub fn continue_in(&mut self, number: u64) -> Result<()> {
+        self.scratch.clear();
+        let payload = number.to_le_bytes();
+        let seqno = self.header.first_seqno;
+        self.encode(self.next_ordinal, seqno, RecordKind::Continued, &payload)?;
+        self.write_scratch()
+    }
+
     /// Ends the log with the mark of a clean close.
     pub fn close(mut self) -> Result<()> {
         self.scratch.clear();
-        self.encode(self.next_ordinal, self.header.first_seqno, None)?;
+        let seqno = self.header.first_seqno;
+        self.encode(self.next_ordinal, seqno, RecordKind::Closed, &[])?;
         self.write_scratch()?;
         // A mapped file is longer than its log.
         let io = |e| Error::io(&self.path, "end the log", e);

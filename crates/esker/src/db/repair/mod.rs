@@ -135,8 +135,14 @@ fn rebuild(
     logs.retain(|number| *number >= min_wal);
     logs.sort_unstable();
     report.logs = logs.len() as u64;
-    for (age, number) in (oldest_log_age..).zip(logs) {
-        salvage.add_log(&names::log_path(dir, number), number, age)?;
+    for (age, number) in (oldest_log_age..).zip(logs.iter().copied()) {
+        let next = salvage.add_log(&names::log_path(dir, number), number, age)?;
+        if let Some(missing) = next.filter(|next| logs.binary_search(next).is_err()) {
+            let path = names::log_path(dir, missing);
+            let what =
+                "the log before this one says that this one continues it, but it is not there";
+            salvage.lose(Error::corruption(&path, 0, what).to_string());
+        }
     }
     salvage.spill(oldest_log_age + report.logs)?;
     let limits = TreeLimits::new(options, sizes_here(options).memtable_bytes, order.clone());

@@ -131,13 +131,14 @@ impl Salvage {
         self.parts.push(Arc::new(part));
     }
 
-    /// Takes in every record of a log whose checksum holds; the rest is listed.
-    pub fn add_log(&mut self, path: &Path, number: u64, age: u64) -> Result<()> {
+    /// Takes in every record of a log whose checksum holds; the rest is listed. Returns the number
+    /// of the log that this one says goes on after it.
+    pub fn add_log(&mut self, path: &Path, number: u64, age: u64) -> Result<Option<u64>> {
         let mut reader = match LogReader::open(&*self.fs, path, number) {
             Ok(reader) => reader,
             Err(error) => {
                 self.lose(error.to_string());
-                return Ok(());
+                return Ok(None);
             }
         };
         loop {
@@ -148,21 +149,24 @@ impl Salvage {
                         let what = "expected a whole record, found the start of one";
                         self.lose(Error::corruption(path, offset_bytes, what).to_string());
                     }
+                    if let Some(LogEnd::Continued { number }) = reader.end() {
+                        return Ok(Some(number));
+                    }
                     if !reader.skip_bad()? {
-                        return Ok(());
+                        return Ok(None);
                     }
                     continue;
                 }
                 Err(error) if error.is_corruption() => {
                     self.lose(error.to_string());
                     if !reader.skip_bad()? {
-                        return Ok(());
+                        return Ok(None);
                     }
                     continue;
                 }
                 Err(error) => {
                     self.lose(error.to_string());
-                    return Ok(());
+                    return Ok(None);
                 }
             };
             if Ops::new(record.payload).any(|op| op.is_none()) {

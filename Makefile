@@ -1,5 +1,5 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench results test check fuzz crash crash-long miri docs shim dropin apps capi
+.PHONY: bench results test check fuzz crash crash-long miri schedules docs shim dropin apps capi
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -24,6 +24,9 @@ crash:  ## power cuts, faults and rot, a hundred thousand times: one table
 
 crash-long:  ## twenty times as much, and kill -9
 	LONG=yes scripts/crash.sh
+
+schedules: ## the engine's threads under many orders of steps; SCHEDULES says how many
+	scripts/schedules.sh
 
 miri:   ## the memtables under Miri, where it is installed; SEEDS orders of the threads' steps
 	scripts/miri.sh

@@ -12,6 +12,7 @@ step cargo fmt --all --check
 step cargo clippy --workspace --all-targets -- -D warnings
 step cargo test --workspace
 step scripts/crash.sh
+step scripts/schedules.sh
 step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 step cargo xtask options --check
 step cargo xtask results --check

@@ -9,4 +9,5 @@ pub mod ops;
 pub mod order;
 pub mod prefetch;
 pub mod range_delete;
+pub mod sync;
 pub mod units;

@@ -14,11 +14,11 @@ mod shelf;
 #[cfg(test)]
 mod tests;
 
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 
 use crate::base::units::MIB;
 use crate::metrics::Striped;

@@ -8,8 +8,8 @@
 //! places with the lock of the block's shard held. Prefetch hints may be stale: nothing is read
 //! through them.
 
+use crate::base::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
 

@@ -5,9 +5,10 @@
 //! What stays true: a memtable leaves the view by the same change that brings its tables in; a
 //! failed piece of work changes nothing and is tried again, unless the manifest itself failed.
 
+use crate::base::sync::atomic::Ordering;
+use crate::base::sync::thread::JoinHandle;
+use crate::base::sync::{Bug, is_seeded};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::state::{Frozen, Inner, Queue};
@@ -49,7 +50,7 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
             _ => (format!("esker-compact-{}", index - 1), Inner::compact_loop),
         };
         let body = move || run(&shared);
-        let thread = std::thread::Builder::new().name(name).spawn(body);
+        let thread = crate::base::sync::thread::Builder::new().name(name).spawn(body);
         threads.push(thread.map_err(|e| Error::io(&inner.dir, "start a background thread", e))?);
     }
     Ok(threads)
@@ -138,6 +139,11 @@ impl Inner {
             edit.added.push(AddedSlice { level: 0, order, file, lo: None, hi });
         }
         let version = versions.apply(edit)?;
+        if is_seeded(Bug::ForgetFirst) {
+            let (active, version) =
+                (self.view.load().active.clone(), self.view.load().version.clone());
+            self.change_view(|_| View { active, frozen: Vec::new(), version });
+        }
         {
             let mut queue = self.queue.lock();
             self.change_view(|view| View {

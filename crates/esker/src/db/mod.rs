@@ -9,13 +9,13 @@ pub(crate) mod state;
 pub mod stats;
 pub mod verify;
 
+use crate::base::sync::thread::JoinHandle;
 use std::cell::RefCell;
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 
 use crate::base::key::SeqNo;
 use crate::base::ops;
@@ -82,7 +82,7 @@ pub struct Db {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-thread_local! {
+crate::base::sync::thread_local! {
     /// Where a single operation is encoded, so that a put allocates nothing.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -340,7 +340,8 @@ impl Db {
         user_bytes: u64,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<()> {
-        SCRATCH.with_borrow_mut(|scratch| {
+        SCRATCH.with(|scratch| {
+            let scratch = &mut *scratch.borrow_mut();
             scratch.clear();
             encode(scratch);
             let result = self.inner.write(scratch, 1, user_bytes, options.durability);

@@ -4,12 +4,12 @@
 //! and an order we read; `CURRENT` is the last file a new store gets; what recovery keeps is a
 //! prefix of the logged writes.
 
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
 
 use super::Db;
 use super::state::{Inner, Queue};

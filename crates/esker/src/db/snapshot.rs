@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 
 use super::state::Inner;
 use crate::base::key::SeqNo;

@@ -4,15 +4,15 @@
 //! snapshot list's lock is taken alone. No lock is held while a table is read or written, except
 //! that `versions` is held while its own manifest record is written and synced.
 
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
 
 use super::snapshot::SnapshotList;
 use crate::base::key::SeqNo;
@@ -212,7 +212,7 @@ impl Inner {
         let owed = self.owed_ns.fetch_add(delay, Ordering::Relaxed) + delay;
         if owed >= 500_000 {
             self.owed_ns.store(0, Ordering::Relaxed);
-            std::thread::sleep(std::time::Duration::from_nanos(owed));
+            crate::base::sync::thread::sleep(std::time::Duration::from_nanos(owed));
             self.counters.slowed_us.add(owed / 1000);
         }
     }

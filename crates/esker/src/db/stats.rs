@@ -1,8 +1,8 @@
 //! The store's own account of itself, and the changes that need no disk: options, shutting down.
 
+use crate::base::sync::atomic::Ordering;
 use std::cmp::Ordering as KeyOrdering;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::state::Inner;
 use crate::error::{Error, Result};

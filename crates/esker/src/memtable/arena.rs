@@ -12,20 +12,21 @@
 //! consecutive chunk numbers as it covers.
 #![allow(unsafe_code)]
 
+use crate::base::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use crate::base::prefetch::prefetch_lines;
-use parking_lot::Mutex;
+use crate::base::sync::{Bug, Mutex, is_seeded};
 
-/// Eight-byte words in a chunk, as a power of two: 1 MiB.
-const CHUNK_SHIFT: u32 = 17;
+/// Eight-byte words in a chunk, as a power of two: 1 MiB. Where orders of steps are explored, chunks
+/// are small, so that threads meet at their ends.
+const CHUNK_SHIFT: u32 = if cfg!(feature = "shuttle") { 7 } else { 17 };
 const CHUNK_WORDS: usize = 1 << CHUNK_SHIFT;
 const CHUNK_BYTES: usize = CHUNK_WORDS * 8;
 /// How many chunk numbers a 32-bit address leaves.
-const CHUNKS_MAX: usize = 1 << (32 - CHUNK_SHIFT);
+const CHUNKS_MAX: usize = if cfg!(feature = "shuttle") { 256 } else { 1 << (32 - CHUNK_SHIFT) };
 /// Entries of more words than this get memory of their own.
 const SHARED_WORDS_MAX: usize = CHUNK_WORDS / 4;
 /// `seqno << 8 | kind`, key length, value length.
@@ -122,11 +123,8 @@ pub(super) struct Arena {
 impl Arena {
     /// An arena that takes its chunks from `pool` and gives them back when dropped.
     pub fn new(pool: Arc<ChunkPool>) -> Arena {
-        let table = Box::<[AtomicPtr<u64>]>::new_zeroed_slice(CHUNKS_MAX);
-        // SAFETY: all bytes zero is a null pointer, a valid `AtomicPtr`.
-        let table = unsafe { table.assume_init() };
         Arena {
-            table,
+            table: empty_table(),
             tail: AtomicU64::new(NO_CHUNK),
             full_bytes: AtomicUsize::new(0),
             spans: Mutex::new(Spans { list: Vec::new(), next: 0 }),
@@ -211,8 +209,12 @@ impl Arena {
             }
             let next = tail + words as u64;
             // Acquire pairs with the release in `next_chunk`: the table holds the chunk's address.
-            let claim =
-                self.tail.compare_exchange(tail, next, Ordering::Acquire, Ordering::Relaxed);
+            let claim = if is_seeded(Bug::ClaimInTwoSteps) {
+                self.tail.store(next, Ordering::Release);
+                Ok(tail)
+            } else {
+                self.tail.compare_exchange(tail, next, Ordering::Acquire, Ordering::Relaxed)
+            };
             if claim.is_ok() {
                 let chunk = (tail >> 32) as usize;
                 let base = self.table[chunk].load(Ordering::Acquire);
@@ -259,6 +261,20 @@ impl Arena {
     }
 }
 
+/// A null pointer for each chunk number, in pages that take no memory until they are used.
+#[cfg(not(feature = "shuttle"))]
+fn empty_table() -> Box<[AtomicPtr<u64>]> {
+    let table = Box::<[AtomicPtr<u64>]>::new_zeroed_slice(CHUNKS_MAX);
+    // SAFETY: all bytes zero is a null pointer, a valid `AtomicPtr`.
+    unsafe { table.assume_init() }
+}
+
+/// A null pointer for each chunk number.
+#[cfg(feature = "shuttle")]
+fn empty_table() -> Box<[AtomicPtr<u64>]> {
+    (0..CHUNKS_MAX).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
+}
+
 impl Drop for Arena {
     fn drop(&mut self) {
         let spans = std::mem::take(&mut self.spans.get_mut().list);
@@ -292,6 +308,42 @@ mod tests {
         assert_eq!(entry.key, key_of(thread, i));
         assert!(*entry.value == vec![i as u8; LENGTHS[i % LENGTHS.len()]], "{thread} {i}");
         arena.prefetch(at);
+    }
+
+    #[cfg(feature = "shuttle")]
+    fn append_in_any_order() {
+        let arena = Arc::new(Arena::new(Arc::new(ChunkPool::new(0))));
+        let append = |thread: usize| {
+            let arena = arena.clone();
+            crate::base::sync::thread::spawn(move || {
+                let packed = |i: usize| (thread * 1000 + i) as u64;
+                let value = |i: usize| vec![i as u8; i * 11 % 300];
+                let made: Vec<EntryRef> =
+                    (0..7).map(|i| arena.append(packed(i), b"k", &value(i))).collect();
+                for (i, at) in made.into_iter().enumerate() {
+                    let entry = arena.entry(at);
+                    assert_eq!((entry.packed, entry.value), (packed(i), &value(i)[..]));
+                }
+            })
+        };
+        for thread in [append(1), append(2), append(3)] {
+            thread.join().unwrap();
+        }
+    }
+
+    #[cfg(feature = "shuttle")]
+    #[test]
+    fn schedules_of_appending_threads_share_no_byte() {
+        shuttle::check_random(append_in_any_order, 5_000);
+        shuttle::check_pct(append_in_any_order, 2_000, 3);
+    }
+
+    #[cfg(feature = "shuttle")]
+    #[test]
+    #[should_panic]
+    fn schedules_find_a_claim_made_in_two_steps() {
+        crate::base::sync::seed(Some(Bug::ClaimInTwoSteps));
+        shuttle::check_random(append_in_any_order, 5_000);
     }
 
     #[test]

@@ -19,13 +19,13 @@ mod skiplist;
 mod tests;
 mod vector;
 
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::base::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use arena::ChunkPool;
 use arena::{Arena, EntryRef};

@@ -1,8 +1,8 @@
 //! Files and slices of them.
 
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use std::cmp::Ordering as KeyOrdering;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::names;

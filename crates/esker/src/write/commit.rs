@@ -9,10 +9,10 @@
 //! 3. After a failed log write or sync no further write is accepted: what the kernel kept is
 //!    unknown. A full device is the exception while the log could be cut back to its last record.
 
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use crate::base::sync::{Bug, Mutex, MutexGuard, is_seeded};
 
 use crate::base::key::{Kind, SeqNo};
 use crate::base::ops;
@@ -160,6 +160,9 @@ impl Core {
         self.log_group(members, first, around.counters())?;
         let mut ends = smallvec::Ends::new(members.len());
         let mut seqno = first;
+        if is_seeded(Bug::PublishFirst) {
+            around.publish(first + members.iter().map(|m| u64::from(m.count)).sum::<u64>() - 1);
+        }
         for member in members {
             apply(&self.memtable, member.payload, seqno);
             seqno += member.count as u64;

@@ -1,0 +1,230 @@
+//! The engine's threads under thousands of orders of steps, each repeatable by its seed.
+//!
+//! Built with the feature `shuttle` (`make schedules`): every lock, wait and atomic of the memtable,
+//! the arena, the group commit, the versions, the cache and the background threads is a step, and a
+//! seeded scheduler says whose comes next. Weak memory is not explored here; Miri does that for the
+//! arena (`make miri`). `SCHEDULES` says how many orders each test takes, `SEED` which.
+//!
+//! Failure history these guard against: a reader that sees half a batch, a write acknowledged before
+//! it can be read, a memtable gone between freeze and flush, a group that loses a member, a thread
+//! that waits for ever.
+
+use std::sync::Arc;
+
+use esker::base::sync::{self, Bug};
+use esker::cache::{BlockCache, BlockKey};
+use esker::fs::mem::MemFs;
+use esker::memtable::Memtable;
+use esker::{Batch, CachePolicy, Db, KeyOrder, MemtableKind, Options, Policy, WriteOptions};
+use esker_testkit::rng::SplitMix64;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::atomic::{AtomicU64, Ordering};
+use shuttle::thread;
+use shuttle::{Config, MaxSteps, Runner};
+
+fn from_env(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Runs `body` under many orders of steps: half at random, half with few changes of thread at
+/// places that matter (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of
+/// Finding Bugs", ASPLOS 2010).
+fn explore(share: u64, body: impl Fn() + Send + Sync + 'static) {
+    let count = (from_env("SCHEDULES", 1_000) / share).max(1) as usize;
+    let seed = from_env("SEED", 1);
+    let mut config = Config::new();
+    config.stack_size = 1 << 19;
+    config.max_steps = MaxSteps::FailAfter(4_000_000);
+    let body = Arc::new(body);
+    let random = RandomScheduler::new_from_seed(seed, count);
+    let again = body.clone();
+    Runner::new(random, config.clone()).run(move || again());
+    let few = PctScheduler::new_from_seed(seed, 3, count);
+    Runner::new(few, config).run(move || body());
+}
+
+/// A store of tiny parts, with a flush thread and one that merges.
+fn tiny(policy: Policy, memtable_kind: MemtableKind) -> Options {
+    Options {
+        memtable_size_bytes: Some(4 << 10),
+        memtable_kind,
+        policy,
+        background_threads: Some(1),
+        cache_size_bytes: Some(64 << 10),
+        sync_every_ms: 0,
+        ..Options::default()
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes(bytes.try_into().unwrap())
+}
+
+#[test]
+fn an_arena_and_its_index_show_what_was_added_and_nothing_half_written() {
+    for kind in MemtableKind::ALL {
+        explore(2, move || {
+            let table = Arc::new(Memtable::new(*kind, KeyOrder::Bytewise));
+            let added = Arc::new(AtomicU64::new(0));
+            let writer = {
+                let (table, added) = (table.clone(), added.clone());
+                thread::spawn(move || {
+                    for seqno in 1..=12u64 {
+                        let key = [seqno as u8 % 5; 3];
+                        table.add(seqno, esker::base::key::Kind::Put, &key, &seqno.to_be_bytes());
+                        added.store(seqno, Ordering::Release);
+                    }
+                })
+            };
+            let readers: Vec<_> = (0..2)
+                .map(|_| {
+                    let (table, added) = (table.clone(), added.clone());
+                    thread::spawn(move || {
+                        for turn in 0..4u64 {
+                            let seqno = added.load(Ordering::Acquire);
+                            let newest = (1..=seqno).rev().find(|s| s % 5 == turn % 5);
+                            let found = table.get(&[(turn % 5) as u8; 3], seqno);
+                            let found = found.map(|entry| number(entry.value));
+                            assert_eq!(found, newest, "at {seqno}");
+                        }
+                    })
+                })
+                .collect();
+            writer.join().unwrap();
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
+    }
+}
+
+/// Two writers of batches, a reader of snapshots and scans, and the store's own threads.
+fn batches_under(policy: Policy, kind: MemtableKind) {
+    let db = Arc::new(Db::open_on(MemFs::new(), "/db", tiny(policy, kind)).unwrap());
+    let writers: Vec<_> = (0..2u8)
+        .map(|writer| {
+            let db = db.clone();
+            thread::spawn(move || {
+                for turn in 1..=4u64 {
+                    let mut batch = Batch::new();
+                    batch.put([writer, 0], turn.to_be_bytes());
+                    batch.put([writer, 1, turn as u8], vec![7; 900]);
+                    batch.put([writer, 2], turn.to_be_bytes());
+                    let options =
+                        if turn == 2 { WriteOptions::SYNC } else { WriteOptions::BUFFERED };
+                    db.write_with(&batch, &options).unwrap();
+                    // Its own write, at once.
+                    let own = db.get([writer, 2]).unwrap().map(|v| number(&v));
+                    assert_eq!(own, Some(turn), "a write that returned is not there");
+                }
+            })
+        })
+        .collect();
+    let reader = {
+        let db = db.clone();
+        thread::spawn(move || {
+            let mut before = [0; 2];
+            for turn in 0..4 {
+                for writer in 0..2u8 {
+                    let pair = if turn % 2 == 0 {
+                        let snapshot = db.snapshot();
+                        [0, 2].map(|part| {
+                            snapshot.get([writer, part]).unwrap().map_or(0, |v| number(&v))
+                        })
+                    } else {
+                        let all = db.range([writer, 0]..[writer, 3]).unwrap();
+                        let all: Vec<_> = all.map(Result::unwrap).collect();
+                        [0, 2].map(|part| {
+                            let found = all.iter().find(|(key, _)| *key == [writer, part]);
+                            found.map_or(0, |(_, value)| number(value))
+                        })
+                    };
+                    assert_eq!(pair[0], pair[1], "a reader saw half a batch");
+                    let last = &mut before[writer as usize];
+                    assert!(pair[0] >= *last, "a reader went back in time");
+                    *last = pair[0];
+                }
+            }
+        })
+    };
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    reader.join().unwrap();
+    assert_eq!(db.iter().unwrap().count(), 2 * (2 + 4));
+    Arc::into_inner(db).unwrap().close().unwrap();
+}
+
+#[test]
+fn batches_are_seen_whole_while_memtables_are_frozen_flushed_and_merged() {
+    for (policy, kind) in Policy::ALL.iter().zip(MemtableKind::ALL.iter().cycle()) {
+        explore(10, || batches_under(*policy, *kind));
+    }
+}
+
+#[test]
+fn members_of_a_group_get_their_own_answer() {
+    explore(2, || {
+        let db = Arc::new(
+            Db::open_on(MemFs::new(), "/db", tiny(Policy::Fluid, MemtableKind::Btree)).unwrap(),
+        );
+        let writers: Vec<_> = (0..4u8)
+            .map(|writer| {
+                let db = db.clone();
+                thread::spawn(move || {
+                    for turn in 0..2u8 {
+                        db.put_with([writer, turn], [turn], &WriteOptions::SYNC).unwrap();
+                        assert_eq!(db.get([writer, turn]).unwrap().as_deref(), Some(&[turn][..]));
+                    }
+                })
+            })
+            .collect();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        assert_eq!(db.iter().unwrap().count(), 8);
+    });
+}
+
+#[test]
+fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
+    for policy in CachePolicy::ALL {
+        explore(4, move || {
+            let cache = Arc::new(BlockCache::new(*policy, 300));
+            let users: Vec<_> = (0..3u64)
+                .map(|user| {
+                    let cache = cache.clone();
+                    thread::spawn(move || {
+                        let mut rng = SplitMix64::new(user);
+                        for _ in 0..6 {
+                            let key = BlockKey { file: rng.below(2), block: rng.below(4) as u32 };
+                            let held = cache
+                                .get(&key)
+                                .unwrap_or_else(|| cache.insert(key, Arc::new(key), 100));
+                            assert_eq!(*held, key);
+                            assert!(cache.used_bytes() <= 300);
+                        }
+                        match user {
+                            0 => cache.remove_file(1),
+                            1 => cache.set_capacity(200),
+                            _ => {}
+                        }
+                    })
+                })
+                .collect();
+            users.into_iter().for_each(|user| user.join().unwrap());
+            assert!(cache.used_bytes() <= 200);
+        });
+    }
+}
+
+/// Whether exploring `body` with `bug` in the engine fails.
+fn finds(bug: Bug, body: fn()) -> bool {
+    let outcome = std::panic::catch_unwind(|| {
+        sync::seed(Some(bug));
+        explore(1, body);
+    });
+    sync::seed(None);
+    outcome.is_err()
+}
+
+#[test]
+fn mistakes_made_on_purpose_are_found() {
+    let batches: fn() = || batches_under(Policy::Fluid, MemtableKind::Btree);
+    assert!(finds(Bug::PublishFirst, batches));
+    assert!(finds(Bug::ForgetFirst, batches));
+}

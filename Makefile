@@ -21,7 +21,7 @@ check:  ## the quick part: format, lints, shape of the tree, generated documents
 	cargo xtask tidy && cargo xtask options --check && cargo xtask results --check
 	cargo xtask headers --check
 
-fuzz:   ## the random-operations tests, longer; SEED and CASES can be given
+fuzz:   ## every decoder for a minute, and the random-operations tests, longer
 	scripts/fuzz.sh
 
 crash:  ## power cuts, faults and rot, a hundred thousand times: one table

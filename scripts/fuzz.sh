@@ -1,5 +1,28 @@
 #!/usr/bin/env bash
-# The random-operations tests with more cases than `make test` runs: CASES (default 2000) each.
+# Every decoder for FUZZ_SECONDS (60) each, and the random-operations tests, CASES (2000) each.
+# Under libFuzzer where a nightly compiler and cargo-fuzz are installed, which learn from what the
+# code does; else by the driver of `make test`, for as long.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export FUZZ_SECONDS="${FUZZ_SECONDS:-60}"
+
+if cargo +nightly fuzz --version >/dev/null 2>&1; then
+    run() {
+        local name=$1 kept="fuzz/corpus/$1" fresh
+        fresh=$(mktemp -d)
+        mkdir -p "$kept"
+        ESKER_FUZZ_TARGET=$name cargo +nightly fuzz run decoder "$fresh" "$kept" -- \
+            -max_total_time="$FUZZ_SECONDS" -rss_limit_mb=1024 -timeout=20
+    }
+    for name in log batch block table edit manifest current options names codec; do run "$name"; done
+    if run canary; then
+        echo "the canary was not found: the fuzzer finds nothing" >&2
+        exit 1
+    fi
+else
+    echo "cargo-fuzz is not installed (cargo install cargo-fuzz, with a nightly compiler):" \
+        "the decoders are driven without it" >&2
+    cargo test --release --package esker-testkit --test fuzz -- --nocapture
+fi
+cargo test --release --package esker-cli fuzz_
 PROPTEST_CASES="${CASES:-2000}" cargo test --release --package esker --test '*' -- random flip

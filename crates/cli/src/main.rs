@@ -9,6 +9,8 @@ mod args;
 mod bytes;
 mod commands;
 mod failure;
+#[cfg(test)]
+mod fuzz_tests;
 mod interrupt;
 mod progress;
 mod rows;

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use esker::base::sync::{self, Bug};
-use esker::cache::{BlockCache, BlockKey};
+use esker::cache::{BlockCache, BlockKey, Home, Shelf};
 use esker::fs::mem::MemFs;
 use esker::memtable::Memtable;
 use esker::{Batch, CachePolicy, Db, KeyOrder, MemtableKind, Options, Policy, WriteOptions};
@@ -185,16 +185,19 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
     for policy in CachePolicy::ALL {
         explore(4, move || {
             let cache = Arc::new(BlockCache::new(*policy, 300));
+            let shelves = [Arc::new(Shelf::new(4)), Arc::new(Shelf::new(4))];
             let users: Vec<_> = (0..3u64)
                 .map(|user| {
-                    let cache = cache.clone();
+                    let (cache, shelves) = (cache.clone(), shelves.clone());
                     thread::spawn(move || {
                         let mut rng = SplitMix64::new(user);
                         for _ in 0..6 {
                             let key = BlockKey { file: rng.below(2), block: rng.below(4) as u32 };
-                            let held = cache
-                                .get(&key)
-                                .unwrap_or_else(|| cache.insert(key, Arc::new(key), 100, None));
+                            let (shelf, at) = (&shelves[key.file as usize], key.block as usize);
+                            let held = cache.get_on(shelf, at).or_else(|| cache.get(&key));
+                            let held = held.unwrap_or_else(|| {
+                                cache.insert(key, Arc::new(key), 100, Home::new(shelf, at))
+                            });
                             assert_eq!(*held, key);
                             assert!(cache.used_bytes() <= 300);
                         }
@@ -208,6 +211,13 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
                 .collect();
             users.into_iter().for_each(|user| user.join().unwrap());
             assert!(cache.used_bytes() <= 200);
+            // A place holds a block only while the cache does.
+            cache.remove_file(0);
+            cache.remove_file(1);
+            assert_eq!(cache.used_bytes(), 0);
+            let left =
+                |shelf: &Shelf<BlockKey>| (0..4).filter(|at| shelf.get(*at).is_some()).count();
+            assert_eq!(left(&shelves[0]) + left(&shelves[1]), 0);
         });
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! What stays true: heat is advice. It is lost when a level changes, and nothing depends on it.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::guard::Guard;
 use super::version::Version;

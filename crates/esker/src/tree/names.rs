@@ -26,6 +26,8 @@ pub fn manifest_path(dir: &Path, number: u64) -> PathBuf {
 
 fn number(digits: &str) -> Option<u64> {
     let plain = digits.len() >= 6 && digits.bytes().all(|b| b.is_ascii_digit());
+    // One name for a number: a file with more zeros is a stranger's.
+    let plain = plain && (digits.len() == 6 || !digits.starts_with('0'));
     if plain { digits.parse().ok() } else { None }
 }
 
@@ -63,8 +65,16 @@ mod tests {
         assert_eq!(parse_table("1234567.sst"), Some(1_234_567));
         assert_eq!(parse_log("000012.wal"), Some(12));
         assert_eq!(parse_manifest("manifest-000001"), Some(1));
-        for name in ["12.sst", "000001.ldb", "00000a.wal", "MANIFEST-000001", "../000001.sst", "x"]
-        {
+        for name in [
+            "12.sst",
+            "000001.ldb",
+            "00000a.wal",
+            "MANIFEST-000001",
+            "../000001.sst",
+            "x",
+            "0000012.sst",
+            "manifest-00000003",
+        ] {
             assert!(!is_ours(name), "{name}");
         }
     }

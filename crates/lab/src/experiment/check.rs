@@ -435,4 +435,19 @@ readrandom = { operations = "entries", found = "operations" }
             assert!(hit.is_some(), "{wrong}: {found:?}");
         }
     }
+
+    #[test]
+    fn fuzz_experiments() {
+        let run = |bytes: &[u8]| {
+            let Ok(text) = std::str::from_utf8(bytes) else { return };
+            if let Err(mistakes) = Experiment::parse("fuzz", text, &known()) {
+                assert!(mistakes.iter().all(|m| !m.message.is_empty()) && !mistakes.is_empty());
+            }
+        };
+        let seeds = || vec![sample().into_bytes()];
+        let target = esker_testkit::fuzz::Target { name: "experiment", run, seeds };
+        let effort = esker_testkit::fuzz::drive::Effort::Cases(5_000);
+        let outcome = esker_testkit::fuzz::drive::drive(&target, Vec::new(), 1, effort);
+        outcome.unwrap_or_else(|failed| panic!("{failed}"));
+    }
 }

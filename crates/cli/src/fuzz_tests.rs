@@ -1,0 +1,149 @@
+//! What comes from outside through the command, changed at random: rows of files, the shell's
+//! lines, the arguments. Nothing is run; each must be taken or refused with a reason.
+//!
+//! `FUZZ_SECONDS` drives each for that long.
+
+use std::io::Cursor;
+use std::time::Duration;
+
+use clap::Parser;
+use esker_testkit::fuzz::Target;
+use esker_testkit::fuzz::drive::{Effort, drive};
+
+use crate::args::Cli;
+use crate::bytes::{Encoding, Form};
+use crate::rows::Rows;
+use crate::rows::csv::{CsvRows, Layout};
+use crate::rows::dump::DumpRows;
+use crate::rows::input::Input;
+use crate::rows::jsonl::JsonRows;
+use crate::shell::words::Words;
+
+fn fuzz(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) {
+    let seconds = std::env::var("FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
+    let effort = match seconds {
+        Some(seconds) => Effort::For(Duration::from_secs(seconds)),
+        None => Effort::Cases(20_000),
+    };
+    let target = Target { name, run, seeds };
+    drive(&target, Vec::new(), 1, effort).unwrap_or_else(|failed| panic!("{failed}"));
+}
+
+/// Reads all rows; a source must come to an end.
+fn read_all(rows: &mut dyn Rows, bytes: usize) {
+    for _ in 0..=bytes + 1 {
+        match rows.next() {
+            Ok(Some(row)) => assert!(row.pair.map_or_else(|why| !why.is_empty(), |_| true)),
+            Ok(None) | Err(_) => {
+                let _ = rows.check_end();
+                return;
+            }
+        }
+    }
+    panic!("more rows than bytes");
+}
+
+fn input(bytes: &[u8]) -> Input {
+    Input::new(Box::new(Cursor::new(bytes.to_vec())))
+}
+
+#[test]
+fn fuzz_csv() {
+    let run = |bytes: &[u8]| {
+        for (quotes, header, encoding) in
+            [(true, true, None), (false, false, Some(Encoding::Text)), (true, false, None)]
+        {
+            let column = |name: &str, number: &str| if header { name } else { number }.to_string();
+            let layout = Layout {
+                delimiter: b',',
+                quotes,
+                header,
+                key_column: column("k", "1"),
+                value_column: column("v", "2"),
+                encoding,
+            };
+            if let Ok(Ok(mut rows)) = CsvRows::open(input(bytes), layout) {
+                read_all(&mut rows, bytes.len());
+            }
+        }
+    };
+    let seeds = || {
+        let texts = ["k,v\na,1\n\"b\nb\",\"2\"\"\"\r\n", "v,k,x\n1,2,3\n", "\u{feff}k,v\n\\x00,\n"];
+        texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+    };
+    fuzz("csv", run, seeds);
+}
+
+#[test]
+fn fuzz_json_lines() {
+    let run = |bytes: &[u8]| {
+        let form = Form { encoding: Encoding::Text, json: true };
+        let mut rows = JsonRows::new(input(bytes), form, "key".into(), "value".into());
+        read_all(&mut rows, bytes.len());
+    };
+    let seeds = || {
+        let text =
+            "{\"key\":\"a\",\"value\":\"b\"}\n{\"key\":{\"base64\":\"AAE=\"},\"value\":\"\"}\n";
+        vec![text.as_bytes().to_vec()]
+    };
+    fuzz("jsonl", run, seeds);
+}
+
+#[test]
+fn fuzz_dumps() {
+    let run = |bytes: &[u8]| {
+        if let Ok(Ok(mut rows)) = DumpRows::open(input(bytes)) {
+            read_all(&mut rows, bytes.len());
+        }
+    };
+    let seeds = || {
+        let form = Form { encoding: Encoding::Text, json: false };
+        let mut tally = crate::rows::dump::Tally::default();
+        tally.add(b"key", b"value");
+        let first = crate::rows::dump::first_line(form);
+        vec![format!("{first}\nkey\tvalue\n{}\n", tally.last_line(form)).into_bytes()]
+    };
+    fuzz("dump", run, seeds);
+}
+
+#[test]
+fn fuzz_words_of_the_shell() {
+    let run = |bytes: &[u8]| {
+        for encoding in [Encoding::Text, Encoding::Hex, Encoding::Base64] {
+            let mut words = Words::new(bytes);
+            for _ in 0..=bytes.len() {
+                match words.bytes(encoding) {
+                    Ok(Some(_)) => {}
+                    _ => break,
+                }
+            }
+            let _ = Words::new(bytes).rest(encoding);
+        }
+    };
+    let seeds = || vec![b"put \"a b\" 'c' \\x00 68656c6c6f aGVsbG8=".to_vec()];
+    fuzz("words", run, seeds);
+}
+
+#[test]
+fn fuzz_arguments() {
+    let run = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let words = std::iter::once("esker").chain(text.split(' '));
+        if let Err(error) = Cli::try_parse_from(words) {
+            assert!(!error.to_string().is_empty());
+        }
+    };
+    let seeds = || {
+        let lines = [
+            "get db key --json",
+            "put -- db -key value",
+            "scan db --from a --to b --limit 3 --reverse",
+            "load db file.csv --key-column k",
+            "verify db",
+            "options --json",
+            "lab ycsb --scale 1/100",
+        ];
+        lines.iter().map(|line| line.as_bytes().to_vec()).collect()
+    };
+    fuzz("arguments", run, seeds);
+}

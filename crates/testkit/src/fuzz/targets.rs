@@ -1,0 +1,420 @@
+//! What each target does with its bytes, and its good inputs.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use esker::base::cursor::Cursor;
+use esker::base::key::{Kind, SEQNO_MAX};
+use esker::base::ops::{self, Ops};
+use esker::base::range_delete::RangeDelete;
+use esker::cache::BlockCache;
+use esker::codec::{Key, KeyReader};
+use esker::fs::Fs;
+use esker::fs::mem::MemFs;
+use esker::options::kinds::{CachePolicy, IndexSearch};
+use esker::table::block::{Block, KeyBuf};
+use esker::table::{ReadConfig, Table, TableOptions, TableSource, TableWriter};
+use esker::tree::current::{Current, Slot};
+use esker::tree::edit::VersionEdit;
+use esker::tree::manifest::{self, ManifestWriter};
+use esker::tree::names as file_names;
+use esker::wal::format::FileHeader;
+use esker::wal::{LogReader, LogWriter};
+use esker::{BlockLayout, Compression, KNOBS, KeyOrder, Options};
+
+use super::fixup;
+use crate::campaign::life::store_dir;
+use crate::campaign::rot::Store;
+use crate::campaign::script::Theme;
+
+fn file_of(path: &Path, bytes: &[u8]) -> Arc<MemFs> {
+    let fs = MemFs::new();
+    let written = fs.create_new(path).and_then(|mut file| file.append(bytes));
+    written.unwrap_or_else(|e| panic!("a file in memory: {e}"));
+    fs
+}
+
+/// The input as it is, and with its checksums made right.
+fn both(input: &[u8], fix: impl FnOnce(&mut [u8]) -> Option<()>, run: impl Fn(&[u8])) {
+    run(input);
+    let mut fixed = input.to_vec();
+    let _ = fix(&mut fixed);
+    run(&fixed);
+}
+
+const LOG: &str = "/000007.wal";
+
+pub fn log(input: &[u8]) {
+    both(input, fixup::log, |bytes| {
+        let fs = file_of(Path::new(LOG), bytes);
+        let number = bytes.get(16).map_or(7, |b| u64::from(*b));
+        let Ok(mut reader) = LogReader::open(&*fs, Path::new(LOG), number) else { return };
+        for _ in 0..bytes.len() {
+            match reader.next() {
+                Ok(Some(record)) => drop(Ops::new(record.payload).count()),
+                Ok(None) | Err(_) => match reader.skip_bad() {
+                    Ok(true) => {}
+                    _ => break,
+                },
+            }
+        }
+    });
+}
+
+pub fn log_seeds() -> Vec<Vec<u8>> {
+    let fs = MemFs::new();
+    let header = FileHeader {
+        number: 7,
+        generation: 5,
+        first_ordinal: 3,
+        first_seqno: 9,
+        durable_ordinal: 2,
+    };
+    let log = LogWriter::create(&*fs, Path::new(LOG), header, false);
+    let mut log = log.unwrap_or_else(|e| panic!("a log in memory: {e}"));
+    let payload = &batch_seeds()[0];
+    let written = log
+        .append(9, payload)
+        .and_then(|()| log.sync())
+        .and_then(|()| log.append_group(&[(14, payload), (19, b"")]))
+        .and_then(|()| log.continue_in(8));
+    written.unwrap_or_else(|e| panic!("a log in memory: {e}"));
+    vec![fs.read(Path::new(LOG), u64::MAX).unwrap_or_default()]
+}
+
+pub fn batch(input: &[u8]) {
+    let mut again = Vec::new();
+    let mut whole = true;
+    for op in Ops::new(input) {
+        let Some(op) = op else {
+            whole = false;
+            break;
+        };
+        match op.kind {
+            Kind::Put => ops::encode_put(&mut again, op.key, op.value),
+            Kind::Delete => ops::encode_delete(&mut again, op.key),
+            Kind::RangeDelete => ops::encode_range_delete(&mut again, op.key, op.value),
+        }
+    }
+    if whole {
+        let same = Ops::new(&again).flatten().eq(Ops::new(input).flatten());
+        assert!(same, "operations change when they are written again");
+    }
+}
+
+pub fn batch_seeds() -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    ops::encode_put(&mut out, b"key", &[7; 200]);
+    ops::encode_delete(&mut out, b"another");
+    ops::encode_range_delete(&mut out, b"a", b"z");
+    ops::encode_put(&mut out, b"", b"");
+    vec![out, Vec::new()]
+}
+
+pub fn block(input: &[u8]) {
+    let Ok(block) = Block::parse(input.to_vec()) else { return };
+    let mut buf = KeyBuf::default();
+    let order = KeyOrder::Bytewise;
+    for row in 0..block.rows() {
+        let found = block.load(row, &mut buf);
+        let _ = block.value(found).len();
+        let key = buf.key().to_vec();
+        let _ = block.lower_bound(&order, &key, found.seqno(), &mut KeyBuf::default());
+        let _ = block.find(&order, &key, SEQNO_MAX);
+    }
+    block.load(0, &mut buf);
+    for row in 1..block.rows() {
+        block.step_forward(row, &mut buf);
+    }
+    for row in (0..block.rows().saturating_sub(1)).rev() {
+        block.step_back(row, &mut buf);
+    }
+}
+
+/// The data blocks of a table that is not compressed, without their seals.
+pub fn block_seeds() -> Vec<Vec<u8>> {
+    let plain = tables().iter().filter(|table| table.compression == Compression::None);
+    let blocks = plain.flat_map(|table| {
+        let block = |(start, end): &(usize, usize)| table.bytes[*start..*end - 1].to_vec();
+        table.blocks.iter().take(2).map(block)
+    });
+    blocks.collect()
+}
+
+/// A good table, and where its data blocks are: from, and to with the byte of the compression.
+struct Made {
+    bytes: Vec<u8>,
+    blocks: Vec<(usize, usize)>,
+    compression: Compression,
+}
+
+/// Tables of every layout and compression.
+fn tables() -> &'static [Made] {
+    static TABLES: OnceLock<Vec<Made>> = OnceLock::new();
+    TABLES.get_or_init(|| {
+        let mut all = Vec::new();
+        for layout in BlockLayout::ALL {
+            for compression in Compression::ALL {
+                let bytes = make_table(*layout, *compression);
+                let seals = crate::campaign::seal::seals("1.sst", &bytes);
+                // The last four parts and the footer are no data.
+                let data = seals.iter().take(seals.len().saturating_sub(5));
+                let blocks = data.map(|seal| (seal.start, seal.end)).collect();
+                all.push(Made { bytes, blocks, compression: *compression });
+            }
+        }
+        all
+    })
+}
+
+fn make_table(layout: BlockLayout, compression: Compression) -> Vec<u8> {
+    let fs = MemFs::new();
+    let path = PathBuf::from("/1.sst");
+    let options =
+        TableOptions { layout, compression, block_size_bytes: 256, ..TableOptions::default() };
+    let written = TableWriter::create(&*fs, &path, 77, &options).and_then(|mut table| {
+        for i in 0..40u64 {
+            let key = format!("key{:02}", i / 2);
+            let kind = if i % 7 == 3 { Kind::Delete } else { Kind::Put };
+            let value = if kind == Kind::Put { vec![b'v'; i as usize] } else { Vec::new() };
+            table.add(key.as_bytes(), 100 - i, kind, &value)?;
+        }
+        let (start, end) = (b"key05".to_vec(), b"key09".to_vec());
+        table.add_range_delete(&RangeDelete { start, end, seqno: 3 })?;
+        table.finish()
+    });
+    written.unwrap_or_else(|e| panic!("a table in memory: {e}"));
+    fs.read(&path, u64::MAX).unwrap_or_default()
+}
+
+pub fn table(input: &[u8]) {
+    let nearest = tables()
+        .iter()
+        .max_by_key(|table| table.bytes.iter().zip(input).take_while(|(a, b)| a == b).count());
+    let blocks = nearest.map_or(&[][..], |table| &table.blocks);
+    both(
+        input,
+        |bytes| fixup::table(bytes, blocks),
+        |bytes| {
+            let path = PathBuf::from("/1.sst");
+            let fs = file_of(&path, bytes);
+            let Ok(identity) = Table::identify(&*fs, &path) else { return };
+            for search in [IndexSearch::Btree, IndexSearch::Binary, IndexSearch::Interpolation] {
+                let source = TableSource {
+                    fs: fs.clone(),
+                    path: path.clone(),
+                    file_number: 1,
+                    table_id: identity.table_id,
+                    size_bytes: identity.size_bytes,
+                };
+                let config = ReadConfig {
+                    order: KeyOrder::Bytewise,
+                    index_search: search,
+                    index_fanout: 16,
+                    cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
+                    filter_policy: None,
+                    keep_open: true,
+                };
+                let Ok(table) = Table::open(source, &config) else { return };
+                read_table(&Arc::new(table));
+            }
+        },
+    );
+}
+
+fn read_table(table: &Arc<Table>) {
+    let _ = table.check();
+    for key in [&b""[..], b"key", b"key07", b"key19", b"zz"] {
+        let _ = table.get(key, SEQNO_MAX, false);
+        let _ = table.approximate_offset(key);
+    }
+    let mut cursor = table.cursor(false);
+    let _ = cursor.seek_to_first();
+    for _ in 0..100 {
+        if !cursor.valid() {
+            break;
+        }
+        let _ = (cursor.key().len(), cursor.value().len());
+        if cursor.next().is_err() {
+            return;
+        }
+    }
+    let _ = cursor.seek_to_last();
+    for _ in 0..100 {
+        if !cursor.valid() {
+            break;
+        }
+        if cursor.prev().is_err() {
+            return;
+        }
+    }
+}
+
+pub fn table_seeds() -> Vec<Vec<u8>> {
+    tables().iter().map(|table| table.bytes.clone()).collect()
+}
+
+pub fn edit(input: &[u8]) {
+    if let Some(edit) = VersionEdit::decode(input) {
+        let again = VersionEdit::decode(&edit.encode());
+        assert!(again.as_ref() == Some(&edit), "an edit changes when it is written again");
+    }
+}
+
+/// Files of a store that flushed and merged.
+fn store_files() -> &'static [(String, Vec<u8>)] {
+    static FILES: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let store = Store::make(esker::Policy::Fluid, Theme::Levels, 1, 60, true);
+        let name = |path: &Path| path.strip_prefix(store_dir()).map(|p| p.display().to_string());
+        let files = store.files().map(|path| {
+            let bytes = store.image.bytes(path).unwrap_or_default().to_vec();
+            (name(path).unwrap_or_default(), bytes)
+        });
+        files.collect()
+    })
+}
+
+fn the_manifest() -> (u64, Vec<u8>) {
+    let found = store_files()
+        .iter()
+        .find_map(|(name, bytes)| Some((file_names::parse_manifest(name)?, bytes.clone())));
+    found.unwrap_or_default()
+}
+
+pub fn edit_seeds() -> Vec<Vec<u8>> {
+    let (number, bytes) = the_manifest();
+    let path = file_names::manifest_path(Path::new("/"), number);
+    let store_id = bytes.get(16..24).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
+    let found = manifest::read(&*file_of(&path, &bytes), Path::new("/"), number, store_id, 0);
+    found.map_or(Vec::new(), |found| found.edits.iter().map(VersionEdit::encode).collect())
+}
+
+pub fn manifest(input: &[u8]) {
+    both(
+        input,
+        |bytes| fixup::manifest(bytes, 1),
+        |bytes| {
+            let dir = Path::new("/");
+            let fs = file_of(&file_names::manifest_path(dir, 1), bytes);
+            let id =
+                bytes.get(16..24).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
+            if let Ok(found) = manifest::read(&*fs, dir, 1, id, 0) {
+                if let Ok(mut writer) = ManifestWriter::resume(&*fs, dir, &found) {
+                    let _ = writer.append(&VersionEdit::default());
+                }
+                for edit in found.edits {
+                    edit_version(&edit);
+                }
+            }
+        },
+    );
+}
+
+/// Applies an edit to an empty version.
+fn edit_version(edit: &VersionEdit) {
+    let version = esker::tree::version::Version::empty(KeyOrder::Bytewise);
+    let make = |number, info: &esker::table::TableInfo| {
+        esker::tree::fragment::FileMeta::new(number, info.clone(), None)
+    };
+    if let Ok(next) = version.after(edit, make) {
+        let _ = next.to_edit().encode();
+    }
+}
+
+pub fn manifest_seeds() -> Vec<Vec<u8>> {
+    let (number, mut bytes) = the_manifest();
+    let _ = fixup::manifest(&mut bytes, if number == 1 { number } else { 1 });
+    vec![bytes]
+}
+
+pub fn current(input: &[u8]) {
+    both(input, fixup::current, |bytes| {
+        let dir = Path::new("/");
+        let fs = file_of(&dir.join(file_names::CURRENT), bytes);
+        if let Ok(slot) = Current::read(&*fs, dir) {
+            let Slot { manifest, manifest_bytes, .. } = slot;
+            if let Ok(mut current) = Current::open(&*fs, dir, slot) {
+                let _ = current.switch(manifest, manifest_bytes);
+            }
+        }
+    });
+}
+
+pub fn current_seeds() -> Vec<Vec<u8>> {
+    let found = store_files().iter().filter(|(name, _)| name == file_names::CURRENT);
+    found.map(|(_, bytes)| bytes.clone()).collect()
+}
+
+pub fn options(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let mut options = Options::default();
+    for line in text.lines() {
+        let Some((name, value)) = line.split_once('=') else { continue };
+        if options.set(name, value).is_ok() {
+            let shown = options.get(name).unwrap_or_default();
+            assert!(options.set(name, &shown).is_ok(), "{name}: {shown} was shown, but not taken");
+            assert_eq!(options.get(name), Some(shown));
+        }
+    }
+    let _ = options.validate();
+}
+
+pub fn options_seeds() -> Vec<Vec<u8>> {
+    let all: Vec<String> =
+        KNOBS.iter().map(|knob| format!("{}={}\n", knob.name, knob.default)).collect();
+    let mut seeds: Vec<Vec<u8>> = all.iter().map(|line| line.clone().into_bytes()).collect();
+    seeds.push(b"memtable_size_bytes=64MiB\nalpha=1e3\nfilter_bits=-1\ncache_size=1.5GB".to_vec());
+    seeds
+}
+
+pub fn names(input: &[u8]) {
+    let Ok(name) = std::str::from_utf8(input) else { return };
+    let dir = Path::new("/store");
+    let paths = [
+        file_names::parse_log(name).map(|n| file_names::log_path(dir, n)),
+        file_names::parse_table(name).map(|n| file_names::table_path(dir, n)),
+        file_names::parse_manifest(name).map(|n| file_names::manifest_path(dir, n)),
+    ];
+    for path in paths.into_iter().flatten() {
+        assert_eq!(path, dir.join(name), "a name that is not the one its number gives");
+    }
+    if file_names::is_ours(name) {
+        assert_eq!(dir.join(name).parent(), Some(dir), "a name that leads out of the store");
+    }
+}
+
+pub fn names_seeds() -> Vec<Vec<u8>> {
+    let names = ["000001.wal", "000012.sst", "manifest-000003", "CURRENT", "LOCK", "../1.sst"];
+    names.iter().map(|name| name.as_bytes().to_vec()).collect()
+}
+
+pub fn codec(input: &[u8]) {
+    let read = |decode: &dyn Fn(&mut KeyReader<'_>) -> bool| {
+        let mut reader = KeyReader::new(input);
+        while reader.remaining() > 0 && decode(&mut reader) {}
+    };
+    read(&|reader| u64::decode_from(reader).is_ok());
+    read(&|reader| i32::decode_from(reader).is_ok());
+    read(&|reader| f64::decode_from(reader).is_ok());
+    read(&|reader| String::decode_from(reader).is_ok());
+    read(&|reader| <Vec<u8>>::decode_from(reader).is_ok());
+}
+
+pub fn codec_seeds() -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    esker::codec::encode_bytes_into(b"a\0b", &mut out);
+    esker::codec::encode_str_into("text", &mut out);
+    vec![out, vec![0xff; 9], vec![0; 9]]
+}
+
+/// Believes the length in its first byte.
+pub fn canary(input: &[u8]) {
+    if let Some((length, rest)) = input.split_first() {
+        assert!(rest[..usize::from(*length)].len() <= 255);
+    }
+}
+
+pub fn canary_seeds() -> Vec<Vec<u8>> {
+    vec![vec![3, 1, 2, 3, 4]]
+}

@@ -1,0 +1,42 @@
+//! Every decoder under changed inputs, with bounded memory.
+//!
+//! `FUZZ_SECONDS` drives each target for that long instead of a fixed number of cases; `SEED` says
+//! where to begin. Inputs that once failed are kept in `fuzz/corpus`.
+
+use std::alloc::System;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cap::Cap;
+use esker_testkit::fuzz::drive::{Effort, corpus, drive};
+use esker_testkit::fuzz::{CANARY, TARGETS};
+
+/// A decoder that takes memory for what is not there dies of this.
+#[global_allocator]
+static MEMORY: Cap<System> = Cap::new(System, 192 << 20);
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn decoders_answer_anything_without_a_panic() {
+    let effort = match number("FUZZ_SECONDS") {
+        Some(seconds) => Effort::For(Duration::from_secs(seconds)),
+        None => Effort::Cases(60_000),
+    };
+    let seed = number("SEED").unwrap_or(1);
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    for target in TARGETS {
+        assert!(!(target.seeds)().is_empty(), "{} has no good inputs", target.name);
+        let kept = corpus(&root.join(target.name));
+        let count = drive(target, kept, seed, effort).unwrap_or_else(|failed| panic!("{failed}"));
+        println!("{}: {count} inputs", target.name);
+    }
+}
+
+#[test]
+fn a_decoder_that_trusts_a_length_is_found() {
+    let failed = drive(&CANARY, Vec::new(), 1, Effort::Cases(10_000)).unwrap_err();
+    assert!(failed.contains("seed 1"), "{failed}");
+}

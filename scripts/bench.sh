@@ -11,7 +11,7 @@ cargo build --release --package esker-cli --features rust-engines
 esker="${CARGO_TARGET_DIR:-target}/release/esker"
 out="${OUT:-bench}"
 mkdir -p "$out"
-engines="${ENGINES:-esker,leveldb,lmdb,rocksdb,fjall,redb}"
+engines="${ENGINES:-esker,leveldb,rocksdb,lmdb,wiredtiger,fjall,redb,sled}"
 tasks="fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,readhot,seekrandom"
 tasks="$tasks,readseq,readreverse,deleteseq,deleterandom"
 

@@ -2,7 +2,7 @@
 # Installs the stores that Esker is measured beside, where that may be done.
 set -euo pipefail
 
-packages="libleveldb1d liblmdb0 librocksdb7.8 libdb5.3"
+packages="libleveldb1d liblmdb0 librocksdb7.8 libdb5.3 libwiredtiger0"
 [ "${PEERS:-yes}" = no ] && exit 0
 
 wanted=""

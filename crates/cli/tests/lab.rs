@@ -74,6 +74,48 @@ fn ycsb_takes_its_properties_and_prints_its_lines() {
     place.fails(&["lab", "ycsb", "-p", "esker.nonsense=1"], 2, "nonsense");
 }
 
+#[test]
+fn engines_are_listed_and_one_that_must_is_run_in_a_process_of_its_own() {
+    let place = Place::new();
+    let list = place.ok(&["lab", "engines"]);
+    for name in ["esker", "leveldb", "rocksdb", "wiredtiger", "berkeleydb", "sled"] {
+        assert!(list.lines().any(|line| line.trim().starts_with(name)), "{name}: {list}");
+    }
+    let ready = |name: &str| {
+        let json = place.ok(&["--json", "lab", "engines"]);
+        let own = json.lines().find(|line| line.contains(&format!("\"engine\":\"{name}\"")));
+        own.is_some_and(|line| {
+            line.contains("\"ready\":true") && line.contains("own_process\":true")
+        })
+    };
+    place.fails(&["lab", "engines", "install", "lmdb"], 2, "liblmdb0");
+    for name in ["berkeleydb", "wiredtiger"] {
+        if !ready(name) {
+            continue;
+        }
+        place.file("mine.toml", TEXT);
+        let text = place.ok(&["lab", "run", "mine.toml", "--engines", &format!("esker,{name}")]);
+        assert!(text.contains(name) && !text.contains("n/a"), "{text}");
+        let bench = ["bench", "--num=500", "--repetitions=2", "--record=none"];
+        let engines = format!("--engines={name}");
+        let rows = place.ok(&[&bench[..], &[&engines, "--benchmarks=fillseq,readrandom"]].concat());
+        assert!(rows.contains("(500 of 500 found)"), "{rows}");
+        let lines = place.ok(&["lab", "ycsb", "--db", name, "-P", "workloada", "--run"]);
+        assert!(lines.contains("[READ], Operations"), "{lines}");
+    }
+}
+
+#[test]
+fn a_library_is_named_by_its_path_and_a_wrong_one_is_a_sentence() {
+    let place = Place::new();
+    place.file("mine.toml", TEXT);
+    place.file("lib.so", "no library");
+    let path = format!("fork:{}", place.path("lib.so").display());
+    let ran = place.run(&["lab", "run", "mine.toml", "--engines", &format!("esker,{path}")]);
+    assert_eq!(ran.code, 0, "the others go on: {}", ran.err);
+    assert!(ran.err.contains("cannot load") && ran.out.contains("fork: n/a"), "{}", ran.err);
+}
+
 /// Runs a built-in experiment at its smallest; everything it promises must hold.
 fn smallest(name: &str) {
     let place = Place::new();

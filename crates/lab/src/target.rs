@@ -159,6 +159,12 @@ pub trait Engine: Send + Sync {
     /// What the engine is really given for `options`, in its own option names.
     fn given(&self, options: &StoreOptions) -> Vec<(String, String)>;
 
+    /// How a child process names it (`name` or `name=path`), where its licence asks for a process
+    /// of its own.
+    fn apart(&self) -> Option<String> {
+        None
+    }
+
     /// Opens `dir` (which exists), creating a store where there is none.
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>>;
 }

@@ -14,10 +14,30 @@ use crate::leveldb::LevelDb;
 use crate::library::trim_memory;
 use crate::lmdb::Lmdb;
 use crate::rocksdb::RocksDb;
+use crate::wiredtiger::WiredTiger;
 
 /// The names an engine can be asked for by.
-pub const ENGINES: &[&str] =
-    &["esker", "leveldb", "lmdb", "rocksdb", "berkeleydb", "fjall", "redb", "reference"];
+pub const ENGINES: &[&str] = &[
+    "esker",
+    "leveldb",
+    "rocksdb",
+    "lmdb",
+    "wiredtiger",
+    "wiredtiger-lsm",
+    "berkeleydb",
+    "fjall",
+    "redb",
+    "sled",
+    "reference",
+];
+
+/// An engine as a list names it: `name`, `name=path` or `name:path`.
+pub fn split_spec(spec: &str) -> (&str, Option<&str>) {
+    match spec.split_once(['=', ':']) {
+        Some((name, path)) => (name.trim(), Some(path.trim())),
+        None => (spec.trim(), None),
+    }
+}
 
 /// The default settings, which take Esker's options by name or alias where Esker is built in.
 pub fn config() -> BenchConfig {
@@ -37,6 +57,9 @@ pub fn engine_named(name: &str, path: Option<&str>) -> Result<Box<dyn Engine>> {
         ("berkeleydb", path) => Box::new(BerkeleyDb::load(name, path)?),
         ("fjall", None) => fjall()?,
         ("redb", None) => redb()?,
+        ("sled", None) => sled()?,
+        ("wiredtiger", path) => Box::new(WiredTiger::load(name, path, false)?),
+        ("wiredtiger-lsm", path) => Box::new(WiredTiger::load(name, path, true)?),
         ("lmdb", path) => Box::new(Lmdb::load(name, path)?),
         ("rocksdb", path) => Box::new(RocksDb::load(name, path)?),
         ("leveldb", path) | (_, path @ Some(_)) => Box::new(LevelDb::load(name, path)?),
@@ -58,6 +81,16 @@ fn fjall() -> Result<Box<dyn Engine>> {
 #[cfg(feature = "rust-engines")]
 fn redb() -> Result<Box<dyn Engine>> {
     Ok(Box::new(crate::redb::Redb))
+}
+
+#[cfg(feature = "rust-engines")]
+fn sled() -> Result<Box<dyn Engine>> {
+    Ok(Box::new(crate::sled::Sled))
+}
+
+#[cfg(not(feature = "rust-engines"))]
+fn sled() -> Result<Box<dyn Engine>> {
+    Err(LabError::new(LabErrorKind::NotInstalled, NOT_BUILT_IN))
 }
 
 #[cfg(not(feature = "rust-engines"))]
@@ -97,10 +130,7 @@ pub fn run(
 fn candidates(list: &str) -> Result<Vec<Candidate>> {
     let mut candidates: Vec<Candidate> = Vec::new();
     for entry in list.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-        let (name, path) = match entry.split_once('=') {
-            Some((name, path)) => (name.trim(), Some(path.trim())),
-            None => (entry, None),
-        };
+        let (name, path) = split_spec(entry);
         if candidates.iter().any(|other| other.name == name) {
             return Err(LabError::usage(format!("engine {name:?} is named twice")));
         }

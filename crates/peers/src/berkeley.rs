@@ -15,7 +15,7 @@ use esker_lab::target::{
     Capabilities, Direction, Engine, SeePair, StoreOptions, Target, not_offered,
 };
 
-use crate::library::{Loaded, functions, load_installed, load_path};
+use crate::library::{Loaded, functions, load_installed, load_path, spec};
 
 type Handle = *mut c_void;
 type Text = *const c_char;
@@ -81,6 +81,7 @@ thread_local! {
 /// A Berkeley DB library.
 pub struct BerkeleyDb {
     name: String,
+    spec: String,
     library: Loaded,
     api: Api,
 }
@@ -92,7 +93,12 @@ impl BerkeleyDb {
             Some(path) => load_path(path)?,
             None => load_installed(NAMES, "libdb5.3")?,
         };
-        Ok(BerkeleyDb { name: name.into(), api: Api::load(&library, "")?, library })
+        Ok(BerkeleyDb {
+            name: name.into(),
+            spec: spec(name, path),
+            api: Api::load(&library, "")?,
+            library,
+        })
     }
 }
 
@@ -111,7 +117,10 @@ impl Engine for BerkeleyDb {
     }
 
     fn description(&self) -> String {
-        format!("Berkeley DB 5.3 B-tree, no log: not crash-safe ({})", self.library.origin)
+        format!(
+            "Berkeley DB 5.3 B-tree, no log: not crash-safe ({}), in a child process",
+            self.library.origin
+        )
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -122,6 +131,10 @@ impl Engine for BerkeleyDb {
             concurrent_writers: false,
             persistent: true,
         }
+    }
+
+    fn apart(&self) -> Option<String> {
+        Some(self.spec.clone())
     }
 
     fn given(&self, options: &StoreOptions) -> Vec<(String, String)> {

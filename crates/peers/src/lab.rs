@@ -8,7 +8,7 @@ use esker_lab::experiment::plan::points;
 use esker_lab::lab::{self, LabOptions, LabOutcome};
 use esker_lab::run::interleave::Candidate;
 
-use crate::bench::{ENGINES, config, engine_named};
+use crate::bench::{ENGINES, config, engine_named, split_spec};
 use crate::library::trim_memory;
 
 /// What names mean something in an experiment.
@@ -23,16 +23,29 @@ pub fn run(
     talk: &mut dyn Write,
 ) -> Result<LabOutcome> {
     let mut candidates: Vec<Candidate> = Vec::new();
-    let wanted = |name: &String| options.engines.as_ref().is_none_or(|only| only.contains(name));
-    for name in points(experiment, options.scale).iter().flat_map(|point| &point.engines) {
-        if candidates.iter().any(|other| other.name == *name) || !wanted(name) {
+    let named = points(experiment, options.scale);
+    let named: Vec<&str> =
+        named.iter().flat_map(|point| &point.engines).map(String::as_str).collect();
+    // Engines asked for take part whether or not the experiment names them.
+    let asked: Vec<&str> = match &options.engines {
+        Some(asked) => asked.iter().map(String::as_str).collect(),
+        None => named,
+    };
+    for spec in asked {
+        let (name, path) = split_spec(spec);
+        if candidates.iter().any(|other| other.name == name) {
             continue;
         }
-        let engine = match engine_named(name, None) {
+        let engine = match engine_named(name, path) {
             Err(error) if error.kind() == LabErrorKind::Usage => return Err(error),
             engine => engine,
         };
-        candidates.push(Candidate { name: name.clone(), engine });
+        candidates.push(Candidate { name: name.into(), engine });
     }
-    lab::run(experiment, options, &candidates, &trim_memory, talk)
+    let mut options = options.clone();
+    if options.engines.is_some() {
+        let names = candidates.iter().map(|candidate| candidate.name.clone());
+        options.engines = Some(names.collect());
+    }
+    lab::run(experiment, &options, &candidates, &trim_memory, talk)
 }

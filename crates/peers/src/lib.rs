@@ -7,6 +7,7 @@
 //! last store); each call passes pointers that live through the call; memory it returns is
 //! copied or shown and then freed by its own function.
 
+pub mod apart;
 pub mod bench;
 mod berkeley;
 mod capi;
@@ -14,6 +15,7 @@ mod capi;
 mod esker;
 #[cfg(feature = "rust-engines")]
 mod fjall;
+pub mod install;
 pub mod lab;
 mod leveldb;
 mod library;
@@ -21,6 +23,9 @@ mod lmdb;
 #[cfg(feature = "rust-engines")]
 mod redb;
 mod rocksdb;
+#[cfg(feature = "rust-engines")]
+mod sled;
+mod wiredtiger;
 pub mod ycsb;
 
 pub use bench::{config, engine_named, run};

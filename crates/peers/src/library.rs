@@ -22,6 +22,11 @@ pub fn load_installed(names: &[&str], package: &str) -> Result<Loaded> {
     Err(LabError::new(LabErrorKind::NotInstalled, message))
 }
 
+/// How an engine was named: `name`, or `name=path`.
+pub fn spec(name: &str, path: Option<&str>) -> String {
+    path.map_or_else(|| name.to_string(), |path| format!("{name}={path}"))
+}
+
 /// Loads the library at `path`.
 pub fn load_path(path: &str) -> Result<Loaded> {
     let name = if path.contains('/') { path.to_string() } else { format!("./{path}") };

@@ -6,6 +6,7 @@ use esker_lab::error::Result;
 use esker_lab::target::{Capabilities, Compression, Durability, Engine, StoreOptions, Target};
 
 use crate::capi::{Common, Handle, Opening, Owned, Pinned};
+use crate::install::rocksdb_installed;
 use crate::library::{Loaded, functions, load_installed, load_path};
 
 functions! {
@@ -45,11 +46,15 @@ const NAMES: &[&str] = &[
 ];
 
 impl RocksDb {
-    /// The system's RocksDB, or the library at `path`, called `name` in the run.
+    /// The RocksDB that was installed or the system's, or the library at `path`, called `name` in the run.
     pub fn load(name: &str, path: Option<&str>) -> Result<RocksDb> {
         let library = match path {
             Some(path) => load_path(path)?,
-            None => load_installed(NAMES, "librocksdb7.8")?,
+            // The newest that was fetched comes before the system's.
+            None => match rocksdb_installed() {
+                Some(path) => load_path(&path.display().to_string())?,
+                None => load_installed(NAMES, "librocksdb7.8")?,
+            },
         };
         Ok(RocksDb {
             name: name.into(),

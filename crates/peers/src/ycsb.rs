@@ -10,10 +10,11 @@ use esker_lab::mix::phase::{Phase, Start};
 use esker_lab::mix::session::{self, MixTurn};
 use esker_lab::mix::ycsb::{Properties, Workload};
 use esker_lab::record::schema::TaskSample;
+use esker_lab::run::apart::{self, Request, Work};
 use esker_lab::run::place::Place;
 use esker_lab::run::session::Listener;
 
-use crate::bench::{ENGINES, engine_named};
+use crate::bench::{ENGINES, engine_named, split_spec};
 use crate::library::trim_memory;
 
 /// What is run.
@@ -47,12 +48,23 @@ impl Listener for Quiet<'_> {
     fn stats(&mut self, _: &str, _: &str) {}
 }
 
-/// Loads, and runs where asked; the samples of what is reported, in order.
+/// Loads, and runs where asked; the samples of what is reported, in order. An engine that asks for a
+/// process of its own is run in one.
 pub fn run(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> {
-    let (name, path) = match run.engine.split_once('=') {
-        Some((name, path)) => (name, Some(path)),
-        None => (run.engine.as_str(), None),
+    let (name, path) = split_spec(&run.engine);
+    let apart = engine_named(name, path)?.apart();
+    let Some(engine) = apart.filter(|_| run.base.child.is_some()) else {
+        return run_here(run, talk);
     };
+    let work = Work::Ycsb { properties: run.properties.text(), load: run.load, run: run.run };
+    let request = Request { engine, flags: run.base.flags_given(), work };
+    let reply = apart::run(run.base.child.as_deref(), &request, talk)?;
+    Ok(reply.samples.into_iter().map(|(_, _, sample)| sample).collect())
+}
+
+/// The same in this process, whatever the engine.
+pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> {
+    let (name, path) = split_spec(&run.engine);
     let engine = engine_named(name, path)?;
     let mut engines = ENGINES.to_vec();
     engines.push(name);

@@ -75,6 +75,21 @@ fn rocksdb_does_every_task() {
 }
 
 #[test]
+fn sled_does_every_task() {
+    bench_all_ways("sled");
+}
+
+#[test]
+fn wiredtiger_does_every_task() {
+    bench_all_ways("wiredtiger");
+}
+
+#[test]
+fn wiredtigers_log_structured_tree_does_every_task() {
+    bench("wiredtiger-lsm", &[("threads", "3"), ("bloom_bits", "10")]);
+}
+
+#[test]
 fn the_reference_does_every_task() {
     bench_all_ways("reference");
 }
@@ -130,9 +145,7 @@ fn a_store_is_kept_and_read_again() {
 
 #[test]
 fn every_engine_runs_every_ycsb_workload_and_holds_what_it_must() {
-    for engine in
-        ["esker", "leveldb", "lmdb", "rocksdb", "berkeleydb", "fjall", "redb", "reference"]
-    {
+    for engine in esker_peers::bench::ENGINES {
         if engine_named(engine, None).is_err() {
             continue;
         }
@@ -147,7 +160,7 @@ fn every_engine_runs_every_ycsb_workload_and_holds_what_it_must() {
             properties.set(&format!("{engine}.write_buffer_size"), "65536");
             let (load, run) = (true, true);
             let base = config();
-            let ycsb = YcsbRun { engine: engine.into(), properties, load, run, base };
+            let ycsb = YcsbRun { engine: (*engine).into(), properties, load, run, base };
             let samples = esker_peers::ycsb::run(&ycsb, &mut Vec::new()).expect("runs");
             assert_eq!(samples.len(), 2);
             for sample in samples {

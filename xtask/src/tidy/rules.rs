@@ -49,6 +49,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/peers/src/library.rs",
     "crates/peers/src/lmdb.rs",
     "crates/peers/src/rocksdb.rs",
+    "crates/peers/src/wiredtiger.rs",
 ];
 
 /// The engine's modules by layer. A module imports lower layers only; the modules of layer 0 know

@@ -43,6 +43,7 @@ fn configure(args: &BenchArgs, global: &Global) -> Result<Option<BenchConfig>, F
     let mut config = esker_peers::bench::config();
     config.progress = std::io::stderr().is_terminal();
     config.json = global.json;
+    config.child = std::env::current_exe().ok();
     for pair in &global.set {
         let (name, value) = split(pair)?;
         config.set(name, value).map_err(Failure::usage)?;
@@ -91,12 +92,17 @@ fn failure(error: LabError) -> Failure {
 
 /// What an interrupted run would leave: its record stays, its temporary stores do not.
 pub fn remove_temporary_stores() {
-    let prefix = format!("esker-bench-{}-", std::process::id());
+    remove_stores(std::process::id());
+    crate::failure::say("esker: what was measured until now is in the record file");
+}
+
+/// Removes the temporary stores of process `id`.
+pub fn remove_stores(id: u32) {
+    let prefix = format!("esker-bench-{id}-");
     let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
-    crate::failure::say("esker: what was measured until now is in the record file");
 }

@@ -44,6 +44,11 @@ enum What {
     Report(ReportArgs),
     /// Load and run a YCSB workload on one engine, with YCSB's properties and result lines
     Ycsb(super::ycsb::YcsbArgs),
+    /// List the engines that can be measured, or install one
+    Engines(super::engines::EnginesArgs),
+    /// Run the turn that standard input describes; the lab calls this itself
+    #[command(hide = true)]
+    Turn,
     /// Compare two records of one experiment; ends with 1 where something got slower
     Compare {
         /// The record before
@@ -63,7 +68,7 @@ struct RunArgs {
     /// Turns of each engine at each point, instead of the experiment's
     #[arg(long)]
     repetitions: Option<usize>,
-    /// Only these engines, comma-separated
+    /// These engines instead, comma-separated: NAME, or NAME:PATH of a library
     #[arg(long)]
     engines: Option<String>,
     /// Only the series whose names hold this text
@@ -113,8 +118,19 @@ pub fn run(args: &LabArgs, global: &Global) -> Outcome {
         What::Run(args) => run_experiment(args, global),
         What::Report(args) => report(args),
         What::Ycsb(args) => super::ycsb::run(args, global),
+        What::Engines(args) => super::engines::run(args, global),
+        What::Turn => turn(),
         What::Compare { before, after } => compare(before, after),
     }
+}
+
+/// A turn in a process of its own, which ends with the one that asked for it.
+fn turn() -> Outcome {
+    interrupt::exit_after(|| super::bench::remove_stores(std::process::id()));
+    esker_lab::run::apart::end_with_parent();
+    let (mut input, mut out) = (std::io::stdin(), std::io::stdout());
+    esker_peers::apart::serve(&mut input, &mut out, &mut std::io::stderr())?;
+    Ok(0)
 }
 
 fn list() -> Outcome {
@@ -171,6 +187,7 @@ fn run_experiment(args: &RunArgs, global: &Global) -> Outcome {
     base.db.clone_from(&args.db);
     base.csv.clone_from(&args.csv);
     base.record_dir = Some(args.record.clone());
+    base.child = std::env::current_exe().ok();
     for pair in &global.set {
         let (name, value) = crate::store::split(pair)?;
         base.set(name, value).map_err(Failure::usage)?;

@@ -7,6 +7,7 @@ pub mod completions;
 pub mod delete;
 pub mod destroy;
 pub mod dump;
+pub mod engines;
 pub mod get;
 pub mod import;
 pub mod lab;

@@ -17,8 +17,8 @@ use crate::store::split;
 /// Arguments of `lab ycsb`.
 #[derive(Args)]
 pub struct YcsbArgs {
-    /// The engine, or NAME=PATH of a library with LevelDB's C interface
-    #[arg(long, default_value = "esker")]
+    /// The engine, or NAME:PATH of a library with LevelDB's C interface
+    #[arg(long, alias = "engine", default_value = "esker")]
     db: String,
     /// Report the load
     #[arg(long)]
@@ -49,6 +49,7 @@ pub fn run(args: &YcsbArgs, global: &Global) -> Outcome {
     let mut base = esker_peers::bench::config();
     base.progress = std::io::stderr().is_terminal();
     base.db.clone_from(&args.path);
+    base.child = std::env::current_exe().ok();
     for pair in &global.set {
         let (name, value) = split(pair)?;
         base.set(name, value).map_err(Failure::usage)?;

@@ -49,7 +49,7 @@ impl Scale {
 }
 
 /// One combination that is measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Point {
     /// Which series, by its place in the file.
     pub series: usize,

@@ -17,6 +17,7 @@ use crate::mix::session::MixTurn;
 use crate::mix::space::Space;
 use crate::record::schema::{SessionRecord, TaskSample};
 use crate::report::table::sample_row;
+use crate::run::apart;
 use crate::run::config::BenchConfig;
 use crate::run::place::Place;
 use crate::run::session::{self, Listener, Turn};
@@ -116,6 +117,24 @@ impl LabTurn<'_> {
         }
         let given = self.engine.given(&config.store);
         Ok(LabTurnDone { samples: labelled, session, given, warnings })
+    }
+
+    /// Runs it in a process of its own, which names the engine `engine`.
+    pub fn run_apart(&self, engine: String, talk: &mut dyn Write) -> Result<LabTurnDone> {
+        let work = apart::Work::Lab {
+            name: self.experiment.name.clone(),
+            text: self.experiment.text.clone(),
+            point: self.point.clone(),
+            seed: self.seed,
+            base_dir: self.base_dir.to_path_buf(),
+            repetition: self.repetition,
+            turn: self.turn,
+        };
+        let request = apart::Request { engine, flags: self.base.flags_given(), work };
+        let reply = apart::run(self.base.child.as_deref(), &request, talk)?;
+        let session = reply.session.ok_or_else(|| LabError::engine("the turn has no end"))?;
+        let (samples, given, warnings) = (reply.samples, reply.given, reply.warnings);
+        Ok(LabTurnDone { samples, session, given, warnings })
     }
 
     /// What is done, with its data.

@@ -1,5 +1,6 @@
 //! Measures: latency histograms, and what the operating system counts for this process.
 
+pub mod clock;
 pub mod counters;
 pub mod histogram;
 pub mod host;

@@ -9,6 +9,7 @@ use super::space::{KeyText, Space};
 use super::state::State;
 use super::work::{self, Done, Shared};
 use crate::error::{LabError, Result};
+use crate::measure::clock::Clock;
 use crate::measure::counters::{Moment, Used};
 use crate::measure::histogram::Latencies;
 use crate::measure::host;
@@ -56,6 +57,7 @@ struct Session<'a> {
     mapped_bytes: u64,
     /// Written by the user before the clock, to fill a store.
     filled_bytes: u64,
+    clock: Clock,
 }
 
 /// Runs all phases. An engine's error ends the turn; what was measured until then is returned.
@@ -64,8 +66,9 @@ pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>,
     let state = State::empty(turn.space.fields());
     let baseline_bytes = host::memory().resident_bytes.unwrap_or(0);
     let (mapped_bytes, filled_bytes) = (0, 0);
+    let clock = Clock::new();
     let mut session =
-        Session { turn, target: None, state, baseline_bytes, mapped_bytes, filled_bytes };
+        Session { turn, target: None, state, baseline_bytes, mapped_bytes, filled_bytes, clock };
     let moment = Moment::now();
     let mut samples: Vec<TaskSample> = Vec::new();
     for (position, phase) in turn.phases.iter().enumerate() {
@@ -217,12 +220,19 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Runs all threads from a common start; the wall time is to the last one's end.
+    /// Runs all threads from a common start; the wall time is the longest any of them took.
     fn timed(&self, phase: &Phase, drawn: &Drawn, progress: &Progress) -> Result<(Done, f64)> {
         let target = self.target.as_deref().ok_or_else(|| LabError::engine("nothing is open"))?;
         let threads = drawn.threads.len();
-        let shared =
-            Shared { target, space: self.turn.space, state: &self.state, phase, threads, progress };
+        let shared = Shared {
+            target,
+            space: self.turn.space,
+            state: &self.state,
+            phase,
+            threads,
+            progress,
+            clock: &self.clock,
+        };
         let rate = phase.rate.map(|rate| rate / threads as f64);
         let barrier = Barrier::new(threads + 1);
         std::thread::scope(|scope| {
@@ -233,21 +243,19 @@ impl Session<'_> {
                     let (shared, barrier) = (&shared, &barrier);
                     scope.spawn(move || {
                         barrier.wait();
-                        work::run(shared, list, rate, Instant::now())
+                        work::run(shared, list, rate)
                     })
                 })
                 .collect();
             barrier.wait();
-            let start = Instant::now();
             let results: Vec<_> = spawned.into_iter().map(|thread| thread.join()).collect();
-            let wall = start.elapsed();
             let mut done = Done::default();
             for result in results {
                 let crashed = |_| LabError::engine("a thread of the phase panicked");
                 done.merge(result.map_err(crashed)??);
             }
-            let wall = if threads == 1 { done.elapsed } else { wall };
-            Ok((done, wall.as_secs_f64()))
+            let wall = done.longest.as_secs_f64();
+            Ok((done, wall))
         })
     }
 
@@ -297,22 +305,24 @@ impl Session<'_> {
     }
 }
 
-/// Nanoseconds an operation costs without an engine: its choice is drawn before, so this is the key,
-/// the value's place, the clock and the counting.
-pub fn harness_nanos(space: &Space, phase: &Phase) -> f64 {
+/// Nanoseconds an operation costs in the clock without an engine (reading the clock, handing over
+/// the prepared key and value, counting), and those that preparing takes, while the clock stands.
+pub fn harness_nanos(space: &Space, phase: &Phase) -> (f64, f64) {
     const OPERATIONS: u64 = 300_000;
     let mut state = State::empty(space.fields());
     let drawn = draw(phase, space, &state, OPERATIONS, 1, 1);
     state.grow(drawn.records);
     let progress = Progress::new(false, "", 1);
     let target = &Nothing;
-    let shared = Shared { target, space, state: &state, phase, threads: 1, progress: &progress };
-    let Some(list) = drawn.threads.first() else { return 0.0 };
-    let best = (0..3).filter_map(|_| {
-        let done = work::run(&shared, list, None, Instant::now()).ok()?;
-        Some(done.elapsed.as_nanos() as f64 / list.len().max(1) as f64)
-    });
-    best.fold(f64::INFINITY, f64::min)
+    let clock = &Clock::new();
+    let progress = &progress;
+    let shared = Shared { target, space, state: &state, phase, threads: 1, progress, clock };
+    let Some(list) = drawn.threads.first() else { return (0.0, 0.0) };
+    let each = |time: std::time::Duration| time.as_nanos() as f64 / list.len().max(1) as f64;
+    let runs = (0..5).filter_map(|_| work::run(&shared, list, None).ok());
+    let costs = runs.map(|done| (each(done.elapsed), each(done.prepared)));
+    costs
+        .fold((f64::INFINITY, f64::INFINITY), |best, cost| (best.0.min(cost.0), best.1.min(cost.1)))
 }
 
 /// A store that does nothing.

@@ -328,24 +328,14 @@ fn take_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 impl KeyText {
     #[inline]
     fn decimal(&mut self, head: &[u8], number: u64, width: usize) -> &[u8] {
-        let mut at = KEY_BYTES_MAX;
-        let mut rest = number;
-        loop {
-            at -= 1;
-            self.bytes[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        let least = KEY_BYTES_MAX - width.min(KEY_BYTES_MAX - 8);
-        while at > least {
-            at -= 1;
-            self.bytes[at] = b'0';
-        }
-        at -= head.len();
-        self.bytes[at..at + head.len()].copy_from_slice(head);
-        &self.bytes[at..]
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(number).as_bytes();
+        let zeros = width.min(KEY_BYTES_MAX - 8).saturating_sub(digits.len());
+        let (start, end) = (head.len() + zeros, head.len() + zeros + digits.len());
+        self.bytes[..head.len()].copy_from_slice(head);
+        self.bytes[head.len()..start].fill(b'0');
+        self.bytes[start..end].copy_from_slice(digits);
+        &self.bytes[..end]
     }
 }
 

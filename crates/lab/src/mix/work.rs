@@ -1,12 +1,17 @@
-//! The timed loop of a phase: writes keys out, calls the engine, checks what comes back.
+//! The timed loop of a phase: calls the engine and checks what comes back.
+//!
+//! Keys and values of the next stretch of operations are written while the clock stands. Where
+//! operations arrive at a rate the clock cannot stand, and each is prepared before it is due.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::draw::Op;
 use super::phase::{OpKind, Phase};
-use super::space::{KeyText, Space};
+use super::prepared::{Prepared, STRETCH};
+use super::space::Space;
 use super::state::{ABSENT, State, UNSURE};
 use crate::error::Result;
+use crate::measure::clock::{Clock, Reading};
 use crate::measure::histogram::Latencies;
 use crate::measure::timeline::Timeline;
 use crate::run::progress::{Progress, TICK_OPERATIONS};
@@ -26,6 +31,8 @@ pub struct Shared<'a> {
     pub threads: usize,
     /// The live line.
     pub progress: &'a Progress,
+    /// What single operations are timed with.
+    pub clock: &'a Clock,
 }
 
 /// How many kinds of operations there are.
@@ -42,8 +49,12 @@ pub struct Done {
     pub timeline: Timeline,
     /// Operations finished.
     pub operations: u64,
-    /// The thread's own time.
+    /// The thread's own time; of all threads together once merged.
     pub elapsed: Duration,
+    /// The time of the thread that took longest.
+    pub longest: Duration,
+    /// Time in which keys and values were prepared, which is in none of the others.
+    pub prepared: Duration,
     /// Keys found by reads, and pairs seen by scans.
     pub found: u64,
     /// Bytes of keys and values read.
@@ -64,6 +75,8 @@ impl Default for Done {
             timeline: Timeline::default(),
             operations: 0,
             elapsed: Duration::ZERO,
+            longest: Duration::ZERO,
+            prepared: Duration::ZERO,
             found: 0,
             read_bytes: 0,
             written_bytes: 0,
@@ -85,6 +98,8 @@ impl Done {
         self.timeline.merge(&other.timeline);
         self.operations += other.operations;
         self.elapsed += other.elapsed;
+        self.longest = self.longest.max(other.longest);
+        self.prepared += other.prepared;
         self.found += other.found;
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
@@ -103,7 +118,6 @@ impl Done {
 /// Buffers a thread reuses.
 #[derive(Default)]
 struct Buffers {
-    key: KeyText,
     value: Vec<u8>,
     old: Vec<u8>,
     last_key: Vec<u8>,
@@ -111,39 +125,48 @@ struct Buffers {
 
 /// Does the operations of one list. With a rate, operation `i` arrives at `i / rate` and its
 /// latency counts from there, whether or not the one before was done in time.
-pub fn run(shared: &Shared<'_>, list: &[Op], rate: Option<f64>, start: Instant) -> Result<Done> {
+pub fn run(shared: &Shared<'_>, list: &[Op], rate: Option<f64>) -> Result<Done> {
     let mut done = Done::default();
-    let mut buffers = Buffers::default();
+    let (mut buffers, mut prepared) = (Buffers::default(), Prepared::default());
     let interval = rate.map(|rate| 1e9 / rate);
-    let begun = Instant::now();
-    let mut last = (begun - start).as_nanos() as u64;
-    for (index, op) in list.iter().enumerate() {
+    let (clock, version) = (shared.clock, shared.state.next_version);
+    let start = clock.now();
+    // Nanoseconds since the start in which the clock ran, and those in which it stood.
+    let (mut last, mut stood) = (0, 0);
+    let stretch = if interval.is_some() { 1 } else { STRETCH };
+    for (place, part) in list.chunks(stretch).enumerate() {
+        prepared.fill(part, shared.space, shared.phase, version);
         if let Some(interval) = interval {
-            let due = (index as f64 * interval) as u64;
-            wait_until(start, due);
-            last = due;
+            last = (place as f64 * interval) as u64;
+            wait_until(clock, start, last);
+        } else {
+            stood = clock.nanos(start, clock.now()).saturating_sub(last);
         }
-        let ok = one(shared, op, &mut buffers, &mut done)?;
-        let now = start.elapsed().as_nanos() as u64;
-        let kind = op.kind as usize;
-        done.kinds[kind].record(now.saturating_sub(last));
-        done.ok[kind] += u64::from(ok);
-        done.timeline.record(now);
-        last = now;
-        if index % TICK_OPERATIONS == TICK_OPERATIONS - 1 {
+        for (index, op) in part.iter().enumerate() {
+            let ok = one(shared, op, prepared.pair(index), &mut buffers, &mut done)?;
+            let now = clock.nanos(start, clock.now()).saturating_sub(stood);
+            let kind = op.kind as usize;
+            done.kinds[kind].record(now.saturating_sub(last));
+            done.ok[kind] += u64::from(ok);
+            done.timeline.record(now);
+            last = now;
+        }
+        if (place + 1) * stretch % TICK_OPERATIONS == 0 {
             shared.progress.add(TICK_OPERATIONS as u64);
         }
     }
     done.operations = list.len() as u64;
-    done.elapsed = begun.elapsed();
+    done.elapsed = Duration::from_nanos(last);
+    done.longest = done.elapsed;
+    done.prepared = Duration::from_nanos(stood);
     Ok(done)
 }
 
 /// Sleeps while there is time and turns round for the last part.
-fn wait_until(start: Instant, due_nanos: u64) {
+fn wait_until(clock: &Clock, start: Reading, due_nanos: u64) {
     const SPIN_NANOS: u64 = 200_000;
     loop {
-        let now = start.elapsed().as_nanos() as u64;
+        let now = clock.nanos(start, clock.now());
         if now >= due_nanos {
             return;
         }
@@ -155,25 +178,33 @@ fn wait_until(start: Instant, due_nanos: u64) {
     }
 }
 
+/// A key and the value that is written whole.
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
 #[inline]
-fn one(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> Result<bool> {
+fn one(
+    shared: &Shared<'_>,
+    op: &Op,
+    (key, value): Pair<'_>,
+    buffers: &mut Buffers,
+    done: &mut Done,
+) -> Result<bool> {
     match op.kind {
-        OpKind::Read => read(shared, op, buffers, done, false),
-        OpKind::Insert => write(shared, op, buffers, done),
-        OpKind::Update if shared.phase.write_all_fields => write(shared, op, buffers, done),
-        OpKind::Update => change(shared, op, buffers, done),
+        OpKind::Read => read(shared, op, key, buffers, done, false),
+        OpKind::Insert => write(shared, (key, value), done),
+        OpKind::Update if shared.phase.write_all_fields => write(shared, (key, value), done),
+        OpKind::Update => change(shared, op, key, buffers, done),
         OpKind::ReadModifyWrite => {
-            let found = read(shared, op, buffers, done, !shared.phase.write_all_fields)?;
+            let found = read(shared, op, key, buffers, done, !shared.phase.write_all_fields)?;
             if shared.phase.write_all_fields {
-                write(shared, op, buffers, done)?;
+                write(shared, (key, value), done)?;
             } else if found {
-                put_changed(shared, op, buffers, done)?;
+                put_changed(shared, op, key, buffers, done)?;
             }
             Ok(found)
         }
-        OpKind::Scan => scan(shared, op, buffers, done),
+        OpKind::Scan => scan(shared, op, key, buffers, done),
         OpKind::Seek => {
-            let key = shared.space.key(op.record, &mut buffers.key);
             let mut fits = true;
             let found = shared.target.seek(key, &mut |at, _| fits = at >= key)?;
             done.found += u64::from(found);
@@ -183,7 +214,6 @@ fn one(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> 
             Ok(true)
         }
         OpKind::Delete => {
-            let key = shared.space.key(op.record, &mut buffers.key);
             done.written_bytes += key.len() as u64;
             shared.target.delete(key)?;
             Ok(true)
@@ -191,10 +221,8 @@ fn one(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> 
     }
 }
 
-fn write(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> Result<bool> {
-    let version = shared.state.next_version;
-    let key = shared.space.key(op.record, &mut buffers.key);
-    let value = shared.space.value(op.record, &mut |_| version, &mut buffers.value);
+#[inline]
+fn write(shared: &Shared<'_>, (key, value): Pair<'_>, done: &mut Done) -> Result<bool> {
     done.written_bytes += (key.len() + value.len()) as u64;
     shared.target.put(key, value, false)?;
     Ok(true)
@@ -204,12 +232,12 @@ fn write(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -
 fn read(
     shared: &Shared<'_>,
     op: &Op,
+    key: &[u8],
     buffers: &mut Buffers,
     done: &mut Done,
     keep: bool,
 ) -> Result<bool> {
-    let Buffers { key, old, .. } = buffers;
-    let key = shared.space.key(op.record, key);
+    let old = &mut buffers.old;
     let (mut right, mut bytes) = (false, 0);
     let only = (!shared.phase.read_all_fields).then_some(usize::from(op.field));
     let found = shared.target.get(key, &mut |value| {
@@ -249,26 +277,42 @@ fn may_be_absent(shared: &Shared<'_>, op: &Op) -> bool {
 }
 
 /// Replaces one field: a read and a write, as in YCSB-cpp where a record is one value.
-fn change(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> Result<bool> {
-    let found = read(shared, op, buffers, done, true)?;
+fn change(
+    shared: &Shared<'_>,
+    op: &Op,
+    key: &[u8],
+    buffers: &mut Buffers,
+    done: &mut Done,
+) -> Result<bool> {
+    let found = read(shared, op, key, buffers, done, true)?;
     if found {
-        put_changed(shared, op, buffers, done)?;
+        put_changed(shared, op, key, buffers, done)?;
     }
     Ok(found)
 }
 
-fn put_changed(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> Result<()> {
-    let Buffers { key, value, old, .. } = buffers;
+fn put_changed(
+    shared: &Shared<'_>,
+    op: &Op,
+    key: &[u8],
+    buffers: &mut Buffers,
+    done: &mut Done,
+) -> Result<()> {
+    let Buffers { value, old, .. } = buffers;
     let version = shared.state.next_version;
     shared.space.replace(op.record, old, usize::from(op.field), version, value);
-    let key = shared.space.key(op.record, key);
     done.written_bytes += (key.len() + value.len()) as u64;
     shared.target.put(key, value, false)
 }
 
-fn scan(shared: &Shared<'_>, op: &Op, buffers: &mut Buffers, done: &mut Done) -> Result<bool> {
-    let Buffers { key, last_key, .. } = buffers;
-    let key = shared.space.key(op.record, key);
+fn scan(
+    shared: &Shared<'_>,
+    op: &Op,
+    key: &[u8],
+    buffers: &mut Buffers,
+    done: &mut Done,
+) -> Result<bool> {
+    let last_key = &mut buffers.last_key;
     last_key.clear();
     last_key.extend_from_slice(key);
     let (mut seen, mut bytes, mut ordered) = (0u16, 0u64, true);

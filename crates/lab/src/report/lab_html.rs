@@ -340,6 +340,8 @@ fn given(page: &mut String, record: &LabRecord) {
         escape(&system_line_of(&record.machine)),
         escape(&commit),
         record.seed,
-        harness.map_or("n/a".into(), |nanos| format!("{nanos:.1} ns an operation (YCSB's)")),
+        harness.map_or("n/a".into(), |nanos| format!(
+            "{nanos:.1} ns an operation: the clock and the counting"
+        )),
     );
 }

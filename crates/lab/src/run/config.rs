@@ -17,7 +17,7 @@ use crate::workload::tasks::TASKS_DEFAULT;
 pub struct BenchConfig {
     /// Tasks, comma-separated, run in order.
     pub benchmarks: String,
-    /// Engines, comma-separated: a name, or `name=path` of a library with LevelDB's C interface.
+    /// Engines, comma-separated: a name, or `name:path` of a library with LevelDB's C interface.
     pub engines: String,
     /// Entries. Default 1,000,000, or all rows of the CSV.
     pub num: Option<u64>,
@@ -55,6 +55,8 @@ pub struct BenchConfig {
     pub html: Option<PathBuf>,
     /// Show progress bars; the command sets it when stderr is a terminal. Default off.
     pub progress: bool,
+    /// The program that runs turns of engines in a process of their own; none runs them here.
+    pub child: Option<PathBuf>,
     /// What every engine is given.
     pub store: StoreOptions,
     engine_option_names: BTreeMap<String, BTreeSet<String>>,
@@ -84,6 +86,7 @@ impl Default for BenchConfig {
             record_dir: Some("bench/record".into()),
             html: None,
             progress: false,
+            child: None,
             store: StoreOptions::default(),
             engine_option_names: BTreeMap::new(),
             given_flags: BTreeMap::new(),
@@ -98,7 +101,7 @@ const THREADS_MAX: u64 = 1024;
 /// Every flag [`BenchConfig::set`] takes besides engine options: name, value, meaning.
 pub const FLAGS: &[(&str, &str, &str)] = &[
     ("benchmarks", "LIST", "tasks, comma-separated"),
-    ("engines", "LIST", "engines, comma-separated; NAME=PATH for a library with LevelDB's C API"),
+    ("engines", "LIST", "engines, comma-separated; NAME:PATH for a library with LevelDB's C API"),
     ("num", "N", "entries (1000000, or all rows of the CSV)"),
     ("reads", "N", "reads of each read task (-1: as many as entries)"),
     ("threads", "N", "threads of each task (1)"),
@@ -307,6 +310,15 @@ impl BenchConfig {
             note("compression_ratio", self.compression_ratio.to_string());
         }
         options
+    }
+
+    /// The flags a child process needs to come to the same settings.
+    pub fn flags_given(&self) -> BTreeMap<String, String> {
+        let mut flags = self.given_flags.clone();
+        for (name, path) in [("csv", &self.csv), ("db", &self.db)] {
+            flags.extend(path.as_ref().map(|path| (name.into(), path.display().to_string())));
+        }
+        flags
     }
 
     /// Checks what single flags cannot: combinations.

@@ -5,14 +5,15 @@
 
 use std::path::Path;
 
+use super::apart::{self, Request, Work};
 use super::config::BenchConfig;
 use super::place::Place;
 use super::session::{self, Listener, Turn};
-use crate::error::Result;
+use crate::error::{LabError, Result};
 use crate::record::schema::{RunRecord, SessionRecord, TaskSample};
 use crate::target::Engine;
 use crate::workload::dataset::Dataset;
-use crate::workload::tasks::TaskSpec;
+use crate::workload::tasks::{TaskSpec, parse_tasks};
 
 /// An engine of the run: its name, and the engine or why it cannot run.
 pub struct Candidate {
@@ -62,7 +63,11 @@ pub fn run(
             if record.engines[index].error.is_some() {
                 continue;
             }
-            match one_turn(run, engine.as_ref(), repetition, turn, observer) {
+            let outcome = match engine.apart().filter(|_| run.config.child.is_some()) {
+                Some(spec) => turn_apart(run, spec, repetition, turn, observer),
+                None => one_turn(run, engine.as_ref(), repetition, turn, observer),
+            };
+            match outcome {
                 Ok((samples, session)) => {
                     let stopped = samples.last().filter(|s| s.failed() && s.wrong == 0);
                     record.engines[index].error =
@@ -76,6 +81,54 @@ pub fn run(
             observer.turn_done(record);
         }
     }
+}
+
+fn turn_apart(
+    run: &Run<'_>,
+    engine: String,
+    repetition: usize,
+    turn: usize,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<TaskSample>, SessionRecord)> {
+    let base_dir = run.base_dir.to_path_buf();
+    let work = Work::Bench { base_dir, repetition, turn };
+    let request = Request { engine, flags: run.config.flags_given(), work };
+    let mut said = Vec::new();
+    let reply = apart::run(run.config.child.as_deref(), &request, &mut said)?;
+    let samples: Vec<TaskSample> = reply.samples.into_iter().map(|(_, _, sample)| sample).collect();
+    for sample in &samples {
+        observer.sample(sample);
+    }
+    let session = reply.session.ok_or_else(|| LabError::engine("the turn has no end"))?;
+    Ok((samples, session))
+}
+
+struct Silent;
+
+impl Listener for Silent {
+    fn sample(&mut self, _: &TaskSample) {}
+    fn stats(&mut self, _: &str, _: &str) {}
+}
+
+impl Observer for Silent {
+    fn turn_done(&mut self, _: &RunRecord) {}
+}
+
+/// One turn of a benchmark with these settings by itself: in the folder, of the repetition and at
+/// the place in the run that `place` says.
+pub fn single_turn(
+    config: &BenchConfig,
+    engine: &dyn Engine,
+    place: (&Path, usize, usize),
+    settle_memory: &dyn Fn(),
+) -> Result<(Vec<TaskSample>, SessionRecord)> {
+    let tasks = parse_tasks(&config.benchmarks)?;
+    let (data, _) = config.dataset()?;
+    let mut config = config.clone();
+    config.store.data_bytes_expected = data.raw_bytes() * config.threads as u64 + (256 << 20);
+    let (base_dir, repetition, turn) = place;
+    let run = Run { config: &config, tasks: &tasks, data: &data, base_dir, settle_memory };
+    one_turn(&run, engine, repetition, turn, &mut Silent)
 }
 
 fn one_turn(

@@ -1,5 +1,6 @@
 //! Running: the settings, one engine's turn, the timed loops, and who goes when.
 
+pub mod apart;
 pub mod config;
 pub mod crc;
 pub mod interleave;

@@ -1,0 +1,83 @@
+//! Keys and values of the next few operations, written while the clock stands.
+//!
+//! A stretch is small enough to stay in a processor's nearest caches. Values that depend on what a
+//! read finds (one field of several) cannot be written before and are not here.
+
+use super::draw::Op;
+use super::phase::{OpKind, Phase};
+use super::space::{KeyText, Space};
+
+/// Operations of a stretch.
+pub const STRETCH: usize = 256;
+
+/// What was prepared of a stretch. Its memory is used again for the next.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    bytes: Vec<u8>,
+    /// Where each operation's key begins and ends, and where its value ends.
+    places: Vec<[u32; 3]>,
+    text: KeyText,
+    value: Vec<u8>,
+}
+
+/// Whether `kind` writes a whole record, whatever is there.
+pub fn writes_whole(kind: OpKind, phase: &Phase) -> bool {
+    match kind {
+        OpKind::Insert => true,
+        OpKind::Update | OpKind::ReadModifyWrite => phase.write_all_fields,
+        _ => false,
+    }
+}
+
+impl Prepared {
+    /// Prepares `list`, whose writes have version `version`.
+    pub fn fill(&mut self, list: &[Op], space: &Space, phase: &Phase, version: u16) {
+        self.bytes.clear();
+        self.places.clear();
+        for op in list {
+            let start = self.bytes.len() as u32;
+            self.bytes.extend_from_slice(space.key(op.record, &mut self.text));
+            let middle = self.bytes.len() as u32;
+            if writes_whole(op.kind, phase) {
+                let value = space.value(op.record, &mut |_| version, &mut self.value);
+                self.bytes.extend_from_slice(value);
+            }
+            self.places.push([start, middle, self.bytes.len() as u32]);
+        }
+    }
+
+    /// The key of the stretch's operation `index`, and the value it writes (empty where it writes
+    /// none).
+    #[inline]
+    pub fn pair(&self, index: usize) -> (&[u8], &[u8]) {
+        let [start, middle, end] = self.places[index].map(|place| place as usize);
+        (&self.bytes[start..middle], &self.bytes[middle..end])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mix::phase::PhaseFile;
+    use crate::mix::space::{FieldLength, KeyForm};
+
+    #[test]
+    fn a_stretch_holds_the_keys_and_the_values_written_whole() {
+        let form = KeyForm::Decimal { width: 6 };
+        let space = Space::new(form, 2, FieldLength::Constant(10), 1.0, 1);
+        let file = PhaseFile { update: 1.0, ..PhaseFile::default() };
+        let mut phase = file.phase("p").expect("right");
+        let op = |record, kind| Op { record, kind, field: 0, length: 0 };
+        let list = [op(3, OpKind::Read), op(4, OpKind::Update), op(5, OpKind::Insert)];
+        let mut prepared = Prepared::default();
+        prepared.fill(&list, &space, &phase, 7);
+        assert_eq!(prepared.pair(0), (&b"000003"[..], &b""[..]));
+        let mut buffer = Vec::new();
+        let value = space.value(4, &mut |_| 7, &mut buffer);
+        assert_eq!(prepared.pair(1), (&b"000004"[..], value));
+        phase.write_all_fields = false;
+        prepared.fill(&list[1..], &space, &phase, 7);
+        assert_eq!(prepared.pair(0), (&b"000004"[..], &b""[..]));
+        assert!(!prepared.pair(1).1.is_empty(), "an insert writes every field");
+    }
+}

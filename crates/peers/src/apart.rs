@@ -1,0 +1,86 @@
+//! The child's side of a turn in a process of its own: engines are named, and the turn is run.
+
+use std::io::{Read, Write};
+
+use esker_lab::BenchConfig;
+use esker_lab::error::{LabError, LabErrorKind, Result};
+use esker_lab::experiment::check::Experiment;
+use esker_lab::lab::turn::LabTurn;
+use esker_lab::mix::ycsb::Properties;
+use esker_lab::run::apart::{Reply, Request, Work};
+use esker_lab::run::interleave::single_turn;
+
+use crate::bench::{config, engine_named, split_spec};
+use crate::library::trim_memory;
+use crate::ycsb::{YcsbRun, run_here};
+
+/// Reads a request from `input`, runs it, and writes the reply to `output`; what is said meanwhile
+/// goes to `talk`. Fails only when the reply cannot be written.
+pub fn serve(
+    input: &mut dyn Read,
+    output: &mut dyn Write,
+    talk: &mut dyn Write,
+) -> std::io::Result<()> {
+    let reply = answer(input, talk)
+        .unwrap_or_else(|error| Reply { error: Some(error.to_string()), ..Reply::default() });
+    serde_json::to_writer(&mut *output, &reply)?;
+    output.flush()
+}
+
+fn answer(input: &mut dyn Read, talk: &mut dyn Write) -> Result<Reply> {
+    let request: Request = serde_json::from_reader(input).map_err(|e| {
+        LabError::new(LabErrorKind::Data, format!("the request is not readable: {e}"))
+    })?;
+    let mut base = config();
+    for (name, value) in &request.flags {
+        base.set(name, value).map_err(LabError::usage)?;
+    }
+    match request.work {
+        Work::Ycsb { properties, load, run } => {
+            let mut own = Properties::default();
+            own.read(&properties).map_err(LabError::usage)?;
+            let ycsb = YcsbRun { engine: request.engine, properties: own, load, run, base };
+            let unlabelled = run_here(&ycsb, talk)?.into_iter();
+            let samples = unlabelled.map(|sample| (String::new(), None, sample)).collect();
+            Ok(Reply { samples, ..Reply::default() })
+        }
+        work => turn(&request.engine, &base, work, talk),
+    }
+}
+
+fn turn(spec: &str, base: &BenchConfig, work: Work, talk: &mut dyn Write) -> Result<Reply> {
+    let (name, path) = split_spec(spec);
+    let engine = engine_named(name, path)?;
+    match work {
+        Work::Bench { base_dir, repetition, turn } => {
+            let place = (base_dir.as_path(), repetition, turn);
+            let (samples, session) = single_turn(base, engine.as_ref(), place, &trim_memory)?;
+            let samples = samples.into_iter().map(|sample| (String::new(), None, sample)).collect();
+            Ok(Reply { samples, session: Some(session), ..Reply::default() })
+        }
+        Work::Lab { name, text, point, seed, base_dir, repetition, turn } => {
+            let experiment = Experiment::parse(&name, &text, &crate::lab::known())
+                .map_err(|_| LabError::usage(format!("the experiment {name} is not right")))?;
+            let turn = LabTurn {
+                experiment: &experiment,
+                point: &point,
+                engine: engine.as_ref(),
+                repetition,
+                turn,
+                seed,
+                base,
+                base_dir: &base_dir,
+                settle_memory: &trim_memory,
+            };
+            let done = turn.run(talk)?;
+            Ok(Reply {
+                samples: done.samples,
+                session: Some(done.session),
+                given: done.given,
+                warnings: done.warnings,
+                error: None,
+            })
+        }
+        Work::Ycsb { .. } => Err(LabError::usage("YCSB by itself is no turn")),
+    }
+}

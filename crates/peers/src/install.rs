@@ -1,0 +1,275 @@
+//! Which engines there are, how to get those that are missing, and fetching RocksDB's newest release.
+//!
+//! The release is a Maven artifact that holds the library for every system. Maven itself fetches it,
+//! from wherever it is set up to, and refuses a download whose checksum differs; the artifact's
+//! SHA-256 is compared with the one known here as well. Nothing is written outside the folder of
+//! engines, and a library takes its place there only when it is whole.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use esker_lab::bench::say;
+use esker_lab::error::{LabError, LabErrorKind, Result};
+use sha2::{Digest, Sha256};
+
+use crate::bench::{ENGINES, engine_named};
+use crate::rocksdb::RocksDb;
+
+/// The release that is installed when none is named.
+pub const ROCKSDB_VERSION: &str = "11.8.1";
+const ROCKSDB_SHA256: &str = "628ed387887f4a431df480857954df2a28b4389bfe24858ccdec611cabf65dbf";
+const ARTIFACT: &str = "org.rocksdb:rocksdbjni";
+const LIBRARY: &str = "librocksdb.so";
+
+/// An engine as it is listed.
+#[derive(Debug)]
+pub struct Listed {
+    /// The name it is asked for by.
+    pub name: &'static str,
+    /// What it is, where it can be measured.
+    pub description: Option<String>,
+    /// Why not, where it cannot.
+    pub missing: Option<String>,
+    /// Its licence.
+    pub licence: &'static str,
+    /// Whether it runs in a process of its own.
+    pub apart: bool,
+    /// How to get it, or its newer release.
+    pub how: &'static str,
+}
+
+/// Name, licence, and how to get it.
+const ABOUT: &[(&str, &str, &str)] = &[
+    ("esker", "MIT or Apache-2.0", "built in"),
+    ("leveldb", "BSD-3-Clause", "apt install libleveldb1d; a relative of it: NAME:PATH"),
+    (
+        "rocksdb",
+        "Apache-2.0 or GPL-2.0",
+        "esker lab engines install rocksdb; apt install librocksdb7.8",
+    ),
+    ("lmdb", "OpenLDAP", "apt install liblmdb0"),
+    ("wiredtiger", "GPL-2.0 or GPL-3.0", "apt install libwiredtiger0"),
+    ("wiredtiger-lsm", "GPL-2.0 or GPL-3.0", "apt install libwiredtiger0"),
+    ("berkeleydb", "Sleepycat", "apt install libdb5.3"),
+    ("fjall", "MIT or Apache-2.0", "build with --features rust-engines, as make bench does"),
+    ("redb", "MIT or Apache-2.0", "build with --features rust-engines, as make bench does"),
+    ("sled", "MIT or Apache-2.0", "build with --features rust-engines, as make bench does"),
+    ("reference", "MIT or Apache-2.0", "built in: a map in memory, to compare answers with"),
+];
+
+/// Every engine that is known by name.
+pub fn list() -> Vec<Listed> {
+    let listed = |name: &&'static str| {
+        let about = ABOUT.iter().find(|(known, ..)| known == name);
+        let (licence, how) = about.map_or(("", ""), |(_, licence, how)| (*licence, *how));
+        let engine = engine_named(name, None);
+        Listed {
+            name,
+            description: engine.as_ref().ok().map(|engine| engine.description()),
+            missing: engine.as_ref().err().map(ToString::to_string),
+            licence,
+            apart: engine.as_ref().is_ok_and(|engine| engine.apart().is_some()),
+            how,
+        }
+    };
+    ENGINES.iter().map(listed).collect()
+}
+
+/// Where engines are installed: `$ESKER_ENGINES`, or the user's folder of data.
+pub fn engines_dir() -> Option<PathBuf> {
+    let from = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    from("ESKER_ENGINES")
+        .or_else(|| from("XDG_DATA_HOME").map(|data| data.join("esker/engines")))
+        .or_else(|| from("HOME").map(|home| home.join(".local/share/esker/engines")))
+}
+
+/// The newest RocksDB that was installed, if any.
+pub fn rocksdb_installed() -> Option<PathBuf> {
+    newest_in(&engines_dir()?)
+}
+
+fn newest_in(dir: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(dir).ok()?.flatten();
+    let version = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let numbers =
+            name.strip_prefix("rocksdb-")?.split('.').map(|part| part.parse::<u32>().ok());
+        let library = entry.path().join(LIBRARY);
+        library.exists().then_some((numbers.collect::<Option<Vec<u32>>>()?, library))
+    };
+    entries.filter_map(version).max().map(|(_, library)| library)
+}
+
+/// Installs an engine and says where it is. Only RocksDB can be; for others the error says how.
+pub fn install(name: &str, version: Option<&str>, talk: &mut dyn Write) -> Result<PathBuf> {
+    if name != "rocksdb" {
+        let how = ABOUT.iter().find(|(known, ..)| *known == name).map(|(.., how)| *how);
+        return Err(LabError::usage(match how {
+            Some(how) => format!("{name} cannot be installed from here: {how}"),
+            None => format!("unknown engine {name:?}; there are {}", ENGINES.join(", ")),
+        }));
+    }
+    let dir = engines_dir().ok_or_else(|| {
+        LabError::new(LabErrorKind::Io, "there is no folder to install to: set ESKER_ENGINES")
+    })?;
+    install_rocksdb(version.unwrap_or(ROCKSDB_VERSION), &dir, talk)
+}
+
+fn install_rocksdb(version: &str, dir: &Path, talk: &mut dyn Write) -> Result<PathBuf> {
+    let plain = |c: char| c.is_ascii_digit() || c == '.';
+    if version.is_empty() || !version.chars().all(plain) {
+        return Err(LabError::usage(format!(
+            "a version is like {ROCKSDB_VERSION}, not {version:?}"
+        )));
+    }
+    let fail = |path: &Path| {
+        let path = path.to_path_buf();
+        move |e: std::io::Error| LabError::io("write", &path, &e)
+    };
+    let half = dir.join(format!(".fetching-{}", std::process::id()));
+    std::fs::create_dir_all(&half).map_err(fail(&half))?;
+    let found = fetch(version, &half, talk).and_then(|jar| unpack(&jar, &half));
+    let moved = found.and_then(|library| {
+        // It is tried before it takes its place.
+        RocksDb::load("rocksdb", Some(&library.display().to_string()))?;
+        let home = dir.join(format!("rocksdb-{version}"));
+        std::fs::create_dir_all(&home).map_err(fail(&home))?;
+        let place = home.join(LIBRARY);
+        std::fs::rename(&library, &place).map_err(fail(&place))?;
+        Ok(place)
+    });
+    // What was fetched and is not needed any more.
+    let _ = std::fs::remove_dir_all(&half);
+    moved
+}
+
+/// Has Maven copy the artifact to `dir` and compares its checksum.
+fn fetch(version: &str, dir: &Path, talk: &mut dyn Write) -> Result<PathBuf> {
+    say(talk, &format!("fetching {ARTIFACT}:{version} (90 MB) with mvn"));
+    let output = Command::new("mvn")
+        .args(["--batch-mode", "--quiet", "--strict-checksums", "dependency:copy"])
+        .arg(format!("-Dartifact={ARTIFACT}:{version}"))
+        .arg(format!("-DoutputDirectory={}", dir.display()))
+        .output()
+        .map_err(|e| {
+            let message = format!(
+                "mvn cannot be run ({e}): apt install maven; or unpack the artifact \
+                 {ARTIFACT}:{version} yourself and name its library as rocksdb:PATH"
+            );
+            LabError::new(LabErrorKind::NotInstalled, message)
+        })?;
+    let jar = dir.join(format!("rocksdbjni-{version}.jar"));
+    if !output.status.success() || !jar.exists() {
+        let said = String::from_utf8_lossy(&output.stdout);
+        let line = said.lines().find(|line| line.contains("ERROR")).unwrap_or("it said nothing");
+        let message = format!("mvn did not fetch {ARTIFACT}:{version}: {line}");
+        return Err(LabError::new(LabErrorKind::Io, message));
+    }
+    let bytes = std::fs::read(&jar).map_err(|e| LabError::io("read", &jar, &e))?;
+    let mut sum = String::new();
+    for byte in Sha256::digest(&bytes) {
+        let _ = write!(sum, "{byte:02x}");
+    }
+    check(version, &sum, talk)?;
+    Ok(jar)
+}
+
+fn check(version: &str, sum: &str, talk: &mut dyn Write) -> Result<()> {
+    match version == ROCKSDB_VERSION {
+        true if sum == ROCKSDB_SHA256 => {
+            say(talk, &format!("SHA-256 is the one known: {sum}"));
+            Ok(())
+        }
+        true => {
+            let message = format!(
+                "{ARTIFACT}:{version} has SHA-256 {sum} where {ROCKSDB_SHA256} is known; it is not used"
+            );
+            Err(LabError::new(LabErrorKind::Data, message))
+        }
+        false => {
+            say(talk, &format!("SHA-256 {sum} (none is known for {version}; Maven's own agreed)"));
+            Ok(())
+        }
+    }
+}
+
+/// Takes this machine's library out of the artifact.
+fn unpack(jar: &Path, dir: &Path) -> Result<PathBuf> {
+    let name = match std::env::consts::ARCH {
+        "aarch64" => "librocksdbjni-linux-aarch64.so",
+        "riscv64" => "librocksdbjni-linux-riscv64.so",
+        _ => "librocksdbjni-linux64.so",
+    };
+    let bad = |why: String| {
+        let message = format!("{} holds no usable {name}: {why}", jar.display());
+        LabError::new(LabErrorKind::Data, message)
+    };
+    let file = std::fs::File::open(jar).map_err(|e| LabError::io("open", jar, &e))?;
+    let mut archive = zip::ZipArchive::new(file).map_err(|e| bad(e.to_string()))?;
+    let mut entry = archive.by_name(name).map_err(|e| bad(e.to_string()))?;
+    let mut bytes = Vec::new();
+    entry.read_to_end(&mut bytes).map_err(|e| bad(e.to_string()))?;
+    let library = dir.join(LIBRARY);
+    std::fs::write(&library, bytes).map_err(|e| LabError::io("write", &library, &e))?;
+    Ok(library)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_is_listed_with_a_way_to_get_it() {
+        for engine in list() {
+            assert!(!engine.how.is_empty() && !engine.licence.is_empty(), "{engine:?}");
+            assert_ne!(engine.description.is_some(), engine.missing.is_some(), "{engine:?}");
+        }
+    }
+
+    #[test]
+    fn the_newest_installed_one_is_used() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        assert_eq!(newest_in(dir.path()), None);
+        for name in
+            ["rocksdb-9.11.2", "rocksdb-11.8.1", "rocksdb-11.10.0", "rocksdb-next", "other-12.0.0"]
+        {
+            std::fs::create_dir(dir.path().join(name)).expect("made");
+            if name != "rocksdb-11.10.0" {
+                std::fs::write(dir.path().join(name).join(LIBRARY), b"x").expect("written");
+            }
+        }
+        assert_eq!(newest_in(dir.path()), Some(dir.path().join("rocksdb-11.8.1").join(LIBRARY)));
+    }
+
+    #[test]
+    fn another_checksum_and_another_name_are_refused_in_words() {
+        let talk = &mut Vec::new();
+        assert!(check(ROCKSDB_VERSION, ROCKSDB_SHA256, talk).is_ok());
+        let error = check(ROCKSDB_VERSION, "00", talk).expect_err("another sum");
+        assert!(error.to_string().contains("is not used"), "{error}");
+        assert!(install("lmdb", None, talk).expect_err("apt").to_string().contains("liblmdb0"));
+        assert!(install("nobody", None, talk).expect_err("unknown").to_string().contains("esker"));
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        assert!(install_rocksdb("11.8.1;x", dir.path(), talk).is_err());
+    }
+
+    #[test]
+    fn a_library_is_taken_out_of_an_archive() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let jar = dir.path().join("a.jar");
+        std::fs::write(&jar, b"no archive").expect("written");
+        assert!(unpack(&jar, dir.path()).expect_err("no archive").to_string().contains("a.jar"));
+        let mut archive = zip::ZipWriter::new(std::fs::File::create(&jar).expect("made"));
+        let options = zip::write::SimpleFileOptions::default();
+        let names = ["librocksdbjni-linux64.so", "librocksdbjni-linux-aarch64.so"];
+        for name in names {
+            archive.start_file(name, options).expect("begun");
+            archive.write_all(b"library").expect("written");
+        }
+        archive.finish().expect("finished");
+        let library = unpack(&jar, dir.path()).expect("there");
+        assert_eq!(std::fs::read(library).expect("readable"), b"library");
+    }
+}

@@ -1,0 +1,148 @@
+//! sled 0.34: a lock-free tree over a log, in Rust, compiled in by the feature `rust-engines`.
+//!
+//! Its own flushing thread is off: writes are handed to the operating system as its segments fill,
+//! and synced where a write asks for it. What a killed process loses is up to its buffers.
+
+use std::path::Path;
+
+use esker_lab::error::{LabError, Result};
+use esker_lab::target::{
+    Capabilities, Direction, Durability, Engine, SeePair, StoreOptions, Target, not_offered,
+};
+
+/// sled, of the version this was built with.
+#[derive(Debug, Default)]
+pub struct Sled;
+
+const NAME: &str = "sled";
+
+fn fail(error: impl std::fmt::Display) -> LabError {
+    LabError::engine(format!("{NAME}: {error}"))
+}
+
+fn cache_bytes(options: &StoreOptions) -> u64 {
+    // It has no memtable: what others hold there is given to its cache.
+    options.cache_bytes + options.memtable_bytes
+}
+
+impl Engine for Sled {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn description(&self) -> String {
+        "sled 0.34, a Rust crate".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            sync: true,
+            compact: false,
+            checksums: true,
+            concurrent_writers: true,
+            persistent: true,
+        }
+    }
+
+    fn given(&self, options: &StoreOptions) -> Vec<(String, String)> {
+        let pair = |name: &str, value: String| (name.to_string(), value);
+        let durability = match options.durability {
+            Durability::Sync => "a flush after each write",
+            _ => "none: a killed process loses what its buffers held",
+        };
+        vec![
+            pair("cache_capacity", format!("{} (cache and memtable)", cache_bytes(options))),
+            pair("compression", "none (not built in)".into()),
+            pair("durability", durability.into()),
+        ]
+    }
+
+    fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
+        let config = ::sled::Config::new()
+            .path(dir)
+            .cache_capacity(cache_bytes(options))
+            .flush_every_ms(None);
+        let db = config.open().map_err(fail)?;
+        Ok(Box::new(Store { db, sync_always: options.durability == Durability::Sync }))
+    }
+}
+
+struct Store {
+    db: ::sled::Db,
+    sync_always: bool,
+}
+
+impl Store {
+    fn settle(&self, sync: bool) -> Result<()> {
+        if sync || self.sync_always {
+            self.db.flush().map_err(fail)?;
+        }
+        Ok(())
+    }
+
+    fn walk(
+        pairs: impl Iterator<Item = ::sled::Result<(::sled::IVec, ::sled::IVec)>>,
+        see: SeePair<'_>,
+    ) -> Result<()> {
+        for pair in pairs {
+            let (key, value) = pair.map_err(fail)?;
+            if !see(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Target for Store {
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        self.db.insert(key, value).map_err(fail)?;
+        self.settle(sync)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.db.remove(key).map_err(fail)?;
+        self.settle(false)
+    }
+
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = self.db.get(key).map_err(fail)?;
+        if let Some(value) = &value {
+            see(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        let mut any = false;
+        self.scan_from(key, &mut |key, value| {
+            any = true;
+            see(key, value);
+            false
+        })?;
+        Ok(any)
+    }
+
+    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+        match direction {
+            Direction::Forward => Store::walk(self.db.iter(), see),
+            Direction::Reverse => Store::walk(self.db.iter().rev(), see),
+        }
+    }
+
+    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+        Store::walk(self.db.range(start..), see)
+    }
+
+    fn compact(&self) -> Result<()> {
+        Err(not_offered(NAME, "compaction on demand"))
+    }
+
+    fn stats(&self) -> Option<String> {
+        None
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.db.flush().map(|_| ()).map_err(fail)
+    }
+}

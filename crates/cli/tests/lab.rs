@@ -116,6 +116,92 @@ fn a_library_is_named_by_its_path_and_a_wrong_one_is_a_sentence() {
     assert!(ran.err.contains("cannot load") && ran.out.contains("fork: n/a"), "{}", ran.err);
 }
 
+const LONG: &str = "title = \"Long\"\nengines = [\"reference\"]\nrepetitions = 40\n\n[[series]]\n\
+                    name = \"fill\"\ntasks = \"fillrandom,readrandom\"\nentries = 60000\n";
+
+#[test]
+fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
+    let place = Place::new();
+    place.file("long.toml", LONG);
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("esker"))
+        .args(["lab", "run", "long.toml"])
+        .current_dir(place.path("."))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    // The third turn begins: two are in the record.
+    while !line.contains("turn 3 of 40") {
+        line.clear();
+        let read = std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        assert!(read > 0, "it ended before its third turn");
+    }
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    std::io::Read::read_to_string(&mut said, &mut line).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{line}");
+    assert!(line.contains("what was measured until now is in the record file"), "{line}");
+    let record = std::fs::read_dir(place.path("bench/record")).unwrap().next().unwrap().unwrap();
+    let record = record.path().display().to_string();
+    let kept = place.ok(&["lab", "report", &record, "--form", "csv"]);
+    assert!(kept.lines().count() == 3 && kept.contains("readrandom"), "{kept}");
+    let ran = place.run(&["lab", "run", "long.toml", "--resume", &record]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!ran.err.contains("turn 2 of 40") && ran.err.contains("turn 40 of 40"), "{}", ran.err);
+}
+
+#[test]
+fn a_full_disk_is_a_sentence_and_what_was_measured_is_kept() {
+    let place = Place::new();
+    let tasks = "fillseq,readrandom,fillrandom,overwrite,overwrite,overwrite";
+    let text =
+        TEXT.replace("fillseq,readrandom", tasks).replace("entries = 300", "entries = 60000");
+    place.file("mine.toml", text.replace("reference", "leveldb"));
+    std::fs::create_dir(place.path("small")).unwrap();
+    // A small disk of its own, which goes with the process; where that is not allowed, nothing is shown.
+    let script = "mount -t tmpfs -o size=4m none small 2>/dev/null || exit 99; \
+                  \"$0\" lab run mine.toml --db small/db --record record";
+    let output = std::process::Command::new("unshare")
+        .args(["--mount", "--map-root-user", "sh", "-c", script])
+        .arg(assert_cmd::cargo::cargo_bin!("esker"))
+        .current_dir(place.path("."))
+        .output();
+    let Ok(output) = output else { return };
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if !matches!(output.status.code(), Some(0..=5)) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(4), "{err}");
+    assert!(err.contains("space") && !err.contains("panicked"), "{err}");
+    assert!(out.contains("fillseq") && out.contains("n/a"), "{out}");
+    assert!(std::fs::read_dir(place.path("record")).unwrap().next().is_some());
+}
+
+#[test]
+fn a_column_that_is_not_there_names_those_that_are() {
+    let place = Place::new();
+    place.file("rows.csv", "id,title\na,b\nc,d\n");
+    place.file("rows.jsonl", "{\"id\":\"a\",\"title\":\"b\"}\n{\"id\":\"c\",\"title\":\"d\"}\n");
+    let text = "title = \"T\"\nengines = [\"reference\"]\nrepetitions = 1\n\n[phases.fill]\nstart = \"empty\"\n\
+                update = 1\nkeys = \"sequential\"\n\n[[series]]\nname = \"s\"\nphases = [\"fill\"]\nentries = 200\n\
+                csv = { key = \"id\", value = \"name\" }\n";
+    place.file("mine.toml", text);
+    for file in ["rows.csv", "rows.jsonl"] {
+        let ran = place.run(&["lab", "run", "mine.toml", "--csv", file]);
+        assert!(ran.err.contains("no column \"name\"; its columns are id, title"), "{}", ran.err);
+        let column = "--value-column=title";
+        let csv = format!("--csv={file}");
+        let key = "--key-column=id";
+        let base = ["bench", "--engines=reference", "--repetitions=1", "--record=none"];
+        let rows = place
+            .ok(&[&base[..], &[&csv, key, column, "--benchmarks=fillseq,readrandom"]].concat());
+        assert!(rows.contains("(2 of 2 found)"), "{rows}");
+    }
+}
+
 /// Runs a built-in experiment at its smallest; everything it promises must hold.
 fn smallest(name: &str) {
     let place = Place::new();

@@ -86,7 +86,7 @@ struct RunArgs {
     /// Write the page there
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// The CSV file of series that need one
+    /// The file of series that need one: CSV, or JSON lines where its name ends in .jsonl
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }

@@ -5,6 +5,7 @@
 //! record is saved after every turn; a run that was stopped goes on with `resume`.
 
 mod eta;
+pub mod teach;
 pub mod turn;
 
 use std::io::Write;
@@ -68,6 +69,7 @@ pub fn run(
 ) -> Result<LabOutcome> {
     let points = chosen(experiment, options)?;
     let started = Instant::now();
+    let processors = teach::Before::now();
     let base = Base::make(&options.base)?;
     let seed = experiment.file.seed.unwrap_or(options.base.seed);
     let (mut record, file) = match &options.resume {
@@ -102,7 +104,15 @@ pub fn run(
         left_out: Vec::new(),
     };
     runner.all(&mut record, talk);
-    record.elapsed_seconds = before + started.elapsed().as_secs_f64();
+    let elapsed = started.elapsed().as_secs_f64();
+    record.elapsed_seconds = before + elapsed;
+    let others = processors.others(elapsed, record.machine.cpu_count);
+    for warning in others.into_iter().chain(teach::warnings(&record)) {
+        if !record.warnings.contains(&warning) {
+            say(talk, &format!("warning: {warning}"));
+            record.warnings.push(warning);
+        }
+    }
     let record_path = file.and_then(|file| save(&file, &record, talk));
     let failed = record.samples.is_empty() || record.samples.iter().any(|s| s.sample.failed());
     Ok(LabOutcome { record, record_path, failed })

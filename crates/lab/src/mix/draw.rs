@@ -54,7 +54,15 @@ pub fn draw(
 ) -> Drawn {
     let threads = phase.threads.unwrap_or(threads);
     let mut rng = Rng::for_part(seed, 0xD4A3);
-    let operations = phase.operations.value(entries, state.records).max(1);
+    let mut operations = phase.operations.value(entries, state.records).max(1);
+    let mut most_operations = operations;
+    if let Some(until) = phase.until {
+        // What it takes on the average, for generators that must know; the end is told by the count.
+        let missing = until.value(entries, state.records).saturating_sub(state.live().1);
+        let gain = phase.share(OpKind::Insert) - phase.share(OpKind::Delete);
+        operations = ((missing as f64 / gain) as u64).max(1);
+        most_operations = operations.saturating_mul(UNTIL_TIMES_MAX);
+    }
     let rows = space.rows().map(|(rows, _)| rows);
     let known = if state.records > 0 { state.records } else { entries };
     let range = rows.unwrap_or(if phase.grow { state.records + operations } else { known });
@@ -68,7 +76,11 @@ pub fn draw(
     let shares: Vec<Vec<(OpKind, f64)>> = (0..threads).map(|t| phase.shares_of(t)).collect();
     let lengths = Zipfian::new(phase.scan.most - phase.scan.least + 1, 0.99);
     let fields = space.fields() as u64;
-    for index in 0..operations {
+    let mut live = phase.until.map(|until| Live::new(state, until.value(entries, state.records)));
+    for index in 0..most_operations {
+        if live.as_ref().is_some_and(Live::reached) {
+            break;
+        }
         let thread = (index % threads as u64) as usize;
         let kind = kind(&shares[thread], &mut rng);
         let record = if kind == OpKind::Insert {
@@ -84,11 +96,54 @@ pub fn draw(
             _ => 0,
         };
         let field = if fields > 1 { rng.below(fields) as u8 } else { 0 };
+        if let Some(live) = &mut live {
+            live.note(kind, record);
+        }
         drawn.threads[thread].push(Op { record, kind, field, length: length as u16 });
     }
     let most = space.rows().map_or(range, |(_, records)| records);
     drawn.records = next_insert.max(if phase.writes() { most } else { state.records });
     drawn
+}
+
+/// A phase that ends by a count ends at so many times the operations expected at the latest.
+const UNTIL_TIMES_MAX: u64 = 8;
+
+/// Which records are there while a phase is drawn that ends when there are enough.
+struct Live {
+    there: Vec<bool>,
+    count: u64,
+    until: u64,
+}
+
+impl Live {
+    fn new(state: &State, until: u64) -> Live {
+        let there: Vec<bool> =
+            (0..state.records as u32).map(|record| state.version(record, 0) != ABSENT).collect();
+        let count = there.iter().filter(|there| **there).count() as u64;
+        Live { there, count, until }
+    }
+
+    fn reached(&self) -> bool {
+        self.count >= self.until
+    }
+
+    fn note(&mut self, kind: OpKind, record: u32) {
+        let record = record as usize;
+        if !kind.writes() {
+            return;
+        }
+        if record >= self.there.len() {
+            self.there.resize(record + 1, false);
+        }
+        let after = kind != OpKind::Delete;
+        match (self.there[record], after) {
+            (false, true) => self.count += 1,
+            (true, false) => self.count -= 1,
+            _ => {}
+        }
+        self.there[record] = after;
+    }
 }
 
 fn kind(shares: &[(OpKind, f64)], rng: &mut Rng) -> OpKind {
@@ -188,6 +243,23 @@ mod tests {
         assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&1), Some(&100)));
         let mean = lengths.iter().sum::<u64>() as f64 / 50_000.0;
         assert!((mean - 50.5).abs() < 0.5, "{mean}");
+    }
+
+    #[test]
+    fn ageing_ends_when_the_store_holds_enough() {
+        let text = "insert = 6\ndelete = 2\nupdate = 2\nuntil = \"entries\"";
+        let phase = phase(text);
+        let mut state = State::empty(1);
+        let drawn = draw(&phase, &space(1), &state, 5000, 1, 3);
+        state.grow(drawn.records);
+        apply(&phase, &drawn, &mut state);
+        assert_eq!(state.live().1, 5000);
+        let deletes = drawn.threads[0].iter().filter(|op| op.kind == OpKind::Delete).count();
+        assert!(drawn.operations() > 9000 && deletes > 1500, "{deletes} of {}", drawn.operations());
+        assert!(
+            draw(&phase, &space(1), &state, 5000, 1, 3).operations() == 0,
+            "it is there already"
+        );
     }
 
     #[test]

@@ -335,30 +335,67 @@ mod tests {
     }
 
     #[test]
-    fn scrambled_zipfian_scatters_the_hottest_by_ycsbs_hash() {
+    fn scrambled_zipfian_scatters_the_ranks_by_ycsbs_hash() {
         let records = 1000;
         let counts = counts(Distribution::Zipfian, records);
-        // Rank 0 goes to hash(0) mod records, rank 1 to hash(1) mod records.
+        // The frequent ranks one by one, where the hash puts them; the rest, by the same hash, evenly.
+        let ranks = 300_000u64;
+        let zipfian = Zipfian::with_zeta(SCRAMBLED_ITEMS, ZIPFIAN_CONSTANT, SCRAMBLED_ZETA);
+        let begins = |rank: u64| match rank {
+            0 => 0.0,
+            1 => 1.0 / zipfian.zeta,
+            _ => {
+                let share = (rank as f64 / SCRAMBLED_ITEMS as f64).powf(1.0 - ZIPFIAN_CONSTANT);
+                ((share - 1.0 + zipfian.eta) / zipfian.eta).max(zipfian.zeta_2 / zipfian.zeta)
+            }
+        };
+        let rest = (1.0 - begins(ranks)) / records as f64;
+        let mut shares = vec![rest; records as usize];
+        for rank in 0..ranks {
+            shares[(fnv64(rank) % records) as usize] += begins(rank + 1) - begins(rank);
+        }
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6);
+        let (chi, degrees) = chi_square(&counts, &shares);
+        assert!(chi < limit(degrees), "chi-square {chi} of {degrees} degrees");
+        // Rank 0 is YCSB's key 6284781860667377211, and the most frequent.
         let hottest = (6284781860667377211u64 % records) as usize;
-        let second = (8517097267634966620u64 % records) as usize;
-        let at = |record: usize| counts[record] as f64 / DRAWS as f64;
-        let rank_0 = 1.0 / SCRAMBLED_ZETA;
-        let others = 1.0 / records as f64;
-        assert!((at(hottest) - rank_0).abs() < 2.0 * others, "{}", at(hottest));
-        assert!((at(second) - rank_0 * 0.5f64.powf(0.99)).abs() < 2.0 * others, "{}", at(second));
-        assert!(counts.iter().all(|&count| count > 0), "every record is drawn");
+        assert_eq!(counts.iter().max(), Some(&counts[hottest]));
+        assert!((shares[hottest] - 1.0 / SCRAMBLED_ZETA - rest).abs() < 0.002);
+    }
+
+    #[test]
+    fn ranks_are_those_of_the_published_generator() {
+        // From its formula, in another language, for these numbers of 0 to 1.
+        let numbers = [0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999];
+        for (items, zeta, ranks) in [
+            (1000, 7.728953217284729, [0, 0, 0, 2, 4, 10, 22, 47, 103, 221, 471, 687, 927, 992]),
+            (
+                100_000,
+                12.778338062551246,
+                [0, 0, 1, 5, 20, 72, 251, 856, 2875, 9518, 31066, 55832, 89021, 98844],
+            ),
+        ] {
+            let zipfian = Zipfian::new(items, ZIPFIAN_CONSTANT);
+            assert!((zipfian.zeta - zeta).abs() < 1e-9, "{}", zipfian.zeta);
+            assert_eq!(numbers.map(|number| zipfian.rank(number)), ranks);
+        }
     }
 
     #[test]
     fn hotspot_and_exponential_keep_their_shares() {
         let hot = counts(Distribution::Hotspot { data: 0.2, operations: 0.8 }, 1000);
-        let in_hot: u64 = hot[..200].iter().sum();
-        assert!((in_hot as f64 / DRAWS as f64 - 0.8).abs() < 0.002, "{in_hot}");
-        let aged = Distribution::Exponential { percentile: 95.0, share: 0.5 };
-        let newest: u64 = counts(aged, 1000)[500..].iter().sum();
-        // Of what falls beyond the last record (0.25 %), which is drawn again, 95 % is in the half.
-        let expected = 0.95 / (1.0 - 0.05f64 * 0.05);
-        assert!((newest as f64 / DRAWS as f64 - expected).abs() < 0.002, "{newest}");
+        let shares: Vec<f64> =
+            (0..1000).map(|r| if r < 200 { 0.8 / 200.0 } else { 0.2 / 800.0 }).collect();
+        let (chi, degrees) = chi_square(&hot, &shares);
+        assert!(chi < limit(degrees), "chi-square {chi} of {degrees} degrees");
+        let aged = counts(Distribution::Exponential { percentile: 95.0, share: 0.5 }, 1000);
+        // An age of a records or more has the share 0.05^(a / 500); beyond the last is drawn again.
+        let older = |age: usize| 0.05f64.powf(age as f64 / 500.0);
+        let all = 1.0 - older(1000);
+        let shares: Vec<f64> =
+            (0..1000).map(|r| (older(999 - r) - older(1000 - r)) / all).collect();
+        let (chi, degrees) = chi_square(&aged, &shares);
+        assert!(chi < limit(degrees), "chi-square {chi} of {degrees} degrees");
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub struct PhaseFile {
     pub keys: Option<String>,
     /// How many operations, all threads together: an amount. Default `entries`.
     pub operations: Option<Value>,
+    /// The phase ends when the store holds so many records: an amount. It ages a store.
+    pub until: Option<Value>,
     /// Fewest and most records of a scan. Default 1 and 100.
     pub scan_records: Option<[u64; 2]>,
     /// The first so many threads write only and the others read only.
@@ -110,6 +112,8 @@ pub struct Phase {
     pub keys: Distribution,
     /// How many operations.
     pub operations: Amount,
+    /// How many records the store holds when the phase ends.
+    pub until: Option<Amount>,
     /// Records of a scan.
     pub scan: ScanLength,
     /// Threads that only write.
@@ -174,12 +178,18 @@ impl PhaseFile {
         if self.threads.is_some_and(|threads| !(1..=1024).contains(&threads)) {
             return Err(format!("phase {name:?}: threads are 1 to 1024"));
         }
+        if self.until.is_some() && (self.operations.is_some() || self.insert <= self.delete) {
+            return Err(format!(
+                "phase {name:?}: until goes without operations and with more insert than delete"
+            ));
+        }
         Ok(Phase {
             name: name.into(),
             start: self.start,
             shares,
             keys,
             operations: Amount::parse(&operations)?,
+            until: self.until.as_ref().map(Amount::parse).transpose()?,
             scan: ScanLength { least, most, zipfian: false },
             writers: self.writers.map(|writers| writers as usize),
             threads: self.threads.map(|threads| threads as usize),
@@ -241,6 +251,7 @@ mod tests {
             ("read = 1\noperations = \"lots\"", "amount"),
             ("scan = 1\nscan_records = [9, 3]", "scan_records"),
             ("read = 1\nrate = 0", "rate"),
+            ("insert = 1\ndelete = 1\nuntil = \"entries\"", "more insert than delete"),
             ("reed = 1", "reed"),
         ] {
             let error = phase(text).expect_err(text);

@@ -28,23 +28,14 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     if let Some(document) = &experiment.file.document {
         let _ = write!(page, "<p class=\"soft\">Repeats: {}</p>", escape(document));
     }
-    for warning in &record.warnings {
-        let _ = write!(page, "<p class=\"warn\">{}</p>", escape(warning));
-    }
-    for engine in &record.engines {
-        if let Some(error) = &engine.error {
-            let name = escape(&engine.name);
-            let _ = write!(page, "<p class=\"warn\">{name}: n/a ({})</p>", escape(error));
-        }
-    }
-    for point in record.points.iter().filter(|point| point.not_available.is_some()) {
-        let _ = write!(page, "<p class=\"warn\">{}</p>", escape(&left_out(point)));
-    }
+    warnings(&mut page, record);
     let views = views(experiment, record);
     let whos = whos(&views);
+    contents(&mut page, &views);
     legend(&mut page, &whos);
-    for view in &views {
-        series(&mut page, view, &whos);
+    super::lab_glance::glance(&mut page, record, &views, &whos);
+    for (index, view) in views.iter().enumerate() {
+        series(&mut page, view, index, &whos);
     }
     super::lab_time::pictures(&mut page, experiment, record, &whos);
     super::lab_measures::measures(&mut page, experiment, record, &whos);
@@ -52,6 +43,55 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     let _ = writeln!(page, "<h2>How it was measured</h2>{LAB_METHOD}{METHOD}");
     page.push_str("</main></body></html>\n");
     page
+}
+
+/// What may have spoiled the run, and what could not be measured.
+fn warnings(page: &mut String, record: &LabRecord) {
+    for warning in &record.warnings {
+        let _ = write!(page, "<p class=\"warn\">{}</p>", escape(warning));
+    }
+    let mut missing: Vec<String> = Vec::new();
+    for engine in &record.engines {
+        let error = engine.error.as_ref();
+        missing.extend(error.map(|error| format!("{}: n/a ({error})", engine.name)));
+    }
+    missing
+        .extend(record.points.iter().filter(|point| point.not_available.is_some()).map(left_out));
+    if missing.is_empty() {
+        return;
+    }
+    let _ = write!(
+        page,
+        "<details class=\"warn\"><summary>{} not measured</summary>",
+        if missing.len() == 1 {
+            "One thing was".into()
+        } else {
+            format!("{} things were", missing.len())
+        }
+    );
+    for line in missing {
+        let _ = write!(page, "<p>{}</p>", escape(&line));
+    }
+    page.push_str("</details>");
+}
+
+/// Where to find what on the page.
+fn contents(page: &mut String, views: &[SeriesView<'_>]) {
+    page.push_str("<nav><a href=\"#glance\">At a glance</a>");
+    for (index, view) in views.iter().enumerate() {
+        let _ = write!(page, " <a href=\"#s{index}\">{}</a>", escape(&heading(views, view)));
+    }
+    page.push_str(
+        " <a href=\"#time\">Over time</a> <a href=\"#latency\">Latency</a> \
+         <a href=\"#turns\">Whole turns</a> <a href=\"#given\">Terms</a></nav>\n",
+    );
+}
+
+/// A series' name; with its unit where it is shown in several.
+fn heading(views: &[SeriesView<'_>], view: &SeriesView<'_>) -> String {
+    let same = views.iter().filter(|other| other.series.name == view.series.name).count();
+    let name = &view.series.name;
+    if same > 1 { format!("{name}, in {}", view.unit.name()) } else { name.clone() }
 }
 
 /// Everyone with figures: name, and whether they are reported.
@@ -89,11 +129,11 @@ fn legend(page: &mut String, whos: &Whos) {
     page.push_str("</p>\n");
 }
 
-fn series(page: &mut String, view: &SeriesView<'_>, whos: &Whos) {
+fn series(page: &mut String, view: &SeriesView<'_>, index: usize, whos: &Whos) {
     let better = if view.unit.more_is_better() { "higher" } else { "lower" };
     let _ = write!(
         page,
-        "<h2>{}</h2><p>{}</p><p class=\"soft\">{}; {better} is better.</p>",
+        "<h2 id=\"s{index}\">{}</h2><p>{}</p><p class=\"soft\">In {}; {better} is better.</p>",
         escape(&view.series.name),
         escape(&view.series.about),
         escape(view.unit.name())
@@ -104,11 +144,8 @@ fn series(page: &mut String, view: &SeriesView<'_>, whos: &Whos) {
         let head: Vec<String> = slice.iter().map(|(name, key)| format!("{name} {key}")).collect();
         pictures(page, view, &figures, &head.join(", "), whos);
     }
-    page.push_str("</div>\n<div class=\"tables\">");
-    for grid in view.grids() {
-        table(page, view, &grid);
-    }
     page.push_str("</div>\n");
+    tables(page, view);
     let notes: Vec<String> = view
         .figures
         .iter()
@@ -120,6 +157,26 @@ fn series(page: &mut String, view: &SeriesView<'_>, whos: &Whos) {
     for note in told {
         let _ = write!(page, "<p class=\"soft\">{}</p>", escape(&note));
     }
+}
+
+/// Most rows of a series' tables that are shown at once.
+const OPEN_ROWS_MAX: usize = 16;
+
+/// The tables in the document's shape, folded away where they are long.
+fn tables(page: &mut String, view: &SeriesView<'_>) {
+    let grids = view.grids();
+    let rows: usize = grids.iter().map(|grid| grid.rows.len()).sum();
+    let open = if rows <= OPEN_ROWS_MAX || heats(view) { " open" } else { "" };
+    let many =
+        if grids.len() == 1 { "table".to_string() } else { format!("{} tables", grids.len()) };
+    let _ = write!(
+        page,
+        "<details{open}><summary>The {many} in figures</summary><div class=\"tables\">"
+    );
+    for grid in &grids {
+        table(page, view, grid);
+    }
+    page.push_str("</div></details>\n");
 }
 
 /// Lines over the axis that counts something, or else bars.
@@ -239,21 +296,40 @@ fn bar_picture(view: &SeriesView<'_>, figures: &[&Figure], name: &str, whos: &Wh
         let low = figure.samples.iter().copied().fold(f64::INFINITY, f64::min);
         let high = figure.samples.iter().copied().fold(0.0, f64::max);
         Bar {
-            name: if figure.reported { format!("({})", figure.who) } else { figure.who.clone() },
+            name: figure.who.clone(),
             colour: colour(whos, &figure.who_text()),
             value: figure.value,
             spread: (figure.samples.len() > 1).then_some((low, high)),
             text: figure.value.map_or("n/a".into(), number),
         }
     };
-    let picture: Vec<Bar> = figures.iter().map(bar).collect();
-    let values: Vec<String> =
-        picture.iter().map(|bar| format!("{} {}", bar.name, bar.text)).collect();
-    bars(&picture, &format!("{name}, {}: {}", view.unit.name(), values.join("; ")))
+    // Another machine's figures have a scale of their own, below.
+    let mut drawn = String::new();
+    for reported in [false, true] {
+        let own = figures.iter().filter(|figure| figure.reported == reported);
+        let picture: Vec<Bar> = own.map(bar).collect();
+        if picture.is_empty() {
+            continue;
+        }
+        if reported {
+            drawn.push_str(
+                "<small class=\"soft\">the document's, on its own machine and scale</small>",
+            );
+        }
+        let values: Vec<String> =
+            picture.iter().map(|bar| format!("{} {}", bar.name, bar.text)).collect();
+        let label = format!("{name}, {}: {}", view.unit.name(), values.join("; "));
+        drawn.push_str(&bars(&picture, &label));
+    }
+    drawn
 }
 
 fn table(page: &mut String, view: &SeriesView<'_>, grid: &Grid) {
-    let class = if grid.reported { " class=\"reported\"" } else { "" };
+    let class = match (grid.reported, heats(view)) {
+        (true, _) => " class=\"reported\"",
+        (false, true) => " class=\"heat\"",
+        (false, false) => "",
+    };
     let title = escape(&grid.title);
     let _ = write!(page, "<div class=\"scroll\"><table{class}>");
     if !title.is_empty() {
@@ -275,9 +351,14 @@ fn table(page: &mut String, view: &SeriesView<'_>, grid: &Grid) {
             };
             let style = match (cell.as_ref().and_then(|figure| figure.value), heat) {
                 (Some(value), Some((low, high))) if high > low => {
-                    let share = ((value - low) / (high - low) * 60.0).round();
+                    // By its logarithm, and the better the stronger.
+                    let part = ((value.max(1e-9) / low.max(1e-9)).ln()
+                        / (high.max(1e-9) / low.max(1e-9)).ln())
+                    .clamp(0.0, 1.0);
+                    let good = if view.unit.more_is_better() { part } else { 1.0 - part };
+                    let share = (6.0 + good * 64.0).round();
                     format!(
-                        " style=\"background:color-mix(in srgb,var(--e0) {share}%,transparent)\""
+                        " style=\"background:color-mix(in srgb,var(--e2) {share}%,transparent)\""
                     )
                 }
                 _ => String::new(),
@@ -290,10 +371,15 @@ fn table(page: &mut String, view: &SeriesView<'_>, grid: &Grid) {
     page.push_str("</table></div>\n");
 }
 
-/// The range of a table that crosses two options, which is drawn as a heat map.
-fn heat(view: &SeriesView<'_>, grid: &Grid) -> Option<(f64, f64)> {
+/// Whether the series' tables cross two options, and are drawn as heat maps.
+fn heats(view: &SeriesView<'_>) -> bool {
     let varied = |axis: &str| view.series.vary.keys().any(|name| name.get_ref() == axis);
-    if !varied(&view.rows) || !varied(&view.columns) {
+    varied(&view.rows) && varied(&view.columns)
+}
+
+/// The range of a heat map.
+fn heat(view: &SeriesView<'_>, grid: &Grid) -> Option<(f64, f64)> {
+    if !heats(view) {
         return None;
     }
     let values = grid.rows.iter().flat_map(|(_, cells)| cells.iter().flatten());
@@ -304,26 +390,28 @@ fn heat(view: &SeriesView<'_>, grid: &Grid) -> Option<(f64, f64)> {
 
 fn given(page: &mut String, record: &LabRecord) {
     page.push_str(
-        "<h2>What each was given</h2><p class=\"soft\">At the first point; varied options differ \
+        "<h2 id=\"given\">What each was given</h2><p class=\"soft\">At the first point; varied options differ \
          at the others.</p><div class=\"scroll\"><table><tr><th>engine</th><th>version</th>\
-         <th>checksums</th><th>settings</th></tr>\n",
+         <th>not on equal terms</th><th>settings</th></tr>\n",
     );
     for engine in &record.engines {
         let first = record.points.iter().find_map(|point| point.given.get(&engine.name));
         let settings: Vec<String> = first
             .map(|given| given.iter().map(|(name, value)| format!("{name}={value}")).collect())
             .unwrap_or_default();
-        let checksums = match engine.capabilities {
-            Some(can) if can.checksums => "yes",
-            Some(_) => "no: it does less work on each read",
-            None => "n/a",
+        let terms = super::lab_glance::unequal(engine, first.map_or(&[], |given| given));
+        let terms = match (engine.capabilities, terms.is_empty()) {
+            (None, _) => "n/a".to_string(),
+            (Some(_), true) => "–".to_string(),
+            (Some(_), false) => terms.join("; "),
         };
         let _ = writeln!(
             page,
-            "<tr><td>{}</td><td class=\"wrap\">{}</td><td class=\"wrap\">{checksums}</td>\
+            "<tr><td>{}</td><td class=\"wrap\">{}</td><td class=\"wrap\">{}</td>\
              <td class=\"wrap\">{}</td></tr>",
             escape(&engine.name),
             escape(engine.description.as_deref().unwrap_or("did not run")),
+            escape(&terms),
             escape(&settings.join(" · "))
         );
     }

@@ -75,7 +75,7 @@ pub fn measures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
         return;
     }
     page.push_str(
-        "<h2>Whole turns</h2><p class=\"soft\">All phases of an engine together, at the last point \
+        "<h2 id=\"turns\">Whole turns</h2><p class=\"soft\">All phases of an engine together, at the last point \
          of each series; shorter is better.</p><div class=\"grid\">\n",
     );
     for series in experiment.file.series.iter().map(|series| series.get_ref()) {

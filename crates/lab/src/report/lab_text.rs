@@ -56,11 +56,28 @@ pub fn write(
         notes(&view, out)?;
     }
     super::lab_time::write_percentiles(experiment, record, out)?;
+    terms(record, out)?;
     writeln!(
         out,
         "\nIn brackets: speed over that of {base} at the same point, above 1 is faster; ~ means no \
          difference is shown at 95 %. Reported figures are from other machines."
     )
+}
+
+/// What each engine was given, and where it is not on equal terms.
+fn terms(record: &LabRecord, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\nGiven, at the first point; varied options differ at the others:")?;
+    for engine in &record.engines {
+        let first = record.points.iter().find_map(|point| point.given.get(&engine.name));
+        let Some(given) = first else { continue };
+        let settings: Vec<String> =
+            given.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        writeln!(out, "  {}: {}", engine.name, settings.join(" "))?;
+        for term in super::lab_glance::unequal(engine, given) {
+            writeln!(out, "    not on equal terms: {term}")?;
+        }
+    }
+    Ok(())
 }
 
 /// What was not measured, and why.

@@ -28,7 +28,7 @@ pub fn pictures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
     let timed = |phase: &&PhaseSamples<'_>| phase.samples.iter().any(|s| long(s));
     if phases.iter().any(|phase| timed(&phase)) {
         page.push_str(
-            "<h2>Throughput over time</h2><p class=\"soft\">Operations in each tenth of a second, \
+            "<h2 id=\"time\">Throughput over time</h2><p class=\"soft\">Operations in each tenth of a second, \
              first repetition, last point of each series; shaded in an engine's colour where it \
              stood almost still (under a tenth of its median).</p><div class=\"grid\">\n",
         );
@@ -43,7 +43,7 @@ pub fn pictures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
         return;
     }
     page.push_str(
-        "<h2>Latency</h2><p class=\"soft\">Microseconds of single operations over the share that is \
+        "<h2 id=\"latency\">Latency</h2><p class=\"soft\">Microseconds of single operations over the share that is \
          no slower, on an axis of nines.</p><div class=\"grid\">\n",
     );
     for phase in &with_latency {

@@ -87,8 +87,19 @@ impl Span {
     }
 
     fn text(&self, place: f64) -> String {
-        let value = if self.log { 10f64.powf(place) } else { place };
-        short(value)
+        if !self.log {
+            return short(place);
+        }
+        // Two digits are enough between decades.
+        let value = 10f64.powf(place);
+        let unit = 10f64.powf(place.floor() - 1.0);
+        let rounded = (value / unit).round() * unit;
+        let text = short(rounded);
+        if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').into()
+        } else {
+            text
+        }
     }
 }
 

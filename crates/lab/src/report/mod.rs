@@ -3,6 +3,7 @@
 pub mod grid;
 pub mod html;
 pub mod json;
+pub mod lab_glance;
 pub mod lab_html;
 pub mod lab_measures;
 pub mod lab_text;

@@ -32,7 +32,14 @@ dl { display:grid; grid-template-columns:max-content 1fr; gap:.1rem 1rem; margin
 dt { color:var(--soft); } dd { margin:0; overflow-wrap:anywhere; }
 caption { text-align:left; font-weight:600; padding:.3rem .7rem; }
 table.reported { color:var(--soft); }
-.tables { display:grid; gap:.6rem; }
+.tables { display:grid; gap:.6rem; grid-template-columns:repeat(auto-fit,minmax(min(100%,540px),1fr)); align-items:start; }
+.tables .scroll { margin-top:0; }
+table.heat td.n { text-align:center; } table.heat td.good, table.heat td.bad { color:inherit; }
+nav { margin:.8rem 0; display:flex; flex-wrap:wrap; gap:.35rem .5rem; font-size:.88rem; }
+nav a { color:inherit; text-decoration:none; border:1px solid var(--line); border-radius:999px; padding:.1rem .7rem; background:var(--card); }
+nav a:hover { border-color:var(--soft); }
+details.warn p { margin:.1rem 0; }
+h2 { scroll-margin-top:1rem; }
 .legend span { display:inline-block; margin-right:1rem; white-space:nowrap; }
 .chip { display:inline-block; width:1.4rem; height:0; border-top:4px solid var(--c); vertical-align:middle; margin-right:.35rem; }
 .chip.dashed { border-top-style:dashed; border-top-width:3px; }

@@ -120,7 +120,7 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("db", "DIR", "folder for the stores, kept afterwards"),
     ("use_existing_db", "", "keep the store in --db"),
     ("seed", "N", "seed of data and operations (301)"),
-    ("csv", "FILE", "take pairs from this file"),
+    ("csv", "FILE", "take pairs from this file: CSV, or JSON lines where its name ends in .jsonl"),
     ("key-column", "COLUMN", "key column, by name or number (1)"),
     ("value-column", "COLUMN", "value column, by name or number (2)"),
     ("repetitions", "N", "turns of each engine (3)"),

@@ -1,4 +1,4 @@
-//! Pairs from a CSV file: which columns, which rows are bad, and why.
+//! Pairs from a CSV file (or one of JSON lines, by its name): which columns, which rows are bad, and why.
 //!
 //! Quoted fields and line breaks inside them are understood. A bad row is counted and reported
 //! by its line, never silently dropped.
@@ -26,7 +26,7 @@ pub struct CsvPairs {
 }
 
 /// Longest key taken, in bytes, which is Esker's own limit.
-const KEY_BYTES_MAX: usize = 64 << 10;
+pub(super) const KEY_BYTES_MAX: usize = 64 << 10;
 
 /// Reads at most `rows_max` good rows of `path`. Columns are given by the header's name or by
 /// number from 1. Fails when the file cannot be read or a column does not exist.
@@ -36,6 +36,9 @@ pub fn read_pairs(
     value_column: &str,
     rows_max: Option<u64>,
 ) -> Result<CsvPairs> {
+    if super::jsonl::is_json_lines(path) {
+        return super::jsonl::read_pairs(path, key_column, value_column, rows_max);
+    }
     let file = std::fs::File::open(path).map_err(|e| LabError::io("read", path, &e))?;
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
     let fail = |e: &csv::Error| {

@@ -3,6 +3,7 @@
 
 pub mod csv;
 pub mod dataset;
+pub mod jsonl;
 pub mod keys;
 pub mod oracle;
 pub mod prepare;

@@ -1,0 +1,339 @@
+//! The page's first part: all of an experiment in one table, the triangle of reading, writing and
+//! space, and where the engines were not compared on equal terms.
+
+use std::fmt::Write;
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::grid::{SeriesView, base_engine};
+use super::html::escape;
+use super::lab_html::{Whos, colour};
+use super::lab_text::number;
+use super::plot::{Bar, COLOURS, GRID, INK, SOFT, bars, engine_colour, recolour};
+use crate::record::lab::LabRecord;
+use crate::record::schema::EngineRecord;
+use crate::stats::compare::median;
+
+/// One engine over all places it was measured at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Glance {
+    /// The engine.
+    pub engine: String,
+    /// Geometric mean of its speed over the base engine's; none for the base, or where there is none.
+    pub speed: Option<f64>,
+    /// Places where it is faster, slower, and where no difference is shown.
+    pub places: [usize; 3],
+    /// Geometric mean of its reads' time over the fastest engine's.
+    pub read: Option<f64>,
+    /// Median write amplification when quiet.
+    pub write: Option<f64>,
+    /// Median space amplification when quiet.
+    pub space: Option<f64>,
+}
+
+fn geometric(values: &[f64]) -> Option<f64> {
+    let sum: f64 = values.iter().map(|value| value.ln()).sum();
+    (!values.is_empty()).then(|| (sum / values.len() as f64).exp())
+}
+
+/// Every measured engine, in order.
+pub fn glances(record: &LabRecord, views: &[SeriesView<'_>]) -> Vec<Glance> {
+    let engines = record.measured_engines();
+    let reads = reads(record, &engines);
+    let glance = |(index, engine): (usize, &&str)| {
+        let mut glance = Glance { engine: (*engine).to_string(), ..Glance::default() };
+        let mut seen: Vec<&str> = Vec::new();
+        let mut ratios = Vec::new();
+        for view in views {
+            // A series that is shown in several units is counted once.
+            if seen.contains(&view.series.name.as_str()) {
+                continue;
+            }
+            seen.push(&view.series.name);
+            let own = view.figures.iter().filter(|f| !f.reported && f.who == *engine);
+            for ratio in own.filter_map(|figure| figure.ratio) {
+                ratios.push(ratio.ratio);
+                let place = match ratio.shows_difference() {
+                    true if ratio.ratio > 1.0 => 0,
+                    true => 1,
+                    false => 2,
+                };
+                glance.places[place] += 1;
+            }
+        }
+        glance.speed = geometric(&ratios);
+        glance.read = geometric(&reads[index]);
+        let quiet: Vec<_> = record
+            .samples
+            .iter()
+            .filter(|s| s.sample.engine == *engine)
+            .filter_map(|s| s.sample.quiet)
+            .collect();
+        let middle = |values: Vec<f64>| median(&values);
+        glance.write = middle(quiet.iter().filter_map(|quiet| quiet.write_amplification).collect());
+        glance.space = middle(quiet.iter().filter_map(|quiet| quiet.space_amplification).collect());
+        glance
+    };
+    engines.iter().enumerate().map(glance).collect()
+}
+
+/// For each engine: its times of reading phases over those of the fastest there.
+fn reads(record: &LabRecord, engines: &[&str]) -> Vec<Vec<f64>> {
+    let mut all = vec![Vec::new(); engines.len()];
+    let mut seen: Vec<(usize, &str, Option<&str>)> = Vec::new();
+    let only_reads = |s: &&crate::record::lab::LabSample| {
+        let sample = &s.sample;
+        sample.found.is_some() && sample.user_written_bytes == 0 && !sample.hidden
+    };
+    for first in record.samples.iter().filter(only_reads) {
+        let place = (first.point, first.phase.as_str(), first.step.as_deref());
+        if seen.contains(&place) {
+            continue;
+        }
+        seen.push(place);
+        let time = |engine: &&str| {
+            let own = record.of(place.0, (place.1, place.2), engine).filter(|s| !s.failed());
+            median(&own.filter_map(|s| s.micros_per_op).collect::<Vec<f64>>())
+        };
+        let times: Vec<Option<f64>> = engines.iter().map(time).collect();
+        let best = times.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        if times.iter().flatten().count() < 2 {
+            continue;
+        }
+        for (own, time) in all.iter_mut().zip(times) {
+            own.extend(time.filter(|_| best > 0.0).map(|time| time / best));
+        }
+    }
+    all
+}
+
+/// Where an engine is not on equal terms with the others, as sentences without an end.
+pub fn unequal(engine: &EngineRecord, given: &[(String, String)]) -> Vec<String> {
+    let mut told = Vec::new();
+    let Some(can) = engine.capabilities else { return told };
+    let own =
+        |name: &str| given.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
+    if !can.persistent {
+        told.push("keeps nothing on a disk".to_string());
+    } else {
+        match own("durability") {
+            Some(text) if text.contains("loses") || text.starts_with("none") => {
+                told.push(format!("not crash-safe as it was run ({text})"));
+            }
+            _ if !can.sync => told.push("cannot sync a write".into()),
+            _ => {}
+        }
+        if !can.checksums {
+            told.push("no checksums: less work on each read and write".into());
+        }
+    }
+    if own("compression")
+        .is_some_and(|text| text.contains("not offered") || text.contains("not built"))
+    {
+        told.push("stores values as they are, where others may compress".into());
+    }
+    if !can.concurrent_writers {
+        told.push("one writer at a time".into());
+    }
+    told
+}
+
+/// The table, the bars and the triangle.
+pub fn glance(page: &mut String, record: &LabRecord, views: &[SeriesView<'_>], whos: &Whos) {
+    let all = glances(record, views);
+    let base = base_engine(record).unwrap_or("none");
+    if all.len() < 2 {
+        return;
+    }
+    page.push_str("<h2 id=\"glance\">At a glance</h2><div class=\"grid\">\n");
+    let bar = |glance: &Glance| Bar {
+        name: glance.engine.clone(),
+        colour: colour(whos, &glance.engine),
+        value: if glance.engine == base { Some(1.0) } else { glance.speed },
+        spread: None,
+        text: match glance.speed {
+            _ if glance.engine == base => "1".into(),
+            Some(speed) => number(speed),
+            None => "n/a".into(),
+        },
+    };
+    let picture: Vec<Bar> = all.iter().map(bar).collect();
+    let _ = writeln!(
+        page,
+        "<figure><figcaption>Speed over {base}'s<small>geometric mean over every place both were \
+         measured at; longer is faster</small></figcaption>{}</figure>",
+        bars(&picture, &format!("speed over that of {base}"))
+    );
+    if let Some(picture) = triangle(&all, whos) {
+        let _ = writeln!(
+            page,
+            "<figure><figcaption>Reading, writing, space<small>each on its own logarithmic axis, \
+             the best in the middle: a smaller triangle costs less</small></figcaption>{picture}</figure>"
+        );
+    }
+    page.push_str("</div>\n<div class=\"scroll\"><table><tr><th>engine</th>");
+    for head in [
+        "speed",
+        "faster",
+        "slower",
+        "no difference shown",
+        "reads, × the fastest",
+        "write amplification",
+        "space amplification",
+    ] {
+        let _ = write!(page, "<th class=\"n\">{head}</th>");
+    }
+    page.push_str("</tr>\n");
+    for glance in &all {
+        let text = |value: Option<f64>| value.map_or("n/a".into(), number);
+        let own = glance.engine == base;
+        let places = glance.places.map(|n| if own { "–".to_string() } else { n.to_string() });
+        let speed = if own { "1".into() } else { text(glance.speed) };
+        let _ = write!(page, "<tr><td>{}</td><td class=\"n\">{speed}</td>", escape(&glance.engine));
+        let rest = [text(glance.read), text(glance.write), text(glance.space)];
+        for cell in places.iter().chain(&rest) {
+            let _ = write!(page, "<td class=\"n\">{cell}</td>");
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</table></div>\n");
+}
+
+const WIDTH: u32 = 360;
+const HEIGHT: u32 = 300;
+const RADIUS: f64 = 104.0;
+const CENTRE: (f64, f64) = (180.0, 172.0);
+
+/// Directions of the three axes, and their names.
+const CORNERS: [(f64, f64, &str); 3] =
+    [(0.0, -1.0, "reading"), (0.866, 0.5, "writing"), (-0.866, 0.5, "space")];
+
+/// The triangle of those engines that have all three; none where fewer than two have.
+fn triangle(all: &[Glance], whos: &Whos) -> Option<String> {
+    let values = |glance: &Glance| Some([glance.read?, glance.write?, glance.space?]);
+    let whole: Vec<(&Glance, [f64; 3])> =
+        all.iter().filter_map(|glance| Some((glance, values(glance)?))).collect();
+    if whole.len() < 2 {
+        return None;
+    }
+    let end = |corner: usize, pick: fn(f64, f64) -> f64, from: f64| {
+        whole.iter().map(|(_, values)| values[corner].max(1e-3)).fold(from, pick)
+    };
+    let spans: Vec<(f64, f64)> =
+        (0..3).map(|c| (end(c, f64::min, f64::INFINITY), end(c, f64::max, 0.0))).collect();
+    let place = |corner: usize, value: f64| {
+        let (low, high) = spans[corner];
+        let share = if high > low { (value.max(1e-3) / low).ln() / (high / low).ln() } else { 0.0 };
+        let far = RADIUS * (0.22 + 0.78 * share);
+        let (x, y, _) = CORNERS[corner];
+        ((CENTRE.0 + x * far).round() as i32, (CENTRE.1 + y * far).round() as i32)
+    };
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, (WIDTH, HEIGHT)).into_drawing_area();
+        // Drawing into a string cannot fail for want of space; an error leaves the picture empty.
+        let _ = draw_triangle(&root, &whole, &spans, &place, whos);
+        let _ = root.present();
+    }
+    let told: Vec<String> = whole
+        .iter()
+        .map(|(glance, v)| {
+            format!("{} {} {} {}", glance.engine, number(v[0]), number(v[1]), number(v[2]))
+        })
+        .collect();
+    Some(recolour(&text, &format!("reading, writing, space: {}", told.join("; ")), WIDTH))
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn draw_triangle(
+    root: &Area<'_>,
+    whole: &[(&Glance, [f64; 3])],
+    spans: &[(f64, f64)],
+    place: &dyn Fn(usize, f64) -> (i32, i32),
+    whos: &Whos,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let style = |colour: &'static RGBColor, size: i32| {
+        let style = TextStyle::from(("sans-serif", size).into_font()).color(colour);
+        style.pos(Pos::new(HPos::Center, VPos::Center))
+    };
+    let centre = (CENTRE.0 as i32, CENTRE.1 as i32);
+    for pick in [|span: &(f64, f64)| span.0, |span: &(f64, f64)| span.1] {
+        let mut ring: Vec<(i32, i32)> =
+            spans.iter().enumerate().map(|(corner, span)| place(corner, pick(span))).collect();
+        ring.push(ring[0]);
+        root.draw(&PathElement::new(ring, GRID.stroke_width(1)))?;
+    }
+    for (corner, (x, y, name)) in CORNERS.iter().enumerate() {
+        let (low, high) = spans[corner];
+        root.draw(&PathElement::new(vec![centre, place(corner, high)], GRID.stroke_width(1)))?;
+        let far = RADIUS + if *y < 0.0 { 30.0 } else { 34.0 };
+        let at = ((CENTRE.0 + x * far) as i32, (CENTRE.1 + y * far) as i32);
+        root.draw(&Text::new((*name).to_string(), at, style(&INK, 14)))?;
+        let range = format!("{} … {}", number(low), number(high));
+        root.draw(&Text::new(range, (at.0, at.1 + 16), style(&SOFT, 12)))?;
+    }
+    for (glance, values) in whole {
+        let colour = engine_colour(colour(whos, &glance.engine) % COLOURS);
+        let corners: Vec<(i32, i32)> = (0..3).map(|corner| place(corner, values[corner])).collect();
+        root.draw(&Polygon::new(corners.clone(), colour.mix(0.12).filled()))?;
+        let mut ring = corners.clone();
+        ring.push(corners[0]);
+        root.draw(&PathElement::new(ring, colour.stroke_width(2)))?;
+        for corner in corners {
+            root.draw(&Circle::new(corner, 3, colour.filled()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Capabilities;
+
+    #[test]
+    fn a_triangle_needs_two_engines_with_all_three() {
+        let whos: Whos = vec![("esker".into(), false), ("lmdb".into(), false)];
+        let glance = |engine: &str, read, write, space| Glance {
+            engine: engine.into(),
+            read,
+            write,
+            space,
+            ..Glance::default()
+        };
+        let one = glance("esker", Some(2.0), Some(1.5), Some(1.1));
+        let without = glance("lmdb", Some(1.0), None, Some(2.0));
+        assert_eq!(triangle(&[one.clone(), without], &whos), None);
+        let two = glance("lmdb", Some(1.0), Some(15.0), Some(2.0));
+        let picture = triangle(&[one, two], &whos).expect("drawn");
+        for part in ["reading", "writing", "space", "var(--e0)", "var(--e1)", "1.50 … 15.0"] {
+            assert!(picture.contains(part), "{part} is missing: {picture}");
+        }
+        assert!(!picture.contains("\"#"), "{picture}");
+        assert!(geometric(&[4.0, 1.0]).is_some_and(|mean| (mean - 2.0).abs() < 1e-9));
+        assert_eq!(geometric(&[]), None);
+    }
+
+    #[test]
+    fn unequal_terms_are_told() {
+        let engine = |sync, checksums| EngineRecord {
+            name: "x".into(),
+            description: None,
+            capabilities: Some(Capabilities {
+                sync,
+                compact: true,
+                checksums,
+                concurrent_writers: true,
+                persistent: true,
+            }),
+            given: Vec::new(),
+            error: None,
+        };
+        let given = |text: &str| vec![("durability".to_string(), text.to_string())];
+        assert!(unequal(&engine(true, true), &given("sync=false")).is_empty());
+        let told = unequal(&engine(false, false), &given("none: no log"));
+        assert!(told[0].contains("not crash-safe") && told[1].contains("no checksums"), "{told:?}");
+    }
+}

@@ -1,9 +1,13 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench results test check fuzz crash crash-long miri schedules docs shim dropin apps capi
+.PHONY: bench results crosscheck test check fuzz crash crash-long miri schedules docs shim dropin apps capi
 .PHONY: wheel pytest overhead
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
+
+crosscheck: ## the lab beside RocksDB's own db_bench, the same library and flags, in turn
+	cargo build --release --package esker-cli
+	scripts/crosscheck.sh
 
 test:   ## everything that must pass, after installing what is missing
 	scripts/deps.sh

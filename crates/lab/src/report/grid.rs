@@ -203,7 +203,7 @@ impl Figure {
     /// Its place on an axis; none for a reported figure that holds for all of it.
     pub fn on(&self, axis: &str) -> Option<&str> {
         match axis {
-            "phase" => Some(&self.phase),
+            "phase" => Some(self.phase.as_str()).filter(|phase| !phase.is_empty()),
             "engine" => Some(&self.who),
             _ => self.params.get(axis).map(String::as_str),
         }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::grid::{Figure, Grid, SeriesView, views};
 use super::html::escape;
 use super::lab_text::{cell_text, circumstances, left_out, number};
-use super::lines::{Axes, Line, lines};
+use super::lines::{Axes, Line, lines, short};
 use super::page_text::{LAB_METHOD, METHOD, STYLE};
 use super::plot::{Bar, COLOURS, bars};
 use super::table::system_line_of;
@@ -35,7 +35,7 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     legend(&mut page, &whos);
     super::lab_glance::glance(&mut page, record, &views, &whos);
     for (index, view) in views.iter().enumerate() {
-        series(&mut page, view, index, &whos);
+        series(&mut page, view, (index, &heading(&views, view)), &whos);
     }
     super::lab_time::pictures(&mut page, experiment, record, &whos);
     super::lab_measures::measures(&mut page, experiment, record, &whos);
@@ -87,11 +87,15 @@ fn contents(page: &mut String, views: &[SeriesView<'_>]) {
     );
 }
 
-/// A series' name; with its unit where it is shown in several.
+/// A series' name; with its unit where it was shown in another before.
 fn heading(views: &[SeriesView<'_>], view: &SeriesView<'_>) -> String {
-    let same = views.iter().filter(|other| other.series.name == view.series.name).count();
     let name = &view.series.name;
-    if same > 1 { format!("{name}, in {}", view.unit.name()) } else { name.clone() }
+    let first = views.iter().find(|other| other.series.name == *name);
+    if first.is_some_and(|first| first.unit != view.unit) {
+        format!("{name}, in {}", view.unit.name())
+    } else {
+        name.clone()
+    }
 }
 
 /// Everyone with figures: name, and whether they are reported.
@@ -129,12 +133,12 @@ fn legend(page: &mut String, whos: &Whos) {
     page.push_str("</p>\n");
 }
 
-fn series(page: &mut String, view: &SeriesView<'_>, index: usize, whos: &Whos) {
+fn series(page: &mut String, view: &SeriesView<'_>, (index, head): (usize, &str), whos: &Whos) {
     let better = if view.unit.more_is_better() { "higher" } else { "lower" };
     let _ = write!(
         page,
         "<h2 id=\"s{index}\">{}</h2><p>{}</p><p class=\"soft\">In {}; {better} is better.</p>",
-        escape(&view.series.name),
+        escape(head),
         escape(&view.series.about),
         escape(view.unit.name())
     );
@@ -247,7 +251,12 @@ fn line_picture(
     let keys = view.keys(axis);
     let mut marks = Vec::new();
     if keys.len() <= MARKS_MAX {
-        let mark = |(place, key): (usize, &String)| (place as f64, key.clone());
+        // Large counts are shortened: their zeros would run into each other.
+        let text = |key: &String| match count(key) {
+            Some(number) if number >= 1e6 && key.parse::<f64>().is_ok() => short(number),
+            _ => key.clone(),
+        };
+        let mark = |(place, key): (usize, &String)| (place as f64, text(key));
         marks = keys.iter().enumerate().map(mark).collect();
     }
     let mut all = Vec::new();

@@ -104,7 +104,7 @@ impl Span {
 }
 
 /// A number of few characters: `1.2M`, `300k`, `0.05`.
-fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let size = value.abs();
     let text = match size {
         _ if size >= 9.95e8 => format!("{:.1}G", value / 1e9),

@@ -11,6 +11,7 @@ use super::work::{self, Context, Done};
 use crate::error::{LabError, Result};
 use crate::measure::counters::Moment;
 use crate::measure::host;
+use crate::measure::quiet::{self, Quiet};
 use crate::record::schema::{SessionRecord, TaskSample};
 use crate::target::{Direction, Engine, Target};
 use crate::workload::dataset::Dataset;
@@ -86,6 +87,7 @@ pub fn run(
             break;
         }
     }
+    session.quiet(&moment, &mut samples);
     let closed = session.close();
     if let (Err(error), Some(last)) = (closed, samples.last_mut())
         && last.error.is_none()
@@ -110,6 +112,24 @@ pub fn run(
 }
 
 impl Session<'_> {
+    /// Waits until the store is quiet and notes what that has cost, in the last sample.
+    fn quiet(&self, since: &Moment, samples: &mut [TaskSample]) {
+        let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
+        let (Some(target), Some(last)) = (&self.target, samples.last_mut()) else { return };
+        if last.failed() || !self.turn.engine.capabilities().persistent {
+            return;
+        }
+        let waited = quiet::wait(target.as_ref());
+        let used = since.used().with_mapped(self.mapped_so_far());
+        let amplified = used.write_amplification(written).map(|(ratio, _)| ratio);
+        let key_bytes = self.turn.data.key_bytes_mean();
+        let pair = |id: u32| key_bytes + self.oracle.value(id).len_bytes() as f64;
+        // After an existing store was opened nobody knows what is there.
+        let live = self.oracle.is_known().then(|| self.oracle.live().map(pair).sum::<f64>());
+        let place = self.turn.place.store();
+        last.quiet = Some(Quiet::found(waited, amplified, live.unwrap_or(0.0), &place));
+    }
+
     fn close(&mut self) -> Result<()> {
         self.mapped_bytes = self.mapped_so_far();
         self.target.take().map_or(Ok(()), |target| target.close())

@@ -3,7 +3,6 @@
 //! What stays true: a table is opened under its own number in the store's directory and checked
 //! against the identity and size the manifest recorded for it.
 
-use crate::base::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

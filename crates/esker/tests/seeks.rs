@@ -1,4 +1,5 @@
-//! Guards that are sought often in several runs are merged into one, and only those.
+//! Guards that are sought often in several runs, or walked over many deleted keys, are merged into
+//! one run, and only those.
 
 use esker::fs::mem::MemFs;
 use esker::{Db, Options, Policy};
@@ -90,4 +91,30 @@ fn switched_off_nothing_is_merged_by_seeks() {
     assert_eq!(runs(&db), 3);
     db.set_option("merge_on_seeks", "true").unwrap();
     seek_until(&db, 1);
+}
+
+#[test]
+fn a_way_over_many_deleted_keys_gets_shorter() {
+    let db = open(true);
+    write_runs(&db, 1);
+    for i in 0..KEYS - 1 {
+        db.delete(key(i)).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(runs(&db), 2);
+    for _ in 0..1_000 {
+        let mut iter = db.iter().unwrap();
+        iter.seek_to_first().unwrap();
+        assert_eq!(iter.key(), key(KEYS - 1));
+        iter.advance().unwrap();
+        assert!(!iter.valid());
+        if runs(&db) == 1 {
+            let kept: Vec<_> = db.tables().iter().map(|table| table.smallest.clone()).collect();
+            assert_eq!(kept, [key(KEYS - 1)], "the deleted keys and their tombstones are gone");
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("nothing was merged");
 }

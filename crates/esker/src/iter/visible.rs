@@ -32,6 +32,8 @@ pub struct VisibleCursor<C: Cursor> {
     seqno: SeqNo,
     /// Forward: the key whose versions are being stepped over, if it fits; else `saved_key` is.
     mark: Option<Mark>,
+    /// Entries stepped over since that was last asked.
+    stepped_over: u64,
     /// Backward: the key stood on.
     saved_key: Vec<u8>,
     /// Backward: the value stood on.
@@ -56,6 +58,7 @@ impl<C: Cursor> VisibleCursor<C> {
             forward: true,
             seqno: 0,
             mark: None,
+            stepped_over: 0,
             saved_key: Vec::new(),
             saved_value: Vec::new(),
         }
@@ -73,10 +76,21 @@ impl<C: Cursor> VisibleCursor<C> {
         if self.forward { self.source.key() } else { &self.saved_key }
     }
 
+    /// The key, or the empty one when not valid.
+    pub fn key_or_empty(&self) -> &[u8] {
+        if self.valid { self.key() } else { &[] }
+    }
+
     /// The value. Must be valid; lives until the cursor moves.
     #[inline]
     pub fn value(&self) -> &[u8] {
         if self.forward { self.source.value() } else { &self.saved_value }
+    }
+
+    /// How many entries that are not shown were stepped over one by one since this was last asked.
+    #[inline]
+    pub fn take_stepped_over(&mut self) -> u64 {
+        std::mem::take(&mut self.stepped_over)
     }
 
     /// Moves to the first key.
@@ -174,6 +188,7 @@ impl<C: Cursor> VisibleCursor<C> {
         while self.source.valid() {
             if skipping && self.at_marked_key() {
                 steps += 1;
+                self.stepped_over += 1;
                 if steps > STEPS_MAX && self.source.seqno() != 0 {
                     copy_into(&mut self.saved_key, self.source.key());
                     self.source.seek(&self.saved_key, 0)?;
@@ -196,6 +211,7 @@ impl<C: Cursor> VisibleCursor<C> {
             self.mark_key();
             skipping = seqno != 0;
             steps = 0;
+            self.stepped_over += 1;
             self.source.next()?;
         }
         Ok(())
@@ -231,6 +247,7 @@ impl<C: Cursor> VisibleCursor<C> {
     fn settle_backward(&mut self) -> Result<()> {
         self.forward = false;
         while self.source.valid() {
+            self.stepped_over += 1;
             copy_into(&mut self.saved_key, self.source.key());
             let Some((seqno, Kind::Put)) = self.newest_of_saved_key()? else { continue };
             let deleted = self.coverage.newest(&self.order, &self.saved_key, self.snapshot);

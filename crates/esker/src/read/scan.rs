@@ -13,6 +13,9 @@ use crate::iter::visible::VisibleCursor;
 use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
 use crate::tree::tables::Tables;
 
+/// So many entries stepped over in one move are told to who plans merges.
+const STEPS_NOTED: u64 = 64;
+
 /// Bounds of a scan, in the store's order.
 pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
@@ -163,6 +166,7 @@ impl DbIterator {
         }
         self.inside = false;
         self.cursor.next()?;
+        self.note_way();
         self.inside =
             self.cursor.valid() && (!self.bounded || self.is_before_upper(self.cursor.key()));
         Ok(())
@@ -176,6 +180,7 @@ impl DbIterator {
         }
         self.inside = false;
         self.cursor.prev()?;
+        self.note_way();
         self.inside =
             self.cursor.valid() && (!self.bounded || self.is_after_lower(self.cursor.key()));
         Ok(())
@@ -204,12 +209,22 @@ impl DbIterator {
         ReverseIterator(DbIterator { placed: false, ..self })
     }
 
+    /// Notes a long way over entries that are not shown: a merge would remove most of them.
+    #[inline]
+    fn note_way(&mut self) {
+        let steps = self.cursor.take_stepped_over();
+        if steps >= STEPS_NOTED {
+            self.tables.note_steps(&self.view.version, self.cursor.key_or_empty(), steps);
+        }
+    }
+
     fn begin(&mut self) {
         self.placed = true;
         self.inside = false;
     }
 
     fn settle(&mut self) {
+        self.note_way();
         self.inside = self.cursor.valid()
             && (!self.bounded
                 || (self.is_before_upper(self.cursor.key())

@@ -20,6 +20,9 @@ use crate::table::{ReadConfig, Table, TableSource};
 /// Of so many seeks of a thread one is looked at.
 const SEEKS_PER_SAMPLE: u64 = 16;
 
+/// So many steps take about as long as a seek into a run.
+const STEPS_PER_SEEK: u64 = 8;
+
 /// Where a store's tables are and how they are read.
 pub struct Tables {
     fs: Arc<dyn Fs>,
@@ -59,6 +62,16 @@ impl Tables {
         if seeks.is_multiple_of(SEEKS_PER_SAMPLE)
             && let Some(wake) = self.on_hot.get()
             && heat::note(version, key, SEEKS_PER_SAMPLE)
+        {
+            wake();
+        }
+    }
+
+    /// Notes that a reader of `version` stepped over so many entries before it came to `key`.
+    #[cold]
+    pub fn note_steps(&self, version: &Version, key: &[u8], steps: u64) {
+        if let Some(wake) = self.on_hot.get()
+            && heat::note(version, key, steps / STEPS_PER_SEEK)
         {
             wake();
         }

@@ -19,10 +19,12 @@ use std::sync::Arc;
 
 use crate::base::prefetch::prefetch_lines;
 use crate::base::sync::{Bug, Mutex, is_seeded};
+#[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
+use rustix::mm::{Advice, madvise};
 
-/// Eight-byte words in a chunk, as a power of two: 1 MiB. Where orders of steps are explored, chunks
+/// Eight-byte words in a chunk, as a power of two: 2 MiB, a huge page of the usual machines. Where orders of steps are explored, chunks
 /// are small, so that threads meet at their ends.
-const CHUNK_SHIFT: u32 = if cfg!(feature = "shuttle") { 7 } else { 17 };
+const CHUNK_SHIFT: u32 = if cfg!(feature = "shuttle") { 7 } else { 18 };
 const CHUNK_WORDS: usize = 1 << CHUNK_SHIFT;
 const CHUNK_BYTES: usize = CHUNK_WORDS * 8;
 /// How many chunk numbers a 32-bit address leaves.
@@ -41,7 +43,31 @@ fn used_words(tail: u64) -> usize {
     if tail == NO_CHUNK { 0 } else { tail as u32 as usize }
 }
 
-type Chunk = Box<[MaybeUninit<u64>]>;
+/// The memory of a chunk. Aligned so that the kernel can back it with one page: a fault in place of
+/// 512, and one entry of the processor's address cache for all of it.
+#[derive(Debug)]
+#[cfg_attr(not(any(miri, feature = "shuttle")), repr(C, align(2097152)))]
+#[cfg_attr(any(miri, feature = "shuttle"), repr(C))]
+struct Memory([MaybeUninit<u64>; CHUNK_WORDS]);
+
+type Chunk = Box<Memory>;
+
+/// A chunk of fresh memory; `large` asks for one page under all of it, which costs all of it at the
+/// first touch.
+fn fresh_chunk(large: bool) -> Chunk {
+    let memory = Box::<Memory>::new_uninit();
+    // SAFETY: `Memory` is made of values that need no initialisation.
+    let memory = unsafe { memory.assume_init() };
+    #[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
+    if large {
+        let start = ptr::from_ref(&*memory).cast_mut().cast();
+        // SAFETY: the range is exactly this allocation; the advice changes no byte of it.
+        let _ = unsafe { madvise(start, CHUNK_BYTES, Advice::LinuxHugepage) };
+    }
+    #[cfg(not(all(target_os = "linux", not(any(miri, feature = "shuttle")))))]
+    let _ = large;
+    memory
+}
 
 /// Chunks of dropped memtables, kept for the next one so that their pages need not be faulted in
 /// again.
@@ -52,7 +78,7 @@ pub struct ChunkPool {
 }
 
 impl ChunkPool {
-    /// A pool that keeps at most `capacity_bytes` of free memory (rounded down to whole MiB).
+    /// A pool that keeps at most `capacity_bytes` of free memory (rounded down to whole chunks of 2 MiB).
     pub fn new(capacity_bytes: usize) -> ChunkPool {
         ChunkPool {
             chunks: Mutex::new(Vec::new()),
@@ -74,9 +100,9 @@ impl ChunkPool {
         self.chunks.lock().len() * CHUNK_BYTES
     }
 
-    fn take(&self) -> Chunk {
+    fn take(&self, large: bool) -> Chunk {
         let kept = self.chunks.lock().pop();
-        kept.unwrap_or_else(|| Box::new_uninit_slice(CHUNK_WORDS))
+        kept.unwrap_or_else(|| fresh_chunk(large))
     }
 
     fn give(&self, chunk: Chunk) {
@@ -102,8 +128,8 @@ pub(super) struct Entry<'a> {
 
 /// The memory taken by slow-path allocations.
 struct Spans {
-    /// First chunk number and size in words of every allocation.
-    list: Vec<(usize, usize)>,
+    /// First chunk number of every allocation, and its size in words if it is no chunk.
+    list: Vec<(usize, Option<usize>)>,
     /// The next chunk number not in use.
     next: usize,
 }
@@ -231,7 +257,9 @@ impl Arena {
         if self.tail.load(Ordering::Acquire) as u32 as usize + words <= CHUNK_WORDS {
             return;
         }
-        let fresh = self.install(&mut spans, self.pool.take());
+        // A memtable that needs more than one chunk will need them whole.
+        let chunk = Box::into_raw(self.pool.take(spans.next > 0)).cast();
+        let fresh = self.install(&mut spans, chunk, None);
         let old = self.tail.swap((fresh as u64) << 32, Ordering::AcqRel);
         self.full_bytes.fetch_add(used_words(old) * 8, Ordering::Relaxed);
     }
@@ -240,18 +268,18 @@ impl Arena {
     #[cold]
     fn allocate_alone(&self, words: usize) -> (EntryRef, *mut u64) {
         let mut spans = self.spans.lock();
-        let chunk = self.install(&mut spans, Box::new_uninit_slice(words));
+        let memory = Box::into_raw(Box::<[u64]>::new_uninit_slice(words)).cast();
+        let chunk = self.install(&mut spans, memory, Some(words));
         self.full_bytes.fetch_add(words * 8, Ordering::Relaxed);
         (EntryRef((chunk << CHUNK_SHIFT) as u32), self.table[chunk].load(Ordering::Relaxed))
     }
 
-    /// Takes ownership of `memory` under the next chunk numbers; returns the first.
-    fn install(&self, spans: &mut Spans, memory: Chunk) -> usize {
-        let words = memory.len();
+    /// Takes ownership of the memory at `base`, a chunk or so many words, under the next chunk
+    /// numbers; returns the first.
+    fn install(&self, spans: &mut Spans, base: *mut u64, words: Option<usize>) -> usize {
         let first = spans.next;
-        let count = words.div_ceil(CHUNK_WORDS);
+        let count = words.unwrap_or(CHUNK_WORDS).div_ceil(CHUNK_WORDS);
         assert!(first + count <= CHUNKS_MAX, "a memtable reached 32 GiB without being rotated");
-        let base = Box::into_raw(memory).cast::<u64>();
         for (i, slot) in self.table[first..first + count].iter().enumerate() {
             slot.store(base.wrapping_add(i * CHUNK_WORDS), Ordering::Release);
         }
@@ -279,12 +307,16 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let spans = std::mem::take(&mut self.spans.get_mut().list);
         for (first, words) in spans {
-            let base = (*self.table[first].get_mut()).cast::<MaybeUninit<u64>>();
-            // SAFETY: `install` made this pointer from a box of `words` words and listed it once;
-            // `&mut self` says that no entry is borrowed any more.
-            let memory = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(base, words)) };
-            if words == CHUNK_WORDS {
-                self.pool.give(memory);
+            let base = *self.table[first].get_mut();
+            match words {
+                // SAFETY: without a number of words the pointer was made from a `Chunk`, listed
+                // once; `&mut self` says that no entry is borrowed any more.
+                None => self.pool.give(unsafe { Chunk::from_raw(base.cast()) }),
+                Some(words) => {
+                    let base = base.cast::<MaybeUninit<u64>>();
+                    // SAFETY: the same, from a box of `words` words.
+                    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(base, words)) });
+                }
             }
         }
     }

@@ -279,7 +279,7 @@ fn range_tombstones_are_seen_as_they_come() {
 
 #[test]
 fn dropped_tables_give_their_chunks_to_the_next() {
-    let pool = Arc::new(ChunkPool::new(2 << 20));
+    let pool = Arc::new(ChunkPool::new(4 << 20));
     let filled = || {
         let pool = Arc::clone(&pool);
         let table = Memtable::with_pool(MemtableKind::Btree, KeyOrder::Bytewise, pool);
@@ -289,13 +289,13 @@ fn dropped_tables_give_their_chunks_to_the_next() {
         table
     };
     drop(filled());
-    assert_eq!(pool.free_bytes(), 2 << 20);
+    assert_eq!(pool.free_bytes(), 4 << 20);
     let table = filled();
     assert_eq!(pool.free_bytes(), 0);
     assert_eq!(table.get(&7u64.to_be_bytes(), SEQNO_MAX).unwrap().value, &[7; 100_000]);
     drop(table);
-    pool.set_capacity(1 << 20);
-    assert_eq!(pool.free_bytes(), 1 << 20);
+    pool.set_capacity(3 << 20);
+    assert_eq!(pool.free_bytes(), 2 << 20);
 }
 
 /// Walks the whole table and checks order and content; returns how many entries it saw.

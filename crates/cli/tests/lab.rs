@@ -126,6 +126,7 @@ fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("esker"))
         .args(["lab", "run", "long.toml"])
         .current_dir(place.path("."))
+        .env("TMPDIR", place.path("."))
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -143,6 +144,9 @@ fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
     std::io::Read::read_to_string(&mut said, &mut line).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{line}");
     assert!(line.contains("what was measured until now is in the record file"), "{line}");
+    let names = std::fs::read_dir(place.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|n| n.to_string_lossy().starts_with("esker-bench-")).collect();
+    assert!(left.is_empty(), "stores are left behind: {left:?}");
     let record = std::fs::read_dir(place.path("bench/record")).unwrap().next().unwrap().unwrap();
     let record = record.path().display().to_string();
     let kept = place.ok(&["lab", "report", &record, "--form", "csv"]);

@@ -96,13 +96,24 @@ pub fn remove_temporary_stores() {
     crate::failure::say("esker: what was measured until now is in the record file");
 }
 
-/// Removes the temporary stores of process `id`.
+/// Tries of a removal that a run which goes on writing meanwhile can disturb.
+const REMOVE_TRIES: usize = 50;
+
+/// Removes the temporary stores of process `id`, which may still be writing to them.
 pub fn remove_stores(id: u32) {
+    esker_lab::run::place::make_no_more();
     let prefix = format!("esker-bench-{id}-");
-    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
-    for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+    for _ in 0..REMOVE_TRIES {
+        let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
+        let own = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(&prefix);
+        let left: Vec<_> = entries.flatten().filter(|entry| own(&entry.file_name())).collect();
+        if left.is_empty() {
+            return;
+        }
+        for entry in left {
+            // What cannot be removed now is tried again, and at last left behind.
             let _ = std::fs::remove_dir_all(entry.path());
         }
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }

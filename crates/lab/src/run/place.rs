@@ -4,8 +4,23 @@
 //! folder with the mark is emptied.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{LabError, LabErrorKind, Result};
+
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// From here on no folder is made any more: this process is about to remove them and end.
+pub fn make_no_more() {
+    ENDING.store(true, Ordering::SeqCst);
+}
+
+fn refuse_when_ending() -> Result<()> {
+    match ENDING.load(Ordering::SeqCst) {
+        true => Err(LabError::new(LabErrorKind::Io, "the run is ending")),
+        false => Ok(()),
+    }
+}
 
 const MARK: &str = "made-by-esker-bench";
 
@@ -19,6 +34,7 @@ impl Place {
     /// The folder of `engine` under `base`, made and marked if absent. Fails when it exists
     /// without the mark.
     pub fn prepare(base: &Path, engine: &str) -> Result<Place> {
+        refuse_when_ending()?;
         let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
         let name: String = engine.chars().map(safe).collect();
         let folder = base.join(name.trim_start_matches('.'));
@@ -46,6 +62,7 @@ impl Place {
 
     /// Removes the store and leaves an empty folder for the next.
     pub fn empty(&self) -> Result<()> {
+        refuse_when_ending()?;
         let store = self.store();
         let fail = |e: std::io::Error| LabError::io("empty the folder", &store, &e);
         match std::fs::remove_dir_all(&store) {

@@ -15,7 +15,11 @@ fi
 cargo build --quiet --profile crash --package esker-testkit --bin crash
 table=$("${CARGO_TARGET_DIR:-target}/crash/crash" "${arguments[@]}") && broken=0 || broken=$?
 echo "$table"
-[ -n "${RECORD:-}" ] && [ "$broken" = 0 ] && echo "$table" > "$RECORD"
+if [ -n "${RECORD:-}" ] && [ "$broken" = 0 ]; then
+    # What people wrote, from the list of bugs on, stays.
+    written=$(sed -n '/^## Bugs found/,$p' "$RECORD" 2>/dev/null || true)
+    printf '%s\n\n%s\n' "$table" "$written" > "$RECORD"
+fi
 if [ "${LONG:-no}" = yes ]; then
     ESKER_KILL_ROUNDS="${ROUNDS:-200}" cargo test --release --package esker --test kill >&2
 fi

@@ -11,6 +11,7 @@ step() {
 step cargo fmt --all --check
 step cargo clippy --workspace --all-targets -- -D warnings
 step cargo test --workspace
+step scripts/limits.sh
 step scripts/crash.sh
 step scripts/schedules.sh
 step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

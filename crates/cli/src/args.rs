@@ -4,8 +4,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
-    bench, checkpoint, compact, completions, delete, destroy, dump, get, import, lab, load,
-    options, put, repair, scan, shell, stats, verify,
+    backup, bench, checkpoint, compact, completions, delete, destroy, dump, get, import, lab, load,
+    options, put, repair, restore, scan, shell, stats, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -83,6 +83,10 @@ pub enum Command {
     Repair(repair::RepairArgs),
     /// Merge the store's files, dropping what is deleted or overwritten
     Compact(compact::CompactArgs),
+    /// Add a backup to a directory of them: what is new is copied, all of it is read back
+    Backup(backup::BackupArgs),
+    /// Make a store of a backup
+    Restore(restore::RestoreArgs),
     /// Make a second store of the same content by hard links
     Checkpoint(checkpoint::CheckpointArgs),
     /// Remove a store; asks first

@@ -69,6 +69,8 @@ fn run(cli: &Cli) -> Outcome {
         Command::Verify(args) => commands::verify::run(args, global),
         Command::Repair(args) => commands::repair::run(args, global),
         Command::Compact(args) => commands::compact::run(args, global),
+        Command::Backup(args) => commands::backup::run(args, global),
+        Command::Restore(args) => commands::restore::run(args, global),
         Command::Checkpoint(args) => commands::checkpoint::run(args, global),
         Command::Destroy(args) => commands::destroy::run(args, global),
         Command::Bench(args) => commands::bench::run(args, global),

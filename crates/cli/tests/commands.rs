@@ -200,6 +200,22 @@ fn repair_of_a_whole_store_loses_nothing() {
 }
 
 #[test]
+fn backups() {
+    let place = Place::new();
+    place.ok(&["put", "db", "a", "1"]);
+    let first = place.ok(&["backup", "db", "all"]);
+    assert!(first.starts_with("backup 1: 1 table copied"), "{first}");
+    place.ok(&["put", "db", "a", "2"]);
+    assert!(place.ok(&["backup", "db", "all"]).contains("1 shared with the one before"));
+    assert_eq!(place.ok(&["restore", "all", "old", "--number", "1"]), "backup 1 restored: old\n");
+    assert_eq!(place.ok(&["get", "old", "a"]), "1\n");
+    place.ok(&["restore", "all", "new"]);
+    assert_eq!(place.ok(&["get", "new", "a"]), "2\n");
+    place.fails(&["restore", "all", "new"], 2, "exists");
+    place.fails(&["restore", "all", "x", "--number", "7"], 2, "no such backup");
+}
+
+#[test]
 fn checkpoints() {
     let place = with_pairs();
     assert_eq!(place.ok(&["checkpoint", "db", "copy"]), "checkpoint: copy\n");

@@ -1,5 +1,6 @@
 //! One file per command: its arguments and what it does.
 
+pub mod backup;
 pub mod bench;
 pub mod checkpoint;
 pub mod compact;
@@ -15,6 +16,7 @@ pub mod load;
 pub mod options;
 pub mod put;
 pub mod repair;
+pub mod restore;
 pub mod scan;
 pub mod shell;
 pub mod stats;

@@ -85,6 +85,15 @@ pub fn to_text(metrics: &Metrics) -> String {
     format!("{}\n\n{}", trimmed(levels), trimmed(rest))
 }
 
+fn scrub(metrics: &Metrics) -> String {
+    let found = match &metrics.scrub_problem {
+        Some(problem) => format!("{} problems, the last: {problem}", metrics.scrub_problems),
+        None => "no problem".into(),
+    };
+    let read = human_bytes(metrics.scrub_bytes);
+    format!("{read} read in {} rounds, {found}", metrics.scrub_rounds)
+}
+
 fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
     let memory = &metrics.memory;
     let bytes = human_bytes;
@@ -120,6 +129,7 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
                 metrics.stalled_us / 1000
             ),
         ),
+        ("scrub", scrub(metrics)),
         (
             "cache",
             format!(
@@ -174,6 +184,10 @@ pub fn to_json(metrics: &Metrics) -> Value {
         "compaction_read_bytes": metrics.compaction_read_bytes,
         "write_amplification": metrics.write_amplification(),
         "slowed_us": metrics.slowed_us, "stalled_us": metrics.stalled_us,
+        "scrub": {
+            "bytes": metrics.scrub_bytes, "rounds": metrics.scrub_rounds,
+            "problems": metrics.scrub_problems, "problem": metrics.scrub_problem,
+        },
         "cache": {
             "hits": metrics.cache_hits, "misses": metrics.cache_misses,
             "evictions": metrics.cache_evictions, "hit_rate": metrics.cache_hit_rate(),

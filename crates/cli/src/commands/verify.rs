@@ -30,7 +30,7 @@ pub fn run(args: &VerifyArgs, global: &Global) -> Outcome {
         global.form(),
         || {
             json!({
-                "ok": report.is_whole(), "files": report.files, "bytes": report.bytes,
+                "ok": report.is_whole(), "files": report.files, "logs": report.logs, "bytes": report.bytes,
                 "entries": report.entries, "range_deletes": report.range_deletes,
                 "problems": problems,
             })

@@ -42,12 +42,13 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
         }
     }));
     let compactors = inner.sizes.load().compaction_threads;
-    for index in 0..compactors + 2 {
+    for index in 0..compactors + 3 {
         let shared = inner.clone();
         let (name, run): (String, fn(&Inner)) = match index {
             0 => ("esker-flush".into(), Inner::flush_loop),
             1 => ("esker-sync".into(), Inner::sync_loop),
-            _ => (format!("esker-compact-{}", index - 1), Inner::compact_loop),
+            2 => ("esker-scrub".into(), Inner::scrub_loop),
+            _ => (format!("esker-compact-{}", index - 2), Inner::compact_loop),
         };
         let body = move || run(&shared);
         let thread = crate::base::sync::thread::Builder::new().name(name).spawn(body);

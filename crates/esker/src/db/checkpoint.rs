@@ -3,10 +3,13 @@
 use std::path::Path;
 
 use super::Db;
+use super::state::Inner;
+use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::fs::parent_of;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
+use crate::tree::version::Version;
 
 impl Db {
     /// Makes a store in `dir`, which must not exist, holding everything written before the call
@@ -47,10 +50,18 @@ impl Db {
                 (names::table_path(&inner.dir, file.number), names::table_path(dir, file.number));
             fs.hard_link(&from, &to).map_err(|e| Error::io(&to, "link a table", e))?;
         }
+        inner.name_tables(&version, dir)
+    }
+}
+
+impl Inner {
+    /// Makes `dir`, which holds the tables of `version`, a store of its own.
+    pub(super) fn name_tables(&self, version: &Version, dir: &Path) -> Result<()> {
+        let fs = &self.fs;
         let mut edit = version.to_edit();
-        edit.last_seqno = Some(inner.visible_seqno());
-        edit.next_file = Some(inner.numbers.load(std::sync::atomic::Ordering::Relaxed));
-        VersionSet::create(fs.clone(), dir, inner.order.clone(), inner.next_id(), edit)?;
+        edit.last_seqno = Some(self.visible_seqno());
+        edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
+        VersionSet::create(fs.clone(), dir, self.order.clone(), self.next_id(), edit)?;
         let parent = parent_of(dir);
         fs.sync_dir(&parent).map_err(|e| Error::io(&parent, "sync the directory", e))
     }

@@ -1,9 +1,12 @@
 //! Layer 5: the handle. Thin: every call is checked, encoded and passed down.
 
 pub(crate) mod background;
+pub mod backup;
 pub mod checkpoint;
 pub mod open;
 pub mod repair;
+mod replay;
+mod scrub;
 pub mod snapshot;
 pub(crate) mod state;
 pub mod stats;
@@ -357,6 +360,12 @@ impl Db {
     }
 
     fn shut(&self) -> Result<()> {
+        if self.inner.is_forked() {
+            // Nothing of it is this process's to close; a lock may be held by a thread that is not
+            // here.
+            std::mem::forget(self.inner.clone());
+            return self.inner.check_open();
+        }
         let mut threads = self.threads.lock();
         if threads.is_empty() && self.inner.lock.lock().is_none() {
             return Ok(());

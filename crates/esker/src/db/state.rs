@@ -20,7 +20,7 @@ use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
 use crate::compaction::BusySet;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{FileLock, Fs};
+use crate::fs::{FileLock, Fs, fork};
 use crate::memtable::{ChunkPool, Memtable};
 use crate::metrics::Counters;
 use crate::options::Options;
@@ -88,6 +88,8 @@ pub(crate) struct Inner {
     pub tables: Arc<Tables>,
     pub cache: Arc<BlockCache<Block>>,
     pub counters: Counters,
+    /// What the scrub found last.
+    pub scrub_problem: Mutex<Option<Error>>,
     pub versions: Mutex<VersionSet>,
     /// What a crash before this opening took, in sentences.
     pub notes: Vec<String>,
@@ -106,6 +108,8 @@ pub(crate) struct Inner {
     /// Logs with a smaller number hold nothing that is not in tables.
     pub flushed_below: AtomicU64,
     pub closed: AtomicBool,
+    /// The process that opened the store ([`fork`]).
+    pub process: u64,
     pub lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
@@ -120,7 +124,19 @@ impl Inner {
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Closed, "the store was closed").at(&self.dir));
         }
+        if self.is_forked() {
+            let message = "the store was opened before this process was forked; open it here, once \
+                           the parent has closed it";
+            return Err(Error::new(ErrorKind::Closed, message).at(&self.dir));
+        }
         Ok(())
+    }
+
+    /// Whether this is a child of the process that opened the store: its files are the parent's, and
+    /// the parent's threads are not here.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        self.process != fork::now()
     }
 
     /// Refuses writes to a store opened read-only.

@@ -95,6 +95,10 @@ impl Inner {
             last_seqno: self.visible_seqno(),
             table_bytes: files.iter().map(|f| f.info.size_bytes).sum(),
             table_files: files.len() as u64,
+            scrub_bytes: counters.scrub_bytes.get(),
+            scrub_rounds: counters.scrub_rounds.get(),
+            scrub_problems: counters.scrub_problems.get(),
+            scrub_problem: self.scrub_problem.lock().as_ref().map(ToString::to_string),
         }
     }
 

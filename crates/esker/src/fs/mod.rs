@@ -5,6 +5,7 @@
 //! after a crash: file contents up to the last [`WritableFile::sync`], and names up to the last
 //! [`Fs::sync_dir`] of their directory.
 
+pub mod fork;
 mod mapped;
 pub mod mem;
 pub mod os;

@@ -64,9 +64,14 @@ impl WritableFile for OsWritable {
     }
 }
 
-struct OsLock(#[allow(dead_code)] File);
+/// The lock's file, and its directory: the file can be removed by hand, and then another made.
+struct OsLock(#[allow(dead_code)] [File; 2]);
 
 impl FileLock for OsLock {}
+
+fn taken() -> io::Error {
+    io::Error::new(io::ErrorKind::WouldBlock, "another has the lock")
+}
 
 /// Refuses what is not a regular file (a pipe or device put in a file's place).
 fn regular(file: File) -> io::Result<File> {
@@ -176,17 +181,21 @@ impl Fs for OsFs {
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn FileLock>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+        let dir = File::open(super::parent_of(path))?;
+        // A file system that locks no directories has the file alone.
+        match dir.try_lock() {
+            Err(std::fs::TryLockError::WouldBlock) => return Err(taken()),
+            Ok(()) | Err(std::fs::TryLockError::Error(_)) => {}
+        }
         let mut file = regular(options.custom_flags(NO_FOLLOW | NON_BLOCK).open(path)?)?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(std::fs::TryLockError::WouldBlock) => {
-                return Err(io::Error::new(io::ErrorKind::WouldBlock, "another has the lock"));
-            }
+            Err(std::fs::TryLockError::WouldBlock) => return Err(taken()),
             Err(std::fs::TryLockError::Error(error)) => return Err(error),
         }
         file.set_len(0)?;
         file.write_all(holder.as_bytes())?;
-        Ok(Box::new(OsLock(file)))
+        Ok(Box::new(OsLock([file, dir])))
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>> {

@@ -104,6 +104,12 @@ pub struct Counters {
     pub slowed_us: Counter,
     /// Microseconds writers waited because every memtable was full.
     pub stalled_us: Counter,
+    /// Bytes the scrub read.
+    pub scrub_bytes: Counter,
+    /// Times the scrub read all there was.
+    pub scrub_rounds: Counter,
+    /// Files it found damaged, each time it did.
+    pub scrub_problems: Counter,
     /// Per level.
     pub levels: [LevelCounters; LEVELS],
 }
@@ -219,6 +225,14 @@ pub struct Metrics {
     pub table_bytes: u64,
     /// Table files.
     pub table_files: u64,
+    /// Bytes the scrub read since open.
+    pub scrub_bytes: u64,
+    /// Times the scrub read the whole store.
+    pub scrub_rounds: u64,
+    /// Files the scrub found damaged, counted each time.
+    pub scrub_problems: u64,
+    /// What the scrub found last.
+    pub scrub_problem: Option<String>,
 }
 
 impl Metrics {

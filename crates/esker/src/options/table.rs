@@ -187,6 +187,8 @@ rows! {
         "The manifest is rewritten beyond this size, once it is twice its content.";
     verify_tables: bool = true, 0 => 1, "", Live, ["paranoid_file_checks"],
         "Read each new table back and compare it with what was written before it is used.";
+    scrub_bytes_per_second: u64 = 0, 0 => 1024 * GIB, "bytes a second", Live, [],
+        "How fast every table, log and manifest is read again in the background and compared with its checksums; what is found is in the metrics. 0 reads none. Has no effect without background threads.";
     background_threads: Option<u64> = None, 0 => 256, "threads", Open, ["max_background_jobs"],
         "Threads that compact; one more flushes. `auto`: the machine's cores less one, at least one. 0 starts none: the writer that fills a memtable flushes, compaction is done by `run_one_job`, and `sync_every_ms` has no effect.";
     debt_limit_bytes: Option<u64> = None, 64 * KIB => 1024 * GIB, "bytes", Live, ["soft_pending_compaction_bytes_limit"],

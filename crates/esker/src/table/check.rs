@@ -24,6 +24,13 @@ impl Table {
     /// separators, filter, and the sums in the properties. Returns what was found; `Corruption`
     /// says where it differs from what is stated.
     pub fn check(&self) -> Result<TableInfo> {
+        let found = self.check_paced(&mut |_| true)?;
+        found.ok_or_else(|| Error::invalid("a check that nothing ends was ended"))
+    }
+
+    /// As [`Table::check`], telling `pace` of the bytes of each part read; `None` when that says
+    /// `false`, and then the rest was not read.
+    pub fn check_paced(&self, pace: &mut dyn FnMut(u64) -> bool) -> Result<Option<TableInfo>> {
         let meta = Meta::read(&*self.file()?, &self.source, &self.config)?;
         let mut walk = Walk {
             summary: Summary::new(self.source.table_id),
@@ -34,6 +41,10 @@ impl Table {
         for at in 0..meta.index.count() {
             let block = self.read_block(at)?;
             self.check_block(&meta, at, &block, &mut walk)?;
+            let (start, end) = meta.index.place(at);
+            if !pace(end - start) {
+                return Ok(None);
+            }
         }
         let keys = (walk.summary.entries() > 0)
             .then_some((walk.first_key.as_slice(), walk.last_key.as_slice()));
@@ -44,7 +55,7 @@ impl Table {
             let message = format!("the properties state {stated:?}, the file holds {info:?}");
             return Err(Error::corruption(&self.source.path, meta.properties_at, message));
         }
-        Ok(info)
+        Ok(Some(info))
     }
 
     /// Data blocks in the table.

@@ -9,7 +9,7 @@ use super::names;
 use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
 use crate::error::Result;
-use crate::fs::Fs;
+use crate::fs::{Fs, fork};
 use crate::table::{Block, Table, TableInfo};
 
 /// Removes the files nobody reads any more.
@@ -20,6 +20,8 @@ pub struct Purger {
     pub dir: PathBuf,
     /// The cache that may hold their blocks.
     pub cache: Arc<BlockCache<Block>>,
+    /// The process that opened the store: a child of it removes nothing.
+    pub process: u64,
 }
 
 /// A table file of the store. When the last reader lets go of one that no version needs, the file
@@ -66,7 +68,7 @@ impl Drop for FileMeta {
         if !self.obsolete.load(Ordering::Acquire) {
             return;
         }
-        if let Some(purger) = &self.purger {
+        if let Some(purger) = self.purger.as_ref().filter(|p| p.process == fork::now()) {
             purger.cache.remove_file(self.number);
             // A file that stays behind is removed at the next open.
             let _ = purger.fs.remove(&names::table_path(&purger.dir, self.number));

@@ -16,7 +16,7 @@ use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::Fs;
+use crate::fs::{Fs, fork};
 use crate::table::Block;
 
 /// Unless told otherwise, a manifest is rewritten beyond this length, if it is twice its content.
@@ -128,7 +128,13 @@ impl VersionSet {
             .map_err(|e| e.missing_is_damage("CURRENT"))?;
         let path = names::manifest_path(dir, slot.manifest);
         let purger = (!read_only).then(|| {
-            Arc::new(Purger { fs: fs.clone(), dir: dir.to_path_buf(), cache: cache.clone() })
+            let process = fork::process();
+            Arc::new(Purger {
+                fs: fs.clone(),
+                dir: dir.to_path_buf(),
+                cache: cache.clone(),
+                process,
+            })
         });
         // A manifest that never came to count may be there under the next number.
         let entries = fs.list(dir).map_err(|e| Error::io(dir, "list the directory", e))?;

@@ -1,0 +1,211 @@
+//! Backups: whole, incremental, verified, restorable, at every cut of the power.
+//!
+//! Failure history these guard against: a backup that half exists and opens; a backup that shares a
+//! table with rot in it; a restore over something that was there.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{pairs, tiny_options};
+use esker::fs::Fs;
+use esker::fs::mem::MemFs;
+use esker::{Db, ErrorKind, Options};
+use esker_testkit::crash::{CrashFs, CrashModel};
+use parking_lot::Mutex;
+
+const DB: &str = "/data/db";
+const BACKUPS: &str = "/data/backups";
+const COPY: &str = "/data/copy";
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn options() -> Options {
+    Options { background_threads: Some(0), auto_compaction: false, ..tiny_options() }
+}
+
+fn fill(db: &Db, round: u32) {
+    for i in 0..60u32 {
+        db.put(format!("key{:03}", i * 7 % 60 + round * 10), vec![round as u8; 50]).unwrap();
+    }
+    db.delete(format!("key{:03}", round * 3)).unwrap();
+}
+
+fn held(fs: Arc<dyn Fs>, dir: &str) -> Pairs {
+    let options = Options { create_if_missing: false, ..options() };
+    let db = Db::open_read_only_on(fs, dir, options).unwrap_or_else(|e| panic!("{dir}: {e}"));
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole(), "{dir}");
+    pairs(db.iter().unwrap())
+}
+
+fn disk() -> Arc<CrashFs> {
+    let disk = CrashFs::new();
+    disk.create_dir(Path::new("/data")).unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+    disk
+}
+
+#[test]
+fn backups_share_what_is_the_same_and_each_is_a_store() {
+    let fs = MemFs::new();
+    fs.create_dir(Path::new("/data")).unwrap();
+    let db = Db::open_on(fs.clone(), DB, options()).unwrap();
+    let mut states = Vec::new();
+    let mut made = Vec::new();
+    for round in 0..3 {
+        fill(&db, round);
+        made.push(db.backup(BACKUPS).unwrap());
+        states.push(pairs(db.iter().unwrap()));
+    }
+    assert_eq!(made.iter().map(|m| m.number).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(made[0].linked_files, 0);
+    for (before, after) in made.iter().zip(&made[1..]) {
+        assert_eq!(after.linked_files, before.copied_files + before.linked_files);
+        assert!(after.copied_files > 0 && after.copied_bytes < after.linked_bytes * 2);
+    }
+    // Nothing new: nothing is copied.
+    assert_eq!(db.backup(BACKUPS).unwrap().copied_files, 0);
+    // What becomes of the store does not reach its backups.
+    db.compact_range(None, None).unwrap();
+    db.close().unwrap();
+    Db::destroy_on(fs.clone(), DB).unwrap();
+    for (number, state) in (1..).zip(&states) {
+        assert_eq!(held(fs.clone(), &format!("{BACKUPS}/backup-{number:06}")), *state);
+        let copy = format!("{COPY}{number}");
+        let restored = Db::restore_on(fs.clone(), BACKUPS, Some(number), &copy, options());
+        assert_eq!(restored.unwrap(), number);
+        let db = Db::open_on(fs.clone(), &copy, options()).unwrap();
+        assert_eq!(pairs(db.iter().unwrap()), *state);
+        db.put("and", "on").unwrap();
+        db.close().unwrap();
+    }
+    let newest = Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap();
+    assert_eq!(newest, 4);
+    let over = Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap_err();
+    assert_eq!(over.kind(), ErrorKind::InvalidArgument);
+    let none = Db::restore_on(fs, BACKUPS, Some(9), "/data/x", options()).unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn a_damaged_table_is_neither_shared_nor_restored() {
+    let fs = MemFs::new();
+    fs.create_dir(Path::new("/data")).unwrap();
+    let db = Db::open_on(fs.clone(), DB, options()).unwrap();
+    fill(&db, 0);
+    let first = db.backup(BACKUPS).unwrap();
+    let table = fs.list(&first.path).unwrap().into_iter().find(|e| e.name.ends_with(".sst"));
+    let table = first.path.join(table.unwrap().name);
+    fs.open_write(&table).unwrap().write_at(b"rot", 30).unwrap();
+    assert!(db.backup(BACKUPS).unwrap_err().is_corruption());
+    let failed = Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap_err();
+    assert!(failed.is_corruption());
+    assert!(!fs.exists(Path::new(COPY)).unwrap(), "half a store was left");
+    // A foreign directory is left alone.
+    fs.create_dir(Path::new("/data/other")).unwrap();
+    fs.create_new(Path::new("/data/other/file")).unwrap();
+    let refused = db.backup("/data/other").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(fs.list(Path::new("/data/other")).unwrap().len(), 1);
+}
+
+/// Runs `work` and looks at images after each of its operations with `check`.
+fn at_every_cut(
+    disk: &Arc<CrashFs>,
+    work: impl FnOnce(),
+    check: impl Fn(&Arc<MemFs>) + Send + Sync + 'static,
+) {
+    let images = Arc::new(Mutex::new(0));
+    let count = images.clone();
+    disk.watch(move |disk| {
+        let mut models = vec![CrashModel::SyncedOnly, CrashModel::Everything];
+        models.push(CrashModel::NamesAhead);
+        models.extend((0..2).map(|seed| CrashModel::Prefix { seed }));
+        models.extend((0..2).map(|seed| CrashModel::Scattered { seed }));
+        for model in models {
+            check(&disk.crash_image(model));
+            *count.lock() += 1;
+        }
+    });
+    work();
+    disk.unwatch();
+    assert!(*images.lock() > 50, "{} images", images.lock());
+}
+
+#[test]
+fn a_cut_during_a_backup_leaves_the_store_and_whole_backups_alone() {
+    let disk = disk();
+    let db = Db::open_on(disk.clone(), DB, options()).unwrap();
+    fill(&db, 0);
+    db.backup(BACKUPS).unwrap();
+    let first = pairs(db.iter().unwrap());
+    fill(&db, 1);
+    let second = pairs(db.iter().unwrap());
+    db.flush().unwrap();
+    let states = (first, second.clone());
+    let work = || drop(db.backup(BACKUPS).unwrap());
+    at_every_cut(&disk, work, move |image| {
+        assert_eq!(held(image.clone(), DB), states.1);
+        assert_eq!(held(image.clone(), &format!("{BACKUPS}/backup-000001")), states.0);
+        let whole = Path::new(BACKUPS).join("backup-000002/CURRENT");
+        if image.exists(&whole).unwrap() {
+            assert_eq!(held(image.clone(), &format!("{BACKUPS}/backup-000002")), states.1);
+        }
+        // The next backup does not stumble over half of one.
+        let db = Db::open_on(image.clone(), DB, options()).unwrap();
+        let made = db.backup(BACKUPS).unwrap();
+        assert_eq!(held(image.clone(), &made.path.display().to_string()), states.1);
+    });
+    let image = disk.crash_image(CrashModel::SyncedOnly);
+    assert_eq!(held(image, &format!("{BACKUPS}/backup-000002")), second);
+}
+
+#[test]
+fn a_cut_during_a_restore_or_a_checkpoint_leaves_a_whole_store_or_none() {
+    let disk = disk();
+    let db = Db::open_on(disk.clone(), DB, options()).unwrap();
+    fill(&db, 0);
+    db.backup(BACKUPS).unwrap();
+    let state = pairs(db.iter().unwrap());
+    let whole_or_none = |state: Pairs| {
+        move |image: &Arc<MemFs>| {
+            assert_eq!(held(image.clone(), DB), state);
+            if image.exists(&Path::new(COPY).join("CURRENT")).unwrap() {
+                assert_eq!(held(image.clone(), COPY), state);
+            }
+        }
+    };
+    let restore = || {
+        Db::restore_on(disk.clone(), BACKUPS, None, COPY, options()).unwrap();
+    };
+    at_every_cut(&disk, restore, whole_or_none(state.clone()));
+    assert_eq!(held(disk.crash_image(CrashModel::SyncedOnly), COPY), state);
+    Db::destroy_on(disk.clone(), COPY).unwrap();
+    assert!(
+        !disk.exists(Path::new(COPY)).unwrap(),
+        "a store that was never opened is removed, too"
+    );
+    disk.sync_dir(Path::new("/data")).unwrap();
+    at_every_cut(&disk, || db.checkpoint(COPY).unwrap(), whole_or_none(state.clone()));
+    assert_eq!(held(disk.crash_image(CrashModel::SyncedOnly), COPY), state);
+}
+
+#[test]
+fn a_cut_while_a_store_is_removed_leaves_a_whole_store_or_none() {
+    let disk = disk();
+    let db = Db::open_on(disk.clone(), DB, options()).unwrap();
+    fill(&db, 0);
+    let state = pairs(db.iter().unwrap());
+    db.flush().unwrap();
+    db.close().unwrap();
+    at_every_cut(
+        &disk,
+        || Db::destroy_on(disk.clone(), DB).unwrap(),
+        move |image| {
+            if image.exists(&Path::new(DB).join("CURRENT")).unwrap() {
+                assert_eq!(held(image.clone(), DB), state);
+            }
+        },
+    );
+}

@@ -1,0 +1,249 @@
+//! Bounds: memory, descriptors, openers, modes, and a device that is full.
+//!
+//! Tests that need a process of their own run this program again, with `ESKER_LIMITS` saying what.
+//! `ESKER_SMALL_DISK` is an empty file system of a few MiB for the test of a full one
+//! (`scripts/limits.sh` makes it); without it that test looks at nothing.
+//!
+//! Failure history these guard against: two openers after someone removed the lock's file; a forked
+//! child that writes to its parent's store; a store that stays read-only after a full device; files
+//! others can read.
+#![allow(unsafe_code)]
+
+use std::alloc::System;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use cap::Cap;
+use esker::{Db, ErrorKind, Options, WriteOptions};
+
+#[global_allocator]
+static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Runs one of `inside` in a process of its own.
+fn run_alone(what: &str, dir: &Path) {
+    let program = std::env::current_exe().unwrap();
+    let mut child = Command::new(program);
+    child.args(["--exact", "inside", "--nocapture"]);
+    let ran = child.env("ESKER_LIMITS", what).env("ESKER_LIMITS_DIR", dir).output().unwrap();
+    let said =
+        String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && said.contains("1 passed"), "{what}: {said}");
+}
+
+#[test]
+fn inside() {
+    let Ok(what) = std::env::var("ESKER_LIMITS") else { return };
+    let dir = std::env::var("ESKER_LIMITS_DIR").unwrap();
+    let dir = Path::new(&dir);
+    match what.as_str() {
+        "descriptors" => few_descriptors(dir),
+        "memory" => little_memory(dir),
+        "fork" => forked(dir),
+        other => panic!("nothing is called {other}"),
+    }
+}
+
+fn key(i: u64) -> [u8; 8] {
+    (i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_be_bytes()
+}
+
+/// Many tables, few descriptors: files beyond the bound are opened for each read.
+fn few_descriptors(dir: &Path) {
+    let open_now = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+    // SAFETY: the pointer is to a whole `rlimit` that outlives the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    let options = Options {
+        open_files_max: 10,
+        memtable_size_bytes: Some(64 << 10),
+        file_size_max_bytes: 16 << 10,
+        guard_piece_min_bytes: 8 << 10,
+        guard_size_max_bytes: 64 << 10,
+        compression: esker::Compression::None,
+        ..Options::default()
+    };
+    let before = open_now();
+    let db = Db::open(dir.join("db"), options).unwrap();
+    for i in 0..20_000 {
+        db.put(key(i), [i as u8; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    assert!(db.metrics().table_files > 100, "{} files", db.metrics().table_files);
+    for i in 0..20_000 {
+        assert_eq!(db.get(key(i)).unwrap().as_deref(), Some(&[i as u8; 100][..]));
+    }
+    assert_eq!(db.iter().unwrap().count(), 20_000);
+    let held = open_now() - before;
+    // The tables, the logs, the manifest, CURRENT, the lock and its directory.
+    assert!(held <= 10 + 10, "{held} descriptors");
+    db.close().unwrap();
+    assert!(open_now() <= before + 1, "descriptors are left");
+}
+
+#[test]
+fn open_files_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    run_alone("descriptors", dir.path());
+}
+
+/// Five times the budget written and read, with an allocator that gives no more than the bound.
+fn little_memory(dir: &Path) {
+    let budget: u64 = 16 << 20;
+    let options = Options {
+        memory_budget_bytes: Some(budget),
+        background_threads: Some(1),
+        file_size_max_bytes: 4 << 20,
+        ..Options::default()
+    };
+    MEMORY.set_limit(MEMORY.allocated() + 2 * budget as usize).unwrap();
+    let db = Db::open(dir.join("db"), options).unwrap();
+    for i in 0..80_000 {
+        db.put(key(i), [i as u8; 1000]).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    for i in (0..80_000).step_by(3) {
+        assert_eq!(db.get(key(i)).unwrap().map(|v| v.len()), Some(1000));
+    }
+    assert_eq!(db.iter().unwrap().count(), 80_000);
+    db.compact_range(None, None).unwrap();
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+    db.close().unwrap();
+}
+
+#[test]
+fn memory_is_bounded_by_twice_the_budget() {
+    let dir = tempfile::tempdir().unwrap();
+    run_alone("memory", dir.path());
+}
+
+/// A child of the opener: it is refused, hangs nowhere, and changes nothing.
+fn forked(dir: &Path) {
+    let db = Db::open(dir.join("db"), Options::default()).unwrap();
+    db.put("before", "fork").unwrap();
+    // SAFETY: the child calls the store, which takes no lock in a child, and ends with `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let refused = |error: esker::Error| error.kind() == ErrorKind::Closed;
+        let wrote = db.put("child", "no").is_err_and(refused);
+        let read = db.get("before").is_err_and(refused);
+        let flushed = db.flush().is_err_and(refused);
+        let opened = Db::open(dir.join("db"), Options::default())
+            .is_err_and(|error| error.kind() == ErrorKind::Locked);
+        drop(db);
+        // A store of its own it may have.
+        let own = Db::open(dir.join("own"), Options::default()).and_then(|own| {
+            own.put("own", "yes")?;
+            own.close()
+        });
+        let all = [wrote, read, flushed, opened, own.is_ok()];
+        // SAFETY: ends the process at once.
+        unsafe { libc::_exit(i32::from(all != [true; 5])) };
+    }
+    let mut status = -1;
+    // SAFETY: the pointer is to an integer that outlives the call.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the child was not refused");
+    db.put_with("after", "fork", &WriteOptions::SYNC).unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.iter().unwrap().count(), 2);
+    db.close().unwrap();
+    let db = Db::open(dir.join("db"), Options::default()).unwrap();
+    assert_eq!(db.iter().unwrap().count(), 2);
+}
+
+#[test]
+fn a_forked_child_is_refused_and_the_parent_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    run_alone("fork", dir.path());
+}
+
+#[test]
+fn without_the_locks_file_a_second_opener_is_still_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = Db::open(&path, Options::default()).unwrap();
+    std::fs::remove_file(path.join("LOCK")).unwrap();
+    let error = Db::open(&path, Options::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    db.close().unwrap();
+    Db::open(&path, Options::default()).unwrap().close().unwrap();
+}
+
+#[test]
+fn nobody_else_can_read_what_a_store_makes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = Db::open(&path, Options::default()).unwrap();
+    db.put("a", "secret").unwrap();
+    db.checkpoint(dir.path().join("checkpoint")).unwrap();
+    let made = db.backup(dir.path().join("backups")).unwrap();
+    Db::restore(dir.path().join("backups"), None, dir.path().join("new"), Options::default())
+        .unwrap();
+    db.close().unwrap();
+    Db::repair(&path, Options::default()).unwrap();
+    let mut seen = 0;
+    let mut waiting = vec![path, made.path];
+    waiting.extend(["checkpoint", "backups", "new"].map(|name| dir.path().join(name)));
+    while let Some(next) = waiting.pop() {
+        let metadata = std::fs::symlink_metadata(&next).unwrap();
+        let mode = metadata.permissions().mode() & 0o777;
+        assert_eq!(mode, if metadata.is_dir() { 0o700 } else { 0o600 }, "{}", next.display());
+        seen += 1;
+        if metadata.is_dir() {
+            waiting.extend(std::fs::read_dir(next).unwrap().map(|e| e.unwrap().path()));
+        }
+    }
+    assert!(seen > 15, "{seen} files");
+}
+
+#[test]
+fn a_store_on_a_full_device_reads_on_and_resumes() {
+    let Ok(disk) = std::env::var("ESKER_SMALL_DISK") else {
+        eprintln!("no ESKER_SMALL_DISK: see scripts/limits.sh");
+        return;
+    };
+    let disk = Path::new(&disk);
+    let ballast = disk.join("ballast");
+    std::fs::write(&ballast, vec![1; 3 << 20]).unwrap();
+    let options = || Options {
+        memtable_size_bytes: Some(256 << 10),
+        file_size_max_bytes: 256 << 10,
+        compression: esker::Compression::None,
+        ..Options::default()
+    };
+    let db = Db::open(disk.join("db"), options()).unwrap();
+    let value = |i: u64| vec![i as u8; 1000];
+    let mut kept = 0;
+    let full = loop {
+        match db.put_with(key(kept), value(kept), &WriteOptions::SYNC) {
+            Ok(()) => kept += 1,
+            Err(error) => break error,
+        }
+        assert!(kept < 100_000, "the device is not small");
+    };
+    assert_eq!(full.kind(), ErrorKind::NoSpace, "{full}");
+    let check = |db: &Db, kept: u64| {
+        for i in 0..kept {
+            assert_eq!(db.get(key(i)).unwrap().as_deref(), Some(&value(i)[..]), "{i} of {kept}");
+        }
+    };
+    check(&db, kept);
+    std::fs::remove_file(&ballast).unwrap();
+    let goes_on = |db: &Db| db.put_with(key(kept), value(kept), &WriteOptions::SYNC);
+    let db = if goes_on(&db).is_ok() {
+        db
+    } else {
+        drop(db);
+        let db = Db::open(disk.join("db"), options()).unwrap();
+        goes_on(&db).unwrap();
+        db
+    };
+    check(&db, kept + 1);
+    db.flush().unwrap();
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+    db.close().unwrap();
+    check(&Db::open(disk.join("db"), options()).unwrap(), kept + 1);
+}

@@ -1,0 +1,86 @@
+//! Finding rot before a reader does: `verify` and the scrub read every byte of every file.
+//!
+//! Failure history these guard against: rot that is found when the last good copy is gone; a check
+//! that reads tables alone.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::tiny_options;
+use esker::fs::Fs;
+use esker::fs::mem::MemFs;
+use esker::{Db, Options, WriteOptions};
+
+const DIR: &str = "/db";
+
+fn filled(options: Options) -> (Arc<MemFs>, Db) {
+    let fs = MemFs::new();
+    let db = Db::open_on(fs.clone(), DIR, options).unwrap();
+    for i in 0..400u32 {
+        db.put(i.to_be_bytes(), vec![i as u8; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    for i in 0..5u32 {
+        db.put_with(format!("in the log {i}"), "x", &WriteOptions::SYNC).unwrap();
+    }
+    (fs, db)
+}
+
+fn flip(fs: &MemFs, path: &Path, at: u64) {
+    let byte = fs.read(path, u64::MAX).unwrap()[at as usize];
+    fs.open_write(path).unwrap().write_at(&[byte ^ 8], at).unwrap();
+}
+
+#[test]
+fn verify_reads_tables_logs_and_the_manifest_of_an_open_store() {
+    let (fs, db) = filled(Options { background_threads: Some(0), ..tiny_options() });
+    let clean = db.verify(&mut |_, _| {}).unwrap();
+    assert!(clean.is_whole() && clean.logs > 0 && clean.files > 0, "{:?}", clean.problems);
+    for entry in fs.list(Path::new(DIR)).unwrap() {
+        if ["LOCK", "CURRENT"].contains(&entry.name.as_str()) {
+            continue;
+        }
+        let path = Path::new(DIR).join(&entry.name);
+        // The zeros behind a mapped log are no part of it.
+        let len = fs.read(&path, u64::MAX).unwrap();
+        let len = len.iter().rposition(|b| *b != 0).unwrap() as u64;
+        for at in [0, 40, len / 3, len / 2, len] {
+            flip(&fs, &path, at);
+            let report = db.verify(&mut |_, _| {}).unwrap();
+            assert!(!report.is_whole(), "byte {at} of {}", entry.name);
+            flip(&fs, &path, at);
+        }
+    }
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+}
+
+/// Waits for something that comes, however slow the machine is.
+fn wait_until(db: &Db, what: impl Fn(&esker::Metrics) -> bool) {
+    let began = Instant::now();
+    while !what(&db.metrics()) {
+        assert!(began.elapsed() < Duration::from_secs(120), "{}", db.metrics());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_scrub_finds_rot_that_nobody_reads_and_says_where() {
+    let (fs, db) = filled(Options { background_threads: Some(1), ..tiny_options() });
+    assert_eq!(db.metrics().scrub_bytes, 0, "it is off unless asked for");
+    db.set_option("scrub_bytes_per_second", "100000000").unwrap();
+    wait_until(&db, |m| m.scrub_rounds > 0);
+    let sound = db.metrics();
+    assert_eq!((sound.scrub_problems, &sound.scrub_problem), (0, &None));
+    assert!(sound.scrub_bytes >= sound.table_bytes / 2);
+    let name = format!("{:06}.sst", db.tables()[0].number);
+    flip(&fs, &Path::new(DIR).join(&name), 20);
+    wait_until(&db, |m| m.scrub_problems > 0);
+    let problem = db.metrics().scrub_problem.unwrap();
+    assert!(problem.contains(&name), "{problem}");
+    db.set_option("scrub_bytes_per_second", "0").unwrap();
+    db.close().unwrap();
+}

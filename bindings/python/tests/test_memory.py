@@ -44,15 +44,22 @@ PROGRAM = """
 """
 
 
-@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
-def test_no_wrong_access(place):
-    done = subprocess.run(
-        ["valgrind", "-q", "--error-exitcode=9", sys.executable, "-c", textwrap.dedent(PROGRAM)]
-        + [str(place)],
+def valgrind(program, *arguments):
+    return subprocess.run(
+        ["valgrind", "-q", "--error-exitcode=9", sys.executable, "-c", program, *arguments],
         env={**os.environ, "PYTHONMALLOC": "malloc"},
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+def test_no_wrong_access(place):
+    # Some builds of Python are not clean by themselves; nothing can be said of a module then.
+    bare = valgrind("import ctypes, decimal, json, threading; print('went well')")
+    if (bare.returncode, bare.stdout) != (0, "went well\n"):
+        pytest.skip("valgrind complains of this Python without the module, too")
+    done = valgrind(textwrap.dedent(PROGRAM), str(place))
     assert (done.returncode, done.stdout) == (0, "went well\n"), done.stderr

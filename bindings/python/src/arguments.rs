@@ -96,7 +96,7 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
 }
 
 /// The error of an argument, with the argument's name before it.
-fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
+pub fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     PyErr::from_type(error.get_type(py), format!("argument '{name}': {}", error.value(py)))
 }
 
@@ -154,11 +154,16 @@ fn compression(value: &Bound<'_, PyAny>) -> PyResult<Compression> {
     if value.is_none() {
         return Ok(Compression::None);
     }
-    let word: &Bound<'_, PyString> = value
-        .cast()
-        .map_err(|_| PyTypeError::new_err("it must be None or the name of a compression"))?;
-    Compression::parse(&word.to_cow()?).ok_or_else(|| {
-        PyValueError::new_err(format!("it is None, 'snappy', 'lz4' or 'zstd', not {word:?}"))
+    // As with plyvel, the name may also be bytes.
+    let word = match value.cast::<PyBytes>() {
+        Ok(bytes) => String::from_utf8_lossy(bytes.as_bytes()).into_owned(),
+        Err(_) => value
+            .cast::<PyString>()
+            .map_err(|_| PyTypeError::new_err("it must be None or the name of a compression"))?
+            .extract()?,
+    };
+    Compression::parse(&word).ok_or_else(|| {
+        PyValueError::new_err(format!("it is None, 'snappy', 'lz4' or 'zstd', not {value:?}"))
     })
 }
 

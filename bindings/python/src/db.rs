@@ -85,9 +85,14 @@ pub fn pop<'py>(
     }
 }
 
-/// A key of bytes, from a tuple.
-fn key_at(range: &Bound<'_, PyTuple>, at: usize) -> PyResult<Vec<u8>> {
-    Ok(range.get_item(at)?.cast::<PyBytes>()?.as_bytes().to_vec())
+/// The two keys of a range, which may be a tuple, a list or whatever else has two items.
+fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
+    let keys = range.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    let key = |at: usize| keys.get(at).and_then(|key| key.cast::<PyBytes>().ok());
+    match (key(0), key(1), keys.len()) {
+        (Some(start), Some(stop), 2) => Ok((start.as_bytes().to_vec(), stop.as_bytes().to_vec())),
+        _ => Err(PyTypeError::new_err("a range is two keys of bytes, where it starts and stops")),
+    }
 }
 
 /// A database in the directory ``name``: bytes to bytes, in the order of the keys.
@@ -108,7 +113,7 @@ fn key_at(range: &Bound<'_, PyTuple>, at: usize) -> PyResult<Vec<u8>> {
 ///
 /// Raises IOError when it is not there (and not to be made), is open elsewhere, or the system
 /// refuses; CorruptionError when what was written is damaged; Error for a directory of another
-/// engine, version or order of keys; ValueError and TypeError for options.
+/// engine, version or order of keys; ValueError, TypeError and OverflowError for options.
 #[pyclass(frozen, subclass, weakref, module = "esker")]
 pub struct DB {
     pub store: Arc<Store>,
@@ -303,13 +308,10 @@ impl DB {
     /// ``approximate_size`` of each ``(start, stop)``.
     #[pyo3(signature = (*ranges))]
     fn approximate_sizes(&self, py: Python<'_>, ranges: &Bound<'_, PyTuple>) -> PyResult<Vec<u64>> {
+        self.store.check_open("database")?;
         let mut sizes = Vec::with_capacity(ranges.len());
         for range in ranges {
-            let range = range.cast::<PyTuple>()?;
-            if range.len() != 2 {
-                return Err(PyTypeError::new_err("a range is a tuple of two keys"));
-            }
-            let (start, stop) = (key_at(range, 0)?, key_at(range, 1)?);
+            let (start, stop) = range_of(&range)?;
             sizes.push(self.store.run(py, |db| db.approximate_size(start, stop))?);
         }
         Ok(sizes)

@@ -12,6 +12,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
+use crate::arguments;
 use crate::errors;
 use crate::guarded::Guarded;
 use crate::store::Store;
@@ -111,11 +112,16 @@ impl Wanted {
             fill_cache: true,
         };
         for (name, value) in given.into_iter().flatten() {
-            match &*name.extract::<Cow<'_, str>>()? {
+            let name = name.extract::<Cow<'_, str>>()?;
+            let key = || {
+                let key = value.extract::<Option<Key>>();
+                key.map_err(|error| arguments::named(value.py(), &name, error))
+            };
+            match &*name {
                 "reverse" => wanted.reverse = value.is_truthy()?,
-                "start" => start = value.extract::<Option<Key>>()?,
-                "stop" => stop = value.extract::<Option<Key>>()?,
-                "prefix" => prefix = value.extract::<Option<Key>>()?,
+                "start" => start = key()?,
+                "stop" => stop = key()?,
+                "prefix" => prefix = key()?,
                 "include_start" => include_start = value.is_truthy()?,
                 "include_stop" => include_stop = value.is_truthy()?,
                 "include_key" => wanted.include_key = value.is_truthy()?,

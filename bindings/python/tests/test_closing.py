@@ -34,6 +34,7 @@ def everything_of(db):
         "db.get_property": lambda: db.get_property(b"leveldb.stats"),
         "db.approximate_size": lambda: db.approximate_size(key, value),
         "db.approximate_sizes": lambda: db.approximate_sizes((key, value)),
+        "db.approximate_sizes of nothing": lambda: db.approximate_sizes(),
         "db.checkpoint": lambda: db.checkpoint("never-made"),
         "db.option": lambda: db.option("policy"),
         "db.set_option": lambda: db.set_option("fan_out", 4),

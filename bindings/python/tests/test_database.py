@@ -66,6 +66,8 @@ def test_plyvels_options_reach_their_knobs_within_leveldbs_ranges(place):
         assert db.option("cache_size_bytes") == str(1 << 20)
         assert db.option("filter_bits_per_key") == "7"
         assert db.option("compression") == "none"
+    with esker.DB(place, compression=b"snappy") as db:
+        assert db.option("compression") == "snappy"
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,8 @@ def test_plyvels_options_reach_their_knobs_within_leveldbs_ranges(place):
         (dict(write_buffer_size=-1), OverflowError, "write_buffer_size"),
         (dict(create_if_missing=3), TypeError, "create_if_missing"),
         (dict(compression="best"), ValueError, "zstd"),
+        (dict(compression=b"\xff"), ValueError, "zstd"),
+        (dict(compression=3), TypeError, "compression"),
         (dict(comparator=max), ValueError, "comparator_name"),
     ],
 )
@@ -204,6 +208,20 @@ def test_properties(db):
     assert db.get_property(b"esker.option.policy") == b"fluid"
     assert db.get_property(b"\xff") is None
     assert db.approximate_size(b"", b"\xff") == db.approximate_sizes((b"", b"\xff"))[0] > 0
+
+
+def test_a_range_is_any_two_keys(db):
+    assert db.approximate_sizes() == []
+    assert db.approximate_sizes([b"a", b"b"], (b"a", b"b")) == [0, 0]
+    for wrong in ((b"a",), (b"a", b"b", b"c"), b"ab", ("a", "b")):
+        with pytest.raises(TypeError, match="two keys of bytes"):
+            db.approximate_sizes(wrong)
+
+
+@pytest.mark.parametrize("name", ["start", "stop", "prefix"])
+def test_a_wrong_bound_is_named(db, name):
+    with pytest.raises(TypeError, match=f"argument '{name}'"):
+        db.iterator(**{name: "text"})
 
 
 def test_removing(db, place):

@@ -37,6 +37,24 @@ def test_flushes_in_the_background_call_the_order(place):
         assert [int(key) for key in db.keys()] == list(range(3000))
 
 
+def test_an_order_that_writes_is_refused(place):
+    inner = []
+
+    def order(a, b):
+        if inner:
+            inner.pop()[b"c"] = b""
+        return (a > b) - (a < b)
+
+    given = dict(comparator=order, comparator_name=b"test.Writes")
+    with esker.DB(place, create_if_missing=True, **given) as db:
+        db[b"a"] = b"1"
+        inner.append(db)
+        with pytest.raises(RuntimeError) as error:
+            db[b"b"] = b"1"
+        assert isinstance(error.value.__cause__, esker.Error)
+        assert "comparator must not write" in str(error.value.__cause__)
+
+
 def test_an_order_that_raises_stops_the_database(place):
     broken = False
 

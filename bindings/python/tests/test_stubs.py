@@ -1,5 +1,6 @@
 """The stubs say what the module has, and no more."""
 
+import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +35,10 @@ def test_types_of_a_program(tmp_path):
     )
     run("mypy", "--strict", str(program), cwd=tmp_path)
     assert (Path(esker.__file__).parent / "py.typed").exists()
+
+
+def test_the_wheel_holds_the_licenses_and_no_directory_of_its_builder():
+    files = {path.name: path for path in importlib.metadata.files("esker")}
+    for name in ("LICENSE-MIT", "LICENSE-APACHE"):
+        assert files[name].locate().read_text().strip(), name
+    assert not [name for name in files if name.endswith(".cyclonedx.json")]

@@ -3,7 +3,7 @@
 mod common;
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use common::{pairs, tiny_options};
 use esker::fs::mem::MemFs;
@@ -45,6 +45,37 @@ fn keys_that_compare_equal_are_one_key_in_memory_and_in_tables() {
         assert_eq!(value("Abc"), Some(b"2".to_vec()));
         assert_eq!(pairs(db.iter().unwrap()), [(b"aBc".to_vec(), b"2".to_vec())]);
     }
+}
+
+/// Writes to its own store, once.
+struct Writes(Mutex<Option<Weak<Db>>>, Mutex<Option<esker::Error>>);
+
+impl Comparator for Writes {
+    fn name(&self) -> &str {
+        "test.writes"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let db = self.0.lock().unwrap().take();
+        if let Some(db) = db.and_then(|db| db.upgrade()) {
+            *self.1.lock().unwrap() = db.put("inner", "").err();
+        }
+        a.cmp(b)
+    }
+}
+
+#[test]
+fn a_comparator_that_writes_within_a_write_is_refused() {
+    let order = Arc::new(Writes(Mutex::new(None), Mutex::new(None)));
+    let options = Options { key_order: KeyOrder::Custom(order.clone()), ..tiny_options() };
+    let db = Arc::new(Db::open_on(MemFs::new(), "/db", options).unwrap());
+    db.put("a", "1").unwrap();
+    *order.0.lock().unwrap() = Some(Arc::downgrade(&db));
+    db.put("b", "2").unwrap();
+    let refused = order.1.lock().unwrap().take().expect("the inner write went through");
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    db.put("c", "3").unwrap();
+    assert_eq!(pairs(db.iter().unwrap()).len(), 3);
 }
 
 #[test]

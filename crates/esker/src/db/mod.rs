@@ -348,7 +348,12 @@ impl Db {
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<()> {
         SCRATCH.with(|scratch| {
-            let scratch = &mut *scratch.borrow_mut();
+            let Ok(mut scratch) = scratch.try_borrow_mut() else {
+                return Err(Error::invalid(
+                    "this thread is in the middle of a write, whose comparator must not write",
+                ));
+            };
+            let scratch = &mut *scratch;
             scratch.clear();
             encode(scratch);
             let result = self.inner.write(scratch, 1, user_bytes, options.durability);

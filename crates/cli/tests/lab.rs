@@ -20,7 +20,16 @@ fn an_experiment_is_checked_run_reported_and_compared() {
     let record = std::fs::read_dir(place.path("bench/record")).unwrap().next().unwrap().unwrap();
     let record = record.path().display().to_string();
     let same = place.ok(&["lab", "compare", &record, &record]);
-    assert!(same.contains("0 slower"), "{same}");
+    assert!(same.contains("0 slower") && same.contains("1.00 ?"), "{same}");
+    std::fs::remove_file(&record).unwrap();
+    let text = std::fs::read_to_string(place.path("mine.toml")).unwrap();
+    let records = ["0.5", "1"].map(|scale| {
+        place.file("mine.toml", &text);
+        place.ok(&["lab", "run", "mine.toml", "--scale", scale, "--record", scale]);
+        let folder = std::fs::read_dir(place.path(scale)).unwrap();
+        folder.map(|entry| entry.unwrap().path().display().to_string()).next().unwrap()
+    });
+    place.fails(&["lab", "compare", &records[0], &records[1]], 2, "no point in common");
 }
 
 #[test]

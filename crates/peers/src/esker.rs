@@ -39,6 +39,7 @@ fn settings(options: &StoreOptions) -> Vec<(String, String)> {
     ];
     for (engine, name, value) in &options.engine_options {
         if engine == NAME {
+            settings.retain(|(shared, _)| shared != name);
             settings.push((name.clone(), value.clone()));
         }
     }
@@ -157,5 +158,22 @@ impl Target for EskerStore {
 
     fn close(self: Box<Self>) -> Result<()> {
         self.db.close().map_err(fail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_of_its_own_stands_once_in_what_it_was_given() {
+        let own = |name: &str, value: &str| (NAME.to_string(), name.to_string(), value.to_string());
+        let engine_options = vec![own("compression", "lz4"), own("policy", "leveled")];
+        let given = Esker.given(&StoreOptions { engine_options, ..StoreOptions::default() });
+        let of = |name: &str| -> Vec<&str> {
+            given.iter().filter(|(own, _)| own == name).map(|(_, value)| value.as_str()).collect()
+        };
+        assert_eq!((of("compression"), of("policy")), (vec!["lz4"], vec!["leveled"]));
+        assert_eq!(of("cache_size_bytes").len(), 1);
     }
 }

@@ -70,6 +70,11 @@ pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> 
     engines.push(name);
     let workload = run.properties.workload(&engines).map_err(LabError::usage)?;
     let mut config = run.base.clone();
+    let decided = run.properties.decided_here(&engines);
+    if !decided.is_empty() {
+        // Talk that cannot be written has nobody listening.
+        let _ = writeln!(talk, "without effect, as the lab decides it: {}", decided.join(", "));
+    }
     for (option, value) in run.properties.of_stores(&engines) {
         set_for(&mut config, name, &option, &value).map_err(LabError::usage)?;
     }

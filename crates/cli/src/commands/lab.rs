@@ -253,6 +253,13 @@ fn compare(before: &Path, after: &Path) -> Outcome {
         let (one, other) = (&before.experiment, &after.experiment);
         return Err(Failure::usage(format!("one record is of {one}, the other of {other}")));
     }
+    if lab_text::points_in_common(&before, &after) == 0 {
+        return Err(Failure::usage(format!(
+            "the two records have no point in common (one is at scale {}, the other at {}): run both \
+             with the same --scale and --series",
+            before.scale, after.scale
+        )));
+    }
     let mut out = stdout();
     let slower = lab_text::write_comparison(&before, &after, &mut out)?;
     out.flush()?;

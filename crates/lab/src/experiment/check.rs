@@ -419,6 +419,8 @@ readrandom = { operations = "entries", found = "operations" }
             ("\"leveled\"", "\"leveled\"\n\"nobody.block_size\" = 1", 8, "no engine"),
             ("fillseq,readrandom,readrandom", "fillsideways", 11, "fillsideways"),
             ("entries = 1000", "entries = 0", 12, "entries"),
+            ("entries = 1000", "entries = [1000, -5]", 12, "a whole number, 0 or more, or a list"),
+            ("entries = 1000", "entries = 1e3", 12, "a whole number, 0 or more, or a list"),
             ("rows = \"phase\"\ncol", "rows = \"colour\"\ncol", 14, "colour"),
             ("\"fillseq\", 1.5, 2]", "\"fillseq\", 1.5]", 22, "2 items"),
             ("\"fillseq\", 1.5, 2]", "\"fillup\", 1.5, 2]", 22, "fillup"),

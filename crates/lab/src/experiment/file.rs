@@ -122,7 +122,10 @@ pub struct Columns {
 
 /// A number or a list of numbers.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a whole number, 0 or more, or a list of them: 1_000 or [1_000, 4_000]"
+)]
 pub enum OneOrMany {
     /// One.
     One(u64),

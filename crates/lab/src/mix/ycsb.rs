@@ -117,12 +117,25 @@ impl Properties {
         self.0.get(name).map(String::as_str)
     }
 
+    /// Those of stores that the lab decides by itself, the same for every engine: the folder, that
+    /// it begins empty, one value for each record.
+    pub fn decided_here(&self, engines: &[&str]) -> Vec<String> {
+        let ours = |name: &str, value: &str| match name.split_once('.') {
+            Some((engine, "format")) => engines.contains(&engine) && value == "single",
+            Some((engine, own)) => engines.contains(&engine) && DECIDED_HERE.contains(&own),
+            None => false,
+        };
+        let all = self.0.iter().filter(|(name, value)| ours(name, value));
+        all.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Those of stores: `leveldb.block_size` and the like.
     pub fn of_stores(&self, engines: &[&str]) -> Vec<(String, String)> {
         let is_store = |name: &str| name.split_once('.').is_some_and(|(e, _)| engines.contains(&e));
+        let decided = self.decided_here(engines);
         self.0
             .iter()
-            .filter(|(name, _)| is_store(name))
+            .filter(|(name, _)| is_store(name) && !decided.contains(name))
             .map(|(n, v)| (n.clone(), v.clone()))
             .collect()
     }
@@ -249,11 +262,12 @@ impl Properties {
     }
 
     fn refuse_unknown(&self, engines: &[&str]) -> Result<(), String> {
-        let stores = self.of_stores(engines);
+        let (stores, decided) = (self.of_stores(engines), self.decided_here(engines));
         for name in self.0.keys() {
             let known = UNDERSTOOD.contains(&name.as_str())
                 || WITHOUT_EFFECT.contains(&name.as_str())
-                || stores.iter().any(|(store, _)| store == name);
+                || stores.iter().any(|(store, _)| store == name)
+                || decided.contains(name);
             if !known {
                 return Err(format!("the property {name:?} means nothing here"));
             }
@@ -261,6 +275,9 @@ impl Properties {
         Ok(())
     }
 }
+
+/// What YCSB-cpp's property files set for a store and the lab decides.
+const DECIDED_HERE: &[&str] = &["dbname", "dbpath", "destroy", "max_open_files"];
 
 /// The properties that change what is done.
 const UNDERSTOOD: &[&str] = &[
@@ -371,6 +388,25 @@ mod tests {
         properties.read(text).expect("right");
         let stores = properties.of_stores(&["leveldb"]);
         assert_eq!(stores, [("leveldb.block_size".into(), "8192".into())]);
+    }
+
+    #[test]
+    fn property_files_of_stores_are_read_as_ycsb_cpp_has_them() {
+        let mut properties = Properties::default();
+        let text = "leveldb.dbname=/tmp/db\nleveldb.format=single\nleveldb.destroy=false\n\
+                    leveldb.max_open_files=1000\nleveldb.filter_bits=10\n";
+        properties.read(text).expect("right");
+        properties.workload(&["leveldb"]).expect("nothing is unknown");
+        let one = [("leveldb.filter_bits".to_string(), "10".to_string())];
+        assert_eq!(properties.of_stores(&["leveldb"]), one);
+        assert_eq!(properties.decided_here(&["leveldb"]).len(), 4);
+        properties.set("leveldb.format", "row");
+        assert_eq!(
+            properties.of_stores(&["leveldb"]).len(),
+            2,
+            "another layout is not passed over"
+        );
+        assert_eq!(properties.decided_here(&["rocksdb"]).len(), 0);
     }
 
     #[test]

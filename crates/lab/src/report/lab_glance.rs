@@ -11,6 +11,7 @@ use super::html::escape;
 use super::lab_html::{Whos, colour};
 use super::lab_text::number;
 use super::plot::{Bar, COLOURS, GRID, INK, SOFT, bars, engine_colour, recolour};
+use crate::experiment::check::Experiment;
 use crate::record::lab::LabRecord;
 use crate::record::schema::EngineRecord;
 use crate::stats::compare::median;
@@ -137,6 +138,24 @@ pub fn unequal(engine: &EngineRecord, given: &[(String, String)]) -> Vec<String>
         told.push("one writer at a time".into());
     }
     told
+}
+
+/// The options the experiment gives to `engine` and to no other, where there are any.
+pub fn own_options(experiment: &Experiment, engine: &str) -> Option<String> {
+    let file = &experiment.file;
+    let series = file.series.iter().map(|series| &series.get_ref().options);
+    let all = std::iter::once(&file.options).chain(series).flatten();
+    let mut own: Vec<String> = Vec::new();
+    for (name, value) in all {
+        let Some((whose, name)) = name.get_ref().split_once('.') else { continue };
+        let value = value.get_ref();
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+        let text = format!("{name}={text}");
+        if whose == engine && !own.contains(&text) {
+            own.push(text);
+        }
+    }
+    (!own.is_empty()).then(|| format!("options of its own: {}", own.join(" ")))
 }
 
 /// The table, the bars and the triangle.
@@ -314,6 +333,20 @@ mod tests {
         assert!(!picture.contains("\"#"), "{picture}");
         assert!(geometric(&[4.0, 1.0]).is_some_and(|mean| (mean - 2.0).abs() < 1e-9));
         assert_eq!(geometric(&[]), None);
+    }
+
+    #[test]
+    fn options_given_to_one_engine_alone_are_told() {
+        let text = "title = \"x\"\nengines = [\"reference\"]\n[options]\ncompression = \"none\"\n\
+                    \"reference.depth\" = 7\n[[series]]\nname = \"a\"\ntasks = \"fillseq\"\n\
+                    entries = 10\noptions = { \"reference.way\" = \"up\" }\n";
+        let mut config = crate::BenchConfig::default();
+        config.accept_engine_options("reference", ["depth", "way"]);
+        let known = crate::experiment::check::Known { engines: &["reference", "other"], config };
+        let experiment = Experiment::parse("x", text, &known).expect("right");
+        let told = own_options(&experiment, "reference").expect("some");
+        assert_eq!(told, "options of its own: depth=7 way=up");
+        assert_eq!(own_options(&experiment, "other"), None);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     }
     super::lab_time::pictures(&mut page, experiment, record, &whos);
     super::lab_measures::measures(&mut page, experiment, record, &whos);
-    given(&mut page, record);
+    given(&mut page, experiment, record);
     let _ = writeln!(page, "<h2>How it was measured</h2>{LAB_METHOD}{METHOD}");
     page.push_str("</main></body></html>\n");
     page
@@ -397,7 +397,7 @@ fn heat(view: &SeriesView<'_>, grid: &Grid) -> Option<(f64, f64)> {
     Some((low, values.iter().copied().reduce(f64::max)?))
 }
 
-fn given(page: &mut String, record: &LabRecord) {
+fn given(page: &mut String, experiment: &Experiment, record: &LabRecord) {
     page.push_str(
         "<h2 id=\"given\">What each was given</h2><p class=\"soft\">At the first point; varied options differ \
          at the others.</p><div class=\"scroll\"><table><tr><th>engine</th><th>version</th>\
@@ -408,7 +408,8 @@ fn given(page: &mut String, record: &LabRecord) {
         let settings: Vec<String> = first
             .map(|given| given.iter().map(|(name, value)| format!("{name}={value}")).collect())
             .unwrap_or_default();
-        let terms = super::lab_glance::unequal(engine, first.map_or(&[], |given| given));
+        let mut terms = super::lab_glance::unequal(engine, first.map_or(&[], |given| given));
+        terms.extend(super::lab_glance::own_options(experiment, &engine.name));
         let terms = match (engine.capabilities, terms.is_empty()) {
             (None, _) => "n/a".to_string(),
             (Some(_), true) => "–".to_string(),

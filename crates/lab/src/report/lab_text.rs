@@ -56,16 +56,17 @@ pub fn write(
         notes(&view, out)?;
     }
     super::lab_time::write_percentiles(experiment, record, out)?;
-    terms(record, out)?;
+    terms(experiment, record, out)?;
     writeln!(
         out,
         "\nIn brackets: speed over that of {base} at the same point, above 1 is faster; ~ means no \
-         difference is shown at 95 %. Reported figures are from other machines."
+         difference is shown at 95 %, ? that one turn gives no interval. Reported figures are from \
+         other machines."
     )
 }
 
 /// What each engine was given, and where it is not on equal terms.
-fn terms(record: &LabRecord, out: &mut dyn Write) -> io::Result<()> {
+fn terms(experiment: &Experiment, record: &LabRecord, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nGiven, at the first point; varied options differ at the others:")?;
     for engine in &record.engines {
         let first = record.points.iter().find_map(|point| point.given.get(&engine.name));
@@ -73,7 +74,8 @@ fn terms(record: &LabRecord, out: &mut dyn Write) -> io::Result<()> {
         let settings: Vec<String> =
             given.iter().map(|(name, value)| format!("{name}={value}")).collect();
         writeln!(out, "  {}: {}", engine.name, settings.join(" "))?;
-        for term in super::lab_glance::unequal(engine, given) {
+        let own = super::lab_glance::own_options(experiment, &engine.name);
+        for term in super::lab_glance::unequal(engine, given).into_iter().chain(own) {
             writeln!(out, "    not on equal terms: {term}")?;
         }
     }
@@ -207,6 +209,14 @@ fn csv_row(view: &SeriesView<'_>, figure: &Figure) -> Vec<String> {
         text(interval.map(|(_, high)| high)),
         figure.note.clone().unwrap_or_default(),
     ]
+}
+
+/// How many points two records have in common: only those can be compared.
+pub fn points_in_common(before: &LabRecord, after: &LabRecord) -> usize {
+    let same = |one: &PointRecord, other: &PointRecord| {
+        (&one.series, &one.params, one.entries) == (&other.series, &other.params, other.entries)
+    };
+    before.points.iter().filter(|one| after.points.iter().any(|other| same(one, other))).count()
 }
 
 /// Compares two records of one experiment; says how many figures got slower beyond doubt.

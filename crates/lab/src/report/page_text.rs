@@ -53,7 +53,8 @@ Only one engine is open at a time, in a directory of its own. Keys, values and t
 before the clock starts and are the same for every engine. Every read is compared with what was written.</p>\
 <p>Times are medians over the repetitions; the thin line on a bar runs from the smallest to the largest sample. \
 A ratio is operations a second over the base engine's; its interval is a bootstrap of both medians at 95 %, and \
-<em>~</em> marks an interval that holds 1: no difference is shown. With three repetitions an interval is little \
+<em>~</em> marks an interval that holds 1: no difference is shown; \
+<em>?</em> marks a ratio of single turns, which have no interval. With three repetitions an interval is little \
 more than the range of what was seen.</p>\
 <p>Write amplification is bytes the process gave to write calls (the system's <code>wchar</code>; pages made dirty, \
 <code>write_bytes</code>, for an engine that writes to a map) for each byte of keys and values written. Work put off \

@@ -232,10 +232,14 @@ pub fn count_text(count: f64) -> String {
     text
 }
 
-/// `1.23`, or `1.23 ~` where the interval shows no difference.
+/// `1.23`; `1.23 ~` where the interval shows no difference, `1.23 ?` where one turn gives no interval.
 pub fn ratio_text(ratio: &Ratio) -> String {
-    let unclear = ratio.interval.is_some() && !ratio.shows_difference() && ratio.ratio != 1.0;
-    format!("{:.2}{}", ratio.ratio, if unclear { " ~" } else { "" })
+    let mark = match ratio.interval {
+        None => " ?",
+        Some(_) if !ratio.shows_difference() && ratio.ratio != 1.0 => " ~",
+        Some(_) => "",
+    };
+    format!("{:.2}{mark}", ratio.ratio)
 }
 
 /// `0.98..1.41`, or nothing without an interval.
@@ -283,5 +287,7 @@ mod tests {
             (ratio_text(&ratio), interval_text(&ratio)),
             ("1.10 ~".into(), "0.90..1.30".into())
         );
+        let once = Ratio { ratio: 0.2, interval: None };
+        assert_eq!((ratio_text(&once), interval_text(&once)), ("0.20 ?".into(), String::new()));
     }
 }

@@ -215,6 +215,41 @@ fn a_column_that_is_not_there_names_those_that_are() {
     }
 }
 
+#[test]
+fn rows_left_out_are_named() {
+    let place = Place::new();
+    let rows: String = (0..200).map(|i| format!("{i},value {i}\n")).collect();
+    place.file("rows.csv", &format!("id,title\n{rows}only one field\n"));
+    let text = "title = \"T\"\nengines = [\"reference\"]\nrepetitions = 1\n\n[phases.fill]\nstart = \"empty\"\n\
+                update = 1\nkeys = \"sequential\"\n\n[[series]]\nname = \"s\"\nphases = [\"fill\"]\nentries = 100\n\
+                csv = { key = \"id\", value = \"title\" }\n";
+    place.file("mine.toml", text);
+    let ran = place.run(&["lab", "run", "mine.toml", "--csv", "rows.csv", "--scale", "full"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("1 bad row(s) were left out, the first is line 202"), "{}", ran.err);
+}
+
+/// Operations that arrive at a rate are as many on every engine: nothing is faster for it, and the
+/// page links only to what is on it.
+#[test]
+fn arrivals_are_no_measure_of_speed() {
+    let place = Place::new();
+    let text = "title = \"T\"\nengines = [\"esker\", \"reference\"]\nrepetitions = 2\n\n[phases.serve]\nstart = \"filled\"\n\
+                read = 1\nkeys = \"uniform\"\nrate = 20000\n\n[[series]]\nname = \"s\"\nphases = [\"serve\"]\nentries = 300\n";
+    place.file("mine.toml", text);
+    let ran = place.run(&["lab", "run", "mine.toml", "--scale", "full", "--html", "page.html"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let row = ran.out.lines().find(|line| line.starts_with(" serve ")).unwrap();
+    assert!(!row.contains('('), "{row}");
+    let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+    for (_, target) in
+        page.match_indices("href=\"#").map(|(at, link)| (at, &page[at + link.len()..]))
+    {
+        let name = target.split('"').next().unwrap();
+        assert!(page.contains(&format!("id=\"{name}\"")), "nothing is called {name}");
+    }
+}
+
 /// Runs a built-in experiment at its smallest; everything it promises must hold.
 fn smallest(name: &str) {
     let place = Place::new();

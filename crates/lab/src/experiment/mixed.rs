@@ -127,7 +127,12 @@ pub fn space(
         let pairs = read_pairs(path, &columns.key, &columns.value, Some(entries))?;
         if (pairs.pairs.len() as u64) < entries {
             let (rows, name) = (pairs.pairs.len(), path.display());
-            let message = format!("{name} has {rows} rows, not the {entries} of this size");
+            let mut message = format!("{name} has {rows} rows, not the {entries} of this size");
+            if let Some(bad) = pairs.bad_rows.first() {
+                let count = pairs.bad_rows.len();
+                message +=
+                    &format!("; {count} were left out, first line {}: {}", bad.line, bad.why);
+            }
             return Err(LabError::new(LabErrorKind::Data, message));
         }
         return Space::from_rows(&pairs);

@@ -25,6 +25,7 @@ use crate::record::schema::EngineRecord;
 use crate::record::store::{RecordFile, load_lab};
 use crate::run::config::BenchConfig;
 use crate::run::interleave::{Candidate, order};
+use crate::workload::csv::read_pairs;
 use eta::Eta;
 use turn::LabTurn;
 
@@ -80,6 +81,11 @@ pub fn run(
             (record, file)
         }
     };
+    for warning in bad_rows(experiment, options) {
+        if !record.warnings.contains(&warning) {
+            record.warnings.push(warning);
+        }
+    }
     for engine in record.engines.iter().filter(|engine| engine.error.is_some()) {
         say(talk, &format!("{}: {}", engine.name, engine.error.as_deref().unwrap_or_default()));
     }
@@ -116,6 +122,30 @@ pub fn run(
     let record_path = file.and_then(|file| save(&file, &record, talk));
     let failed = record.samples.is_empty() || record.samples.iter().any(|s| s.sample.failed());
     Ok(LabOutcome { record, record_path, failed })
+}
+
+/// What is wrong with rows of the file that series take their records from; each series' columns
+/// once. A file that cannot be read is left to the series to tell.
+fn bad_rows(experiment: &Experiment, options: &LabOptions) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(path) = &options.base.csv else { return warnings };
+    for series in &experiment.file.series {
+        let Some(columns) = &series.get_ref().csv else { continue };
+        let found = read_pairs(path, &columns.key, &columns.value, None).unwrap_or_default();
+        if let Some(first) = found.bad_rows.first() {
+            let warning = format!(
+                "{}: {} bad row(s) were left out, the first is line {}: {}",
+                path.display(),
+                found.bad_rows.len(),
+                first.line,
+                first.why
+            );
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+    }
+    warnings
 }
 
 /// What the lab itself costs for each operation of a phase, in nanoseconds.

@@ -137,8 +137,10 @@ fn measured<'a>(
     base: Option<&'a str>,
 ) -> Vec<Figure> {
     let record = place.record;
+    // Where operations arrive at a rate, how many were done says nothing of the engine.
     let speed = |name: &'a str| -> Vec<f64> {
-        place.samples(name).into_iter().filter_map(|sample| Unit::OpsPerSec.of(sample)).collect()
+        let free = place.samples(name).into_iter().filter(|s| s.rate_per_second.is_none());
+        free.filter_map(|sample| Unit::OpsPerSec.of(sample)).collect()
     };
     let base_speed = base.map(speed).unwrap_or_default();
     let mut params: BTreeMap<String, String> = point.params.iter().cloned().collect();

@@ -31,7 +31,7 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     warnings(&mut page, record);
     let views = views(experiment, record);
     let whos = whos(&views);
-    contents(&mut page, &views);
+    contents(&mut page, experiment, record, &views);
     legend(&mut page, &whos);
     super::lab_glance::glance(&mut page, record, &views, &whos);
     for (index, view) in views.iter().enumerate() {
@@ -76,15 +76,23 @@ fn warnings(page: &mut String, record: &LabRecord) {
 }
 
 /// Where to find what on the page.
-fn contents(page: &mut String, views: &[SeriesView<'_>]) {
+fn contents(
+    page: &mut String,
+    experiment: &Experiment,
+    record: &LabRecord,
+    views: &[SeriesView<'_>],
+) {
     page.push_str("<nav><a href=\"#glance\">At a glance</a>");
     for (index, view) in views.iter().enumerate() {
         let _ = write!(page, " <a href=\"#s{index}\">{}</a>", escape(&heading(views, view)));
     }
-    page.push_str(
-        " <a href=\"#time\">Over time</a> <a href=\"#latency\">Latency</a> \
-         <a href=\"#turns\">Whole turns</a> <a href=\"#given\">Terms</a></nav>\n",
-    );
+    let (time, latency) = super::lab_time::sections(experiment, record);
+    for (there, link) in
+        [(time, " <a href=\"#time\">Over time</a>"), (latency, " <a href=\"#latency\">Latency</a>")]
+    {
+        page.push_str(if there { link } else { "" });
+    }
+    page.push_str(" <a href=\"#turns\">Whole turns</a> <a href=\"#given\">Terms</a></nav>\n");
 }
 
 /// A series' name; with its unit where it was shown in another before.

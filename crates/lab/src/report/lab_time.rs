@@ -53,6 +53,15 @@ pub fn pictures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
     percentiles(page, &with_latency);
 }
 
+/// Whether [`pictures`] draws throughput over time, and latency.
+pub fn sections(experiment: &Experiment, record: &LabRecord) -> (bool, bool) {
+    let phases = phases(experiment, record);
+    let any = |is: fn(&TaskSample) -> bool| {
+        phases.iter().any(|phase| phase.samples.iter().any(|sample| is(sample)))
+    };
+    (any(long), any(|sample| sample.latency.is_some()))
+}
+
 fn phases<'a>(experiment: &Experiment, record: &'a LabRecord) -> Vec<PhaseSamples<'a>> {
     let mut found = Vec::new();
     for series in experiment.file.series.iter().map(|series| series.get_ref()) {

@@ -219,7 +219,7 @@ fn a_column_that_is_not_there_names_those_that_are() {
 fn rows_left_out_are_named() {
     let place = Place::new();
     let rows: String = (0..200).map(|i| format!("{i},value {i}\n")).collect();
-    place.file("rows.csv", &format!("id,title\n{rows}only one field\n"));
+    place.file("rows.csv", format!("id,title\n{rows}only one field\n"));
     let text = "title = \"T\"\nengines = [\"reference\"]\nrepetitions = 1\n\n[phases.fill]\nstart = \"empty\"\n\
                 update = 1\nkeys = \"sequential\"\n\n[[series]]\nname = \"s\"\nphases = [\"fill\"]\nentries = 100\n\
                 csv = { key = \"id\", value = \"title\" }\n";

@@ -7,6 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use serde::Serialize;
+
 use crate::error::{LabError, LabErrorKind, Result};
 use crate::record::env;
 use crate::record::schema::{EngineRecord, RunRecord, SCHEMA_VERSION, TaskSample, Workload};
@@ -159,7 +161,12 @@ impl Observer for Told<'_> {
     }
 }
 
-fn save(file: &RecordFile, record: &RunRecord, talk: &mut dyn Write) -> Option<PathBuf> {
+/// Saves `record` to `file`; a failure is told, and the run goes on.
+pub(crate) fn save(
+    file: &RecordFile,
+    record: &impl Serialize,
+    talk: &mut dyn Write,
+) -> Option<PathBuf> {
     match file.save(record) {
         Ok(()) => Some(file.path().to_path_buf()),
         Err(error) => {

@@ -118,6 +118,13 @@ impl Default for StoreOptions {
     }
 }
 
+impl StoreOptions {
+    /// The cache of an engine without a memtable: what others hold there is given to it, too.
+    pub fn cache_and_memtable_bytes(&self) -> u64 {
+        self.cache_bytes + self.memtable_bytes
+    }
+}
+
 /// What an engine can do. A task that needs more is recorded as not available, never as 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Capabilities {
@@ -180,8 +187,17 @@ pub trait Target: Send + Sync {
     /// Shows the value of `key` to `see` if there is one, and says whether there was.
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-    /// Opens an iterator, moves to the first key ≥ `key`, and shows that pair if there is one.
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool>;
+    /// Opens an iterator, moves to the first key ≥ `key`, and shows that pair if there is one. By
+    /// itself a scan that ends there.
+    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        let mut any = false;
+        self.scan_from(key, &mut |key, value| {
+            any = true;
+            see(key, value);
+            false
+        })?;
+        Ok(any)
+    }
 
     /// Walks the store in key order from one end until `see` returns false or the end.
     fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()>;

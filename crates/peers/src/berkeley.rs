@@ -107,8 +107,7 @@ fn page_bytes(options: &StoreOptions) -> u32 {
 }
 
 fn cache_bytes(options: &StoreOptions) -> u64 {
-    // It has no memtable: what others hold there is given to its cache.
-    (options.cache_bytes + options.memtable_bytes).max(CACHE_BYTES_MIN)
+    options.cache_and_memtable_bytes().max(CACHE_BYTES_MIN)
 }
 
 impl Engine for BerkeleyDb {

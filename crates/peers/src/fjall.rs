@@ -142,16 +142,6 @@ impl Target for Store {
         Ok(value.is_some())
     }
 
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
-        let mut any = false;
-        self.scan_from(key, &mut |key, value| {
-            any = true;
-            see(key, value);
-            false
-        })?;
-        Ok(any)
-    }
-
     fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
         match direction {
             Direction::Forward => Store::walk(self.pairs.iter(), see),

@@ -7,7 +7,9 @@
 use std::ops::Bound;
 use std::path::Path;
 
-use ::redb::{Database, Durability as RedbDurability, ReadableDatabase, TableDefinition};
+use ::redb::{
+    AccessGuard, Database, Durability as RedbDurability, ReadableDatabase, TableDefinition,
+};
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
     Capabilities, Direction, Durability, Engine, SeePair, StoreOptions, Target, not_offered,
@@ -22,11 +24,6 @@ const PAIRS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("pairs");
 
 fn fail(error: impl std::fmt::Display) -> LabError {
     LabError::engine(format!("{NAME}: {error}"))
-}
-
-fn cache_bytes(options: &StoreOptions) -> u64 {
-    // It has no memtable: what others hold there is given to its cache.
-    options.cache_bytes + options.memtable_bytes
 }
 
 impl Engine for Redb {
@@ -55,7 +52,10 @@ impl Engine for Redb {
             _ => "None: a killed process loses commits",
         };
         vec![
-            pair("cache_size", format!("{} (cache and memtable)", cache_bytes(options))),
+            pair(
+                "cache_size",
+                format!("{} (cache and memtable)", options.cache_and_memtable_bytes()),
+            ),
             pair("compression", "none (not offered)".into()),
             pair("durability", durability.into()),
         ]
@@ -63,7 +63,7 @@ impl Engine for Redb {
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
         let mut builder = Database::builder();
-        builder.set_cache_size(cache_bytes(options) as usize);
+        builder.set_cache_size(options.cache_and_memtable_bytes() as usize);
         let db = builder.create(dir.join("store.redb")).map_err(fail)?;
         let store = Store { db, sync_always: options.durability == Durability::Sync };
         store.write(true, |_| Ok(()))?;
@@ -78,7 +78,22 @@ struct Store {
 
 type Pairs<'a> = ::redb::Table<'a, &'static [u8], &'static [u8]>;
 
+type Pair<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>);
+
 impl Store {
+    fn walk<'a>(
+        pairs: impl Iterator<Item = std::result::Result<Pair<'a>, ::redb::StorageError>>,
+        see: SeePair<'_>,
+    ) -> Result<()> {
+        for pair in pairs {
+            let (key, value) = pair.map_err(fail)?;
+            if !see(key.value(), value.value()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn write(&self, sync: bool, change: impl FnOnce(&mut Pairs<'_>) -> Result<()>) -> Result<()> {
         let mut txn = self.db.begin_write().map_err(fail)?;
         let durability = match sync || self.sync_always {
@@ -113,42 +128,20 @@ impl Target for Store {
         Ok(value.is_some())
     }
 
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
-        let mut any = false;
-        self.scan_from(key, &mut |key, value| {
-            any = true;
-            see(key, value);
-            false
-        })?;
-        Ok(any)
-    }
-
     fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
         if direction == Direction::Forward {
             return self.scan_from(b"", see);
         }
         let txn = self.db.begin_read().map_err(fail)?;
         let table = txn.open_table(PAIRS).map_err(fail)?;
-        for pair in table.range::<&[u8]>(..).map_err(fail)?.rev() {
-            let (key, value) = pair.map_err(fail)?;
-            if !see(key.value(), value.value()) {
-                break;
-            }
-        }
-        Ok(())
+        Store::walk(table.range::<&[u8]>(..).map_err(fail)?.rev(), see)
     }
 
     fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
         let txn = self.db.begin_read().map_err(fail)?;
         let table = txn.open_table(PAIRS).map_err(fail)?;
         let bounds = (Bound::Included(start), Bound::Unbounded);
-        for pair in table.range::<&[u8]>(bounds).map_err(fail)? {
-            let (key, value) = pair.map_err(fail)?;
-            if !see(key.value(), value.value()) {
-                break;
-            }
-        }
-        Ok(())
+        Store::walk(table.range::<&[u8]>(bounds).map_err(fail)?, see)
     }
 
     fn compact(&self) -> Result<()> {

@@ -20,11 +20,6 @@ fn fail(error: impl std::fmt::Display) -> LabError {
     LabError::engine(format!("{NAME}: {error}"))
 }
 
-fn cache_bytes(options: &StoreOptions) -> u64 {
-    // It has no memtable: what others hold there is given to its cache.
-    options.cache_bytes + options.memtable_bytes
-}
-
 impl Engine for Sled {
     fn name(&self) -> &str {
         NAME
@@ -51,7 +46,10 @@ impl Engine for Sled {
             _ => "none: a killed process loses what its buffers held",
         };
         vec![
-            pair("cache_capacity", format!("{} (cache and memtable)", cache_bytes(options))),
+            pair(
+                "cache_capacity",
+                format!("{} (cache and memtable)", options.cache_and_memtable_bytes()),
+            ),
             pair("compression", "none (not built in)".into()),
             pair("durability", durability.into()),
         ]
@@ -60,7 +58,7 @@ impl Engine for Sled {
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
         let config = ::sled::Config::new()
             .path(dir)
-            .cache_capacity(cache_bytes(options))
+            .cache_capacity(options.cache_and_memtable_bytes())
             .flush_every_ms(None);
         let db = config.open().map_err(fail)?;
         Ok(Box::new(Store { db, sync_always: options.durability == Durability::Sync }))
@@ -111,16 +109,6 @@ impl Target for Store {
             see(value);
         }
         Ok(value.is_some())
-    }
-
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
-        let mut any = false;
-        self.scan_from(key, &mut |key, value| {
-            any = true;
-            see(key, value);
-            false
-        })?;
-        Ok(any)
     }
 
     fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {

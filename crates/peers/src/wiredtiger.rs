@@ -165,8 +165,7 @@ fn page_bytes(options: &StoreOptions) -> u64 {
 }
 
 fn cache_bytes(options: &StoreOptions) -> u64 {
-    // It has no memtable: what others hold there is given to its cache.
-    (options.cache_bytes + options.memtable_bytes).max(CACHE_BYTES_MIN)
+    options.cache_and_memtable_bytes().max(CACHE_BYTES_MIN)
 }
 
 impl Engine for WiredTiger {
@@ -415,16 +414,6 @@ impl Target for Store {
             }
             Ok(true)
         })
-    }
-
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
-        let mut any = false;
-        self.scan_from(key, &mut |key, value| {
-            any = true;
-            see(key, value);
-            false
-        })?;
-        Ok(any)
     }
 
     fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {

@@ -66,13 +66,15 @@ impl Inner {
                     if queue.stop {
                         return;
                     }
-                    if let Some(front) = queue.frozen.front() {
-                        break front.clone();
+                    if let Some(front) = queue.frozen.front().cloned() {
+                        queue.flush_tries += 1;
+                        queue.flush_failed = None;
+                        break front;
                     }
                     self.work.wait(&mut queue);
                 }
             };
-            self.settle(self.flush_one(&next), |queue| &mut queue.flush_failed);
+            self.settle(self.with_room(|| self.flush_one(&next)), |queue| &mut queue.flush_failed);
         }
     }
 
@@ -100,6 +102,26 @@ impl Inner {
             // A failure poisons the log; the next write reports it.
             let _ = self.committer.lock().sync_logs(&self.counters);
         }
+    }
+
+    /// Does `work`; on a full device once more when running compactions have given back the space
+    /// of what they were writing.
+    pub fn with_room(&self, mut work: impl FnMut() -> Result<()>) -> Result<()> {
+        let outcome = work();
+        if !matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoSpace) {
+            return outcome;
+        }
+        {
+            let mut queue = self.queue.lock();
+            queue.make_way += 1;
+            while queue.running > 0 && !queue.stop {
+                self.idle.wait(&mut queue);
+            }
+        }
+        let outcome = work();
+        self.queue.lock().make_way -= 1;
+        self.work.notify_all();
+        outcome
     }
 
     /// Notes how a piece of background work ended; a failure rests before the next try.
@@ -190,6 +212,7 @@ impl Inner {
                         return;
                     }
                     if !queue.exclusive
+                        && queue.make_way == 0
                         && let Some(plan) = self.pick(&queue.busy)
                     {
                         queue.busy.insert(&plan);
@@ -200,11 +223,16 @@ impl Inner {
                     self.work.wait(&mut queue);
                 }
             };
-            let outcome = self.compact(&plan);
+            let mut outcome = self.compact(&plan);
             {
                 let mut queue = self.queue.lock();
                 queue.busy.remove(&plan);
                 queue.running -= 1;
+                if queue.make_way > 0 && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
+                {
+                    // It gave its space to a flush and starts again after it.
+                    outcome = Ok(());
+                }
             }
             self.settle(outcome, |queue| &mut queue.compaction_failed);
         }
@@ -242,7 +270,10 @@ impl Inner {
             snapshots: self.snapshots.all(),
             version: self.view.load().version.clone(),
             output: self.output_config(plan.output_level),
-            stopped: &|| self.queue.lock().stop,
+            stopped: &|| {
+                let queue = self.queue.lock();
+                queue.stop || (queue.make_way > 0 && !queue.exclusive)
+            },
         };
         let (mut edit, stats) = job::run(plan, context)?;
         let mut versions = self.versions.lock();
@@ -374,7 +405,7 @@ impl Inner {
         {
             let mut core = self.committer.lock();
             if !core.memtable.is_empty() {
-                self.freeze(&mut core)?;
+                self.with_room(|| self.freeze(&mut core))?;
             }
         }
         self.wait_flushed()
@@ -385,9 +416,12 @@ impl Inner {
         if self.stepped() {
             return self.flush_here(0);
         }
+        self.work.notify_all();
         let mut queue = self.queue.lock();
+        // Only what is tried from now on counts: a full device may have room again.
+        let tries = queue.flush_tries;
         while !queue.frozen.is_empty() {
-            if let Some(error) = &queue.flush_failed {
+            if let Some(error) = queue.flush_failed.as_ref().filter(|_| queue.flush_tries > tries) {
                 return Err(error.clone());
             }
             if queue.stop {

@@ -63,7 +63,11 @@ pub(crate) struct Queue {
     pub running: usize,
     /// Set while one caller compacts by hand; no other compaction starts.
     pub exclusive: bool,
-    /// The last failure of a flush, until one succeeds.
+    /// How many need the space that compactions hold: while any does, they give up and wait.
+    pub make_way: usize,
+    /// Flushes begun.
+    pub flush_tries: u64,
+    /// The last failure of a flush, until the next is tried.
     pub flush_failed: Option<Error>,
     /// The last failure of a compaction, until one succeeds.
     pub compaction_failed: Option<Error>,
@@ -376,7 +380,7 @@ impl Surroundings for Inner {
         }
         self.check_open()?;
         self.wait_for_memtable()?;
-        self.freeze(core)
+        self.with_room(|| self.freeze(core))
     }
 
     fn publish(&self, seqno: SeqNo) {

@@ -96,7 +96,7 @@ impl Lookup<'_> {
         }
         for (&hash, key) in hashes.iter().zip(keys) {
             let mut tables = tables(key.as_ref());
-            if let Some(table) = tables.find(|table| table.may_contain_hashed(key.as_ref(), hash)) {
+            if let Some(table) = tables.find(|table| table.may_contain(key.as_ref(), hash)) {
                 table.prefetch_key(key.as_ref());
             }
         }
@@ -114,7 +114,7 @@ impl Lookup<'_> {
         if let Some(seqno) = deletes.covering(self.order, key, self.seqno) {
             *covered = (*covered).max(seqno);
         }
-        let Some(hit) = table.get_hashed(key, hash, self.seqno, self.fill_cache)? else {
+        let Some(hit) = table.get(key, hash, self.seqno, self.fill_cache)? else {
             return Ok(None);
         };
         if let Some(counters) = self.counters.levels.get(level) {

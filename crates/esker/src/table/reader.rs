@@ -17,7 +17,7 @@ use crate::options::kinds::Compression;
 
 use super::block::{Block, BlockSlice, Lookup};
 use super::compress::unpack;
-use super::filter::{Filter, key_hash};
+use super::filter::Filter;
 use super::format::{
     FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, Handle, Properties, decode_range_deletes,
     unseal,
@@ -299,27 +299,16 @@ impl Table {
         kept
     }
 
-    /// Whether the table may hold `key`, as far as its filter knows.
-    #[inline]
-    pub fn may_contain(&self, key: &[u8]) -> bool {
-        self.meta.filter.may_contain(key, key_hash(key))
-    }
-
-    /// Asks the processor for what [`Table::get_hashed`] looks at first.
+    /// Asks the processor for what [`Table::get`] looks at first.
     #[inline]
     pub fn prefetch_filter(&self, hash: u64) {
         self.meta.filter.prefetch(hash);
     }
 
-    /// The newest version of `key` with a sequence number of at most `seqno`. Range tombstones are
-    /// not applied; see [`Table::range_deletes`]. `fill_cache` keeps a block that had to be read.
-    pub fn get(&self, key: &[u8], seqno: SeqNo, fill_cache: bool) -> Result<Option<TableHit>> {
-        self.get_hashed(key, key_hash(key), seqno, fill_cache)
-    }
-
-    /// [`Table::may_contain`] for a key whose [`key_hash`] is known.
+    /// Whether the table may hold `key`, whose [`key_hash`](super::key_hash) is `hash`, as far as its
+    /// filter knows.
     #[inline]
-    pub fn may_contain_hashed(&self, key: &[u8], hash: u64) -> bool {
+    pub fn may_contain(&self, key: &[u8], hash: u64) -> bool {
         self.meta.filter.may_contain(key, hash)
     }
 
@@ -329,16 +318,18 @@ impl Table {
         self.prefetch(self.meta.index.find(key));
     }
 
-    /// [`Table::get`] for a key whose [`key_hash`] is known: it is the same for every table.
+    /// The newest version of `key` with a sequence number of at most `seqno`. `hash` is the key's
+    /// [`key_hash`](super::key_hash), the same for every table. Range tombstones are not applied;
+    /// see [`Table::range_deletes`]. `fill_cache` keeps a block that had to be read.
     #[inline]
-    pub fn get_hashed(
+    pub fn get(
         &self,
         key: &[u8],
         hash: u64,
         seqno: SeqNo,
         fill_cache: bool,
     ) -> Result<Option<TableHit>> {
-        if !self.meta.filter.may_contain(key, hash) {
+        if !self.may_contain(key, hash) {
             return Ok(None);
         }
         let index = &self.meta.index;

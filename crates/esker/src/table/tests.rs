@@ -221,7 +221,7 @@ fn compare_points(table: &Arc<Table>, order: &KeyOrder, list: &[Entry], seed: u6
         }
         let seqno = [SEQNO_MAX, random.below(500), 0][round % 3];
         let want = newest(order, list, &key, seqno);
-        let got = table.get(&key, seqno, true).unwrap();
+        let got = table.get(&key, key_hash(&key), seqno, true).unwrap();
         assert_eq!(
             got.map(|hit| (hit.seqno, hit.kind, hit.value.to_vec())),
             want.map(|e| (e.1, e.2, e.3.clone())),
@@ -346,7 +346,8 @@ fn many_versions_of_one_key_cross_blocks() {
             compare_all(&table, &order, &list);
             for seqno in 0..610 {
                 let want = newest(&order, &list, b"kk", seqno).map(|e| e.1);
-                let got = table.get(b"kk", seqno, true).unwrap().map(|hit| hit.seqno);
+                let got =
+                    table.get(b"kk", key_hash(b"kk"), seqno, true).unwrap().map(|hit| hit.seqno);
                 assert_eq!(got, want);
             }
         }
@@ -403,7 +404,7 @@ fn a_table_of_range_tombstones_only_keeps_them() {
         assert!(order.compare(&info.smallest, &info.largest).is_lt());
         assert!(order.compare(&info.smallest, b"e").is_lt());
         assert_eq!(table.range_deletes().covering(&order, b"e", 100), Some(info.seqno_max));
-        assert!(table.get(b"e", SEQNO_MAX, true).unwrap().is_none());
+        assert!(table.get(b"e", key_hash(b"e"), SEQNO_MAX, true).unwrap().is_none());
         compare_all(&table, &order, &[]);
         assert_eq!(table.approximate_offset(b"e"), 0);
     }
@@ -476,7 +477,8 @@ fn a_custom_filter_without_its_policy_is_ignored() {
     let with = table(&options, &config(&order, 0), &list, &[]);
     let config = ReadConfig { filter_policy: None, ..config(&order, 0) };
     let without = table(&options, &config, &list, &[]);
-    assert!(!with.may_contain(b"\x01") && without.may_contain(b"\x01"));
+    let hash = key_hash(b"\x01");
+    assert!(!with.may_contain(b"\x01", hash) && without.may_contain(b"\x01", hash));
     compare_all(&without, &order, &list);
 }
 
@@ -487,7 +489,7 @@ fn a_pinned_value_and_a_cursor_outlive_the_cache() {
     let config = config(&order, 2 << 10);
     let table = table(&options(&order), &config, &list, &[]);
     let entry = list.iter().find(|e| !e.3.is_empty()).unwrap();
-    let hit = table.get(&entry.0, entry.1, true).unwrap().unwrap();
+    let hit = table.get(&entry.0, key_hash(&entry.0), entry.1, true).unwrap().unwrap();
     let mut cursor = table.cursor(true);
     cursor.seek(&entry.0, entry.1).unwrap();
     config.cache.set_capacity(0);

@@ -128,10 +128,8 @@ pub fn space(
         if (pairs.pairs.len() as u64) < entries {
             let (rows, name) = (pairs.pairs.len(), path.display());
             let mut message = format!("{name} has {rows} rows, not the {entries} of this size");
-            if let Some(bad) = pairs.bad_rows.first() {
-                let count = pairs.bad_rows.len();
-                message +=
-                    &format!("; {count} were left out, first line {}: {}", bad.line, bad.why);
+            if let Some(left_out) = pairs.left_out() {
+                message += &format!("; {left_out}");
             }
             return Err(LabError::new(LabErrorKind::Data, message));
         }

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::bench::{Base, say};
+use crate::bench::{Base, save, say};
 use crate::error::{LabError, LabErrorKind, Result};
 use crate::experiment::check::Experiment;
 use crate::experiment::plan::{Point, Scale, points};
@@ -124,26 +124,16 @@ pub fn run(
     Ok(LabOutcome { record, record_path, failed })
 }
 
-/// What is wrong with rows of the file that series take their records from; each series' columns
-/// once. A file that cannot be read is left to the series to tell.
+/// What is wrong with rows of the file that series take their records from. A file that cannot be
+/// read is left to the series to tell.
 fn bad_rows(experiment: &Experiment, options: &LabOptions) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(path) = &options.base.csv else { return warnings };
     for series in &experiment.file.series {
         let Some(columns) = &series.get_ref().csv else { continue };
         let found = read_pairs(path, &columns.key, &columns.value, None).unwrap_or_default();
-        if let Some(first) = found.bad_rows.first() {
-            let warning = format!(
-                "{}: {} bad row(s) were left out, the first is line {}: {}",
-                path.display(),
-                found.bad_rows.len(),
-                first.line,
-                first.why
-            );
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
-        }
+        let left_out = found.left_out();
+        warnings.extend(left_out.map(|left_out| format!("{}: {left_out}", path.display())));
     }
     warnings
 }
@@ -307,16 +297,6 @@ fn create(dir: Option<&Path>, record: &LabRecord, talk: &mut dyn Write) -> Optio
         }
         Err(error) => {
             say(talk, &format!("{error}; the run goes on without a record"));
-            None
-        }
-    }
-}
-
-fn save(file: &RecordFile, record: &LabRecord, talk: &mut dyn Write) -> Option<PathBuf> {
-    match file.save(record) {
-        Ok(()) => Some(file.path().to_path_buf()),
-        Err(error) => {
-            say(talk, &error.to_string());
             None
         }
     }

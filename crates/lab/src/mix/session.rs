@@ -17,7 +17,7 @@ use crate::measure::quiet::{self, Quiet};
 use crate::record::schema::{KindSample, SessionRecord, TaskSample};
 use crate::run::place::Place;
 use crate::run::progress::Progress;
-use crate::run::session::Listener;
+use crate::run::session::{Listener, keep, note_close};
 use crate::target::{Engine, StoreOptions, Target};
 use crate::workload::rng::mix;
 
@@ -76,13 +76,7 @@ pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>,
             TaskSample::new(turn.engine.name(), &phase.name, position, turn.repetition);
         sample.hidden = phase.hidden;
         let result = session.phase(phase, &mut sample);
-        let stop = result.is_err();
-        if let Err(error) = result {
-            sample.error = Some(error.to_string());
-        }
-        listener.sample(&sample);
-        samples.push(sample);
-        if stop {
+        if !keep(sample, result, listener, &mut samples) {
             break;
         }
     }
@@ -93,11 +87,7 @@ pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>,
         last.error = session.content().unwrap_or_else(|error| Some(error.to_string()));
     }
     let check_cpu_seconds = checked.used().cpu_seconds;
-    if let (Err(error), Some(last)) = (session.close(), samples.last_mut())
-        && last.error.is_none()
-    {
-        last.error = Some(format!("closing failed: {error}"));
-    }
+    note_close(session.close(), &mut samples);
     let mut used = moment.used().with_mapped(session.mapped_bytes);
     used.cpu_seconds -= check_cpu_seconds;
     let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();

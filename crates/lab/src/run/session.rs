@@ -60,6 +60,31 @@ struct Session<'a> {
 /// Operations of a checksum task.
 const CHECKSUM_BLOCKS: u64 = 125_000;
 
+/// Keeps the sample of a part of a turn that ended with `result`; false when the turn ends there.
+pub(crate) fn keep(
+    mut sample: TaskSample,
+    result: Result<()>,
+    listener: &mut dyn Listener,
+    samples: &mut Vec<TaskSample>,
+) -> bool {
+    let goes_on = result.is_ok();
+    if let Err(error) = result {
+        sample.error = Some(error.to_string());
+    }
+    listener.sample(&sample);
+    samples.push(sample);
+    goes_on
+}
+
+/// Notes a close that failed with the last sample, unless that failed itself.
+pub(crate) fn note_close(closed: Result<()>, samples: &mut [TaskSample]) {
+    if let (Err(error), Some(last)) = (closed, samples.last_mut())
+        && last.error.is_none()
+    {
+        last.error = Some(format!("closing failed: {error}"));
+    }
+}
+
 /// Runs all tasks. An engine's error ends the turn; what was measured until then is returned.
 pub fn run(
     turn: &Turn<'_>,
@@ -77,23 +102,12 @@ pub fn run(
     for (position, task) in tasks.iter().enumerate() {
         let mut sample = TaskSample::new(turn.engine.name(), task.name, position, turn.repetition);
         let result = session.task(task, &mut sample, listener);
-        let stop = result.is_err();
-        if let Err(error) = result {
-            sample.error = Some(error.to_string());
-        }
-        listener.sample(&sample);
-        samples.push(sample);
-        if stop {
+        if !keep(sample, result, listener, &mut samples) {
             break;
         }
     }
     session.quiet(&moment, &mut samples);
-    let closed = session.close();
-    if let (Err(error), Some(last)) = (closed, samples.last_mut())
-        && last.error.is_none()
-    {
-        last.error = Some(format!("closing failed: {error}"));
-    }
+    note_close(session.close(), &mut samples);
     let used = moment.used().with_mapped(session.mapped_bytes);
     let user_written_bytes = samples.iter().map(|sample| sample.user_written_bytes).sum();
     let amplified = used.write_amplification(user_written_bytes);

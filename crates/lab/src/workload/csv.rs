@@ -25,7 +25,16 @@ pub struct CsvPairs {
     pub bad_rows: Vec<BadRow>,
 }
 
-/// Longest key taken, in bytes, which is Esker's own limit.
+impl CsvPairs {
+    /// How many rows were left out and why the first was, if any were.
+    pub fn left_out(&self) -> Option<String> {
+        let BadRow { line, why } = self.bad_rows.first()?;
+        let count = self.bad_rows.len();
+        Some(format!("{count} bad row(s) were left out, the first is line {line}: {why}"))
+    }
+}
+
+/// Longest key taken, in bytes.
 pub(super) const KEY_BYTES_MAX: usize = 64 << 10;
 
 /// Reads at most `rows_max` good rows of `path`. Columns are given by the header's name or by

@@ -225,7 +225,7 @@ pub fn table(input: &[u8]) {
 fn read_table(table: &Arc<Table>) {
     let _ = table.check();
     for key in [&b""[..], b"key", b"key07", b"key19", b"zz"] {
-        let _ = table.get(key, SEQNO_MAX, false);
+        let _ = table.get(key, esker::table::key_hash(key), SEQNO_MAX, false);
         let _ = table.approximate_offset(key);
     }
     let mut cursor = table.cursor(false);

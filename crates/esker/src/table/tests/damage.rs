@@ -24,7 +24,7 @@ fn probe(files: &Arc<Files>, size_bytes: u64, order: &KeyOrder, list: &[Entry]) 
         Err(_) => errors += 1,
     }
     for (key, seqno, kind, value) in list {
-        match table.get(key, *seqno, false) {
+        match table.get(key, key_hash(key), *seqno, false) {
             Ok(hit) => {
                 let hit = hit.expect("a key that is there");
                 assert_eq!((hit.seqno, hit.kind, &*hit.value), (*seqno, *kind, &value[..]));

@@ -93,7 +93,7 @@ fn a_repair_takes_every_log_record_that_is_whole_and_lists_the_others() {
 }
 
 /// See `docs/format.md`.
-const LOG_HEADER_BYTES: usize = 64;
+const LOG_HEADER_BYTES: usize = 40;
 
 #[test]
 fn a_log_cut_at_any_byte_leaves_a_prefix_of_the_writes() {

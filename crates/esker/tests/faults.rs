@@ -464,7 +464,7 @@ fn a_missing_log_is_noticed_between_a_freeze_and_the_end_of_its_flush() {
     let logs = log_names(&disk);
     assert_eq!(logs.len(), 2, "{logs:?}");
     for model in [CrashModel::Everything, CrashModel::SyncedOnly] {
-        for cut in [None, Some(0), Some(40)] {
+        for cut in [None, Some(0), Some(39)] {
             let image = disk.crash_image(model);
             let newest = dir().join(&logs[1]);
             match cut {

@@ -78,7 +78,8 @@ impl Inner {
         }
     }
 
-    /// Syncs the log every `sync_every_ms`, whatever the other threads do.
+    /// Syncs the log every `sync_every_ms`, whatever the other threads do, and makes the next log
+    /// ahead of its need.
     fn sync_loop(&self) {
         let mut due = Instant::now();
         loop {
@@ -87,6 +88,11 @@ impl Inner {
                 let mut queue = self.queue.lock();
                 if queue.stop {
                     return;
+                }
+                if queue.next_log.is_wanted() {
+                    drop(queue);
+                    self.make_next_log();
+                    continue;
                 }
                 if every.is_zero() {
                     self.work.wait(&mut queue);
@@ -153,6 +159,7 @@ impl Inner {
             next_file: Some(self.numbers.load(Ordering::Relaxed)),
             last_seqno: frozen.memtable.seqno_range().map(|(_, last)| last),
             min_wal: Some(frozen.logs_below),
+            min_wal_ordinal: Some(frozen.first_ordinal),
             ..VersionEdit::default()
         };
         for file in files {

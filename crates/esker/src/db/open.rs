@@ -30,7 +30,7 @@ use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
 use crate::tree::version::Version;
 use crate::tree::{foreign, names};
-use crate::wal::format::FileHeader;
+use crate::wal::format::LogStart;
 use crate::write::commit::{Committer, Core};
 
 /// More logs than this are turned into tables at open: each costs a sync at every opening.
@@ -306,6 +306,7 @@ fn assemble(
         memtable: replayed.memtable.clone(),
         next_seqno: replayed.last_seqno + 1,
         unlogged: false,
+        next_log_asked: false,
         poisoned: None,
     };
     let view = View { active: replayed.memtable.clone(), frozen: Vec::new(), version };
@@ -367,13 +368,12 @@ impl Inner {
         }
         let mut core = self.committer.lock();
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        core.log = Some(self.start_log(FileHeader {
-            number,
-            generation: self.next_id(),
+        let start = LogStart {
             first_ordinal: replayed.next_ordinal,
             first_seqno: core.next_seqno,
             durable_ordinal: if replayed.closed { replayed.next_ordinal } else { 0 },
-        })?);
+        };
+        core.log = Some(self.start_log(number, start)?);
         let full = replayed.memtable.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2
             || replayed.logs > REPLAYED_LOGS_MAX;
         if !replayed.memtable.is_empty() && (full || !replayed.closed) {
@@ -386,7 +386,12 @@ impl Inner {
         } else if replayed.memtable.is_empty() {
             drop(core);
             let min_wal = Some(number);
-            let edit = VersionEdit { min_wal, newest_wal: min_wal, ..VersionEdit::default() };
+            let edit = VersionEdit {
+                min_wal,
+                min_wal_ordinal: Some(start.first_ordinal),
+                newest_wal: min_wal,
+                ..VersionEdit::default()
+            };
             self.versions.lock().apply(edit)?;
             self.remove_logs_below(number);
         } else {

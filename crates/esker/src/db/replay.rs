@@ -75,7 +75,7 @@ pub(super) fn replay(
             return Err(Error::corruption(&names::log_path(dir, needed), 0, message));
         }
     }
-    let mut expected = None;
+    let mut expected = versions.min_wal_ordinal();
     for number in logs {
         if number < versions.min_wal() {
             continue;
@@ -84,7 +84,7 @@ pub(super) fn replay(
         state.logs += 1;
         let mut reader = LogReader::open(fs, &path, number)?;
         let named = number <= versions.min_wal().max(versions.newest_wal());
-        if named && reader.header().is_none() {
+        if named && !reader.has_header() {
             let message =
                 "the manifest names this log, but it has no header; `repair` keeps the rest";
             return Err(Error::corruption(&path, 0, message));
@@ -141,23 +141,29 @@ fn replay_one(
 ) -> Result<()> {
     // The log's header and name were durable before the mark was written.
     if let Some(next) = state.continued_in.take_if(|next| *next <= number)
-        && (next < number || reader.header().is_none())
+        && (next < number || !reader.has_header())
     {
         return Err(not_continued(path.parent().unwrap_or(path), next));
     }
-    // A log without a header was being created when a crash came.
-    let Some(header) = reader.header() else {
+    if !reader.has_header() {
+        // It was being created when a crash came.
         state.unused.push(number);
         return Ok(());
+    }
+    let Some(start) = reader.start() else {
+        // It was made ahead, or a crash took all that was in it. The manifest or the log before may
+        // name it, so it goes with the others.
+        state.closed = false;
+        return Ok(());
     };
-    let want = *expected.get_or_insert(header.first_ordinal);
-    if header.first_ordinal > want {
+    let want = *expected.get_or_insert(start.first_ordinal);
+    if start.first_ordinal > want {
         // The log before this one ended early.
         state.gap = Some(want);
         state.closed = false;
         return check_gap(reader, path, want);
     }
-    if header.first_ordinal < want {
+    if start.first_ordinal < want {
         // Made, never used, and left behind by a failure.
         if reader.next()?.is_none() {
             state.unused.push(number);
@@ -165,7 +171,7 @@ fn replay_one(
         }
         let message = format!(
             "expected a log that goes on at record {want}, found one from {}",
-            header.first_ordinal
+            start.first_ordinal
         );
         return Err(Error::corruption(path, 0, message));
     }

@@ -14,6 +14,7 @@ use std::time::Instant;
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
+use super::next_log::{NEXT_LOG_FROM, NextLog};
 use super::snapshot::SnapshotList;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
@@ -24,17 +25,15 @@ use crate::fs::{FileLock, Fs, fork};
 use crate::memtable::{ChunkPool, Memtable};
 use crate::metrics::Counters;
 use crate::options::Options;
-use crate::options::kinds::{Durability, WalIo};
+use crate::options::kinds::Durability;
 use crate::options::validate::Sizes;
 use crate::read::get::Lookup;
 use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
 use crate::read::{Slice, View};
 use crate::table::Block;
-use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
 use crate::wal::LogWriter;
-use crate::wal::format::FileHeader;
 use crate::write::commit::{Committer, Core, Surroundings};
 use crate::write::pressure;
 
@@ -50,6 +49,8 @@ pub(crate) struct Frozen {
     pub memtable: Arc<Memtable>,
     /// Logs with a smaller number hold nothing that is not in tables once this is flushed.
     pub logs_below: u64,
+    /// The ordinal of the first record of the log with that number.
+    pub first_ordinal: u64,
 }
 
 /// What the background threads share.
@@ -65,6 +66,8 @@ pub(crate) struct Queue {
     pub exclusive: bool,
     /// How many need the space that compactions hold: while any does, they give up and wait.
     pub make_way: usize,
+    /// The log after the present one.
+    pub next_log: NextLog,
     /// Flushes begun.
     pub flush_tries: u64,
     /// The last failure of a flush, until the next is tried.
@@ -269,7 +272,9 @@ impl Inner {
         let fresh = Arc::new(fresh);
         let full = std::mem::replace(&mut core.memtable, fresh.clone());
         core.unlogged = false;
+        core.next_log_asked = false;
         let logs_below = log.as_ref().map_or(0, LogWriter::number);
+        let first_ordinal = log.as_ref().map_or(0, LogWriter::next_ordinal);
         if let Some(log) = log
             && let Some(old) = core.log.replace(log)
         {
@@ -279,7 +284,7 @@ impl Inner {
         let flushed_below = self.flushed_below.load(Ordering::Acquire);
         core.unsynced_logs.retain(|log| log.number() >= flushed_below);
         let mut queue = self.queue.lock();
-        queue.frozen.push_back(Frozen { memtable: full.clone(), logs_below });
+        queue.frozen.push_back(Frozen { memtable: full.clone(), logs_below, first_ordinal });
         self.change_view(|view| {
             let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
             frozen.push(full);
@@ -290,41 +295,6 @@ impl Inner {
         self.refresh_debt();
         self.work.notify_all();
         Ok(())
-    }
-
-    /// The log that goes on where the one of `core` ends, which then says so.
-    fn continue_log(&self, core: &mut Core) -> Result<Option<LogWriter>> {
-        let Some(old) = core.log.as_mut() else { return Ok(None) };
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let log = self.start_log(FileHeader {
-            number,
-            generation: self.next_id(),
-            first_ordinal: old.next_ordinal(),
-            first_seqno: core.next_seqno,
-            durable_ordinal: old.durable_ordinal(),
-        })?;
-        if let Err(error) = old.continue_in(number) {
-            if error.kind() == ErrorKind::NoSpace {
-                // There is no mark, so nothing asks for the log.
-                let _ = self.fs.remove(&names::log_path(&self.dir, number));
-            } else {
-                core.poisoned = Some(error.clone());
-            }
-            return Err(error);
-        }
-        Ok(Some(log))
-    }
-
-    /// Creates a log whose header and name are durable; after an error it is not there.
-    pub fn start_log(&self, header: FileHeader) -> Result<LogWriter> {
-        let path = names::log_path(&self.dir, header.number);
-        let mapped = self.options.load().wal_io == WalIo::Mmap;
-        let log = LogWriter::create(&*self.fs, &path, header, mapped)?;
-        if let Err(error) = self.fs.sync_dir(&self.dir) {
-            let _ = self.fs.remove(&path);
-            return Err(Error::io(&self.dir, "sync the directory", error));
-        }
-        Ok(log)
     }
 
     /// An identity no other file of this store has.
@@ -375,7 +345,12 @@ impl Surroundings for Inner {
     fn make_room(&self, core: &mut Core) -> Result<()> {
         let full = core.log.as_ref().is_some_and(LogWriter::is_full);
         let full = full || core.memtable.range_delete_count() >= RANGE_DELETES_MAX;
-        if !full && (core.memtable.memory_bytes() as u64) < self.sizes.load().memtable_bytes {
+        let (used, most) = (core.memtable.memory_bytes() as u64, self.sizes.load().memtable_bytes);
+        if !full && used < most {
+            if used >= most / NEXT_LOG_FROM && !core.next_log_asked {
+                core.next_log_asked = true;
+                self.ask_for_next_log();
+            }
             return self.check_open();
         }
         self.check_open()?;

@@ -196,6 +196,7 @@ impl Inner {
         };
         core.unsynced_logs.clear();
         drop(core);
+        self.remove_next_log();
         let closed = noted.and_then(|()| log.map_or(Ok(()), |log| log.close()));
         self.lock.lock().take();
         closed.map_err(|e: Error| e.at(&self.dir))

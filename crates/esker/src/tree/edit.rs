@@ -59,6 +59,8 @@ pub struct VersionEdit {
     pub last_seqno: Option<SeqNo>,
     /// Logs below this number are not needed.
     pub min_wal: Option<u64>,
+    /// The ordinal of the first record of the log `min_wal`; none in an edit without that.
+    pub min_wal_ordinal: Option<u64>,
     /// A log that must exist when the store is opened.
     pub newest_wal: Option<u64>,
     /// A log that was closed, and how many bytes of records it must hold.
@@ -87,6 +89,7 @@ const ADDED_EXISTING: u8 = 9;
 const BOUND_ADDED: u8 = 10;
 const BOUND_REMOVED: u8 = 11;
 const CLOSED_WAL: u8 = 12;
+const MIN_WAL_ORDINAL: u8 = 13;
 
 fn put_bound(out: &mut Vec<u8>, bound: &Option<Vec<u8>>) {
     match bound {
@@ -162,6 +165,7 @@ impl VersionEdit {
             (MIN_WAL, self.min_wal),
             (NEXT_ORDER, self.next_order),
             (NEWEST_WAL, self.newest_wal),
+            (MIN_WAL_ORDINAL, self.min_wal_ordinal),
         ];
         for (tag, number) in numbers {
             if let Some(number) = number {
@@ -222,6 +226,7 @@ impl VersionEdit {
                 MIN_WAL => edit.min_wal = Some(reader.varint()?),
                 NEXT_ORDER => edit.next_order = Some(reader.varint()?),
                 NEWEST_WAL => edit.newest_wal = Some(reader.varint()?),
+                MIN_WAL_ORDINAL => edit.min_wal_ordinal = Some(reader.varint()?),
                 CLOSED_WAL => edit.closed_wal = Some((reader.varint()?, reader.varint()?)),
                 REMOVED => edit.removed.push(RemovedSlice {
                     level: usize::try_from(reader.varint()?).ok()?,

@@ -61,6 +61,7 @@ struct Numbers {
     next_order: u64,
     last_seqno: SeqNo,
     min_wal: u64,
+    min_wal_ordinal: u64,
     newest_wal: u64,
     closed_wal: (u64, u64),
 }
@@ -72,6 +73,7 @@ impl Numbers {
         raise(&mut self.next_order, edit.next_order);
         raise(&mut self.last_seqno, edit.last_seqno);
         raise(&mut self.min_wal, edit.min_wal);
+        raise(&mut self.min_wal_ordinal, edit.min_wal_ordinal);
         raise(&mut self.newest_wal, edit.newest_wal);
         self.closed_wal = edit.closed_wal.unwrap_or(self.closed_wal);
         for added in &edit.added {
@@ -84,6 +86,7 @@ impl Numbers {
         edit.next_order = Some(self.next_order);
         edit.last_seqno = Some(self.last_seqno);
         edit.min_wal = Some(self.min_wal);
+        edit.min_wal_ordinal = Some(self.min_wal_ordinal);
         edit.newest_wal = Some(self.newest_wal);
         edit.closed_wal =
             Some(self.closed_wal).filter(|(number, _)| *number >= self.min_wal.max(1));
@@ -301,6 +304,11 @@ impl VersionSet {
     /// Logs below this number are not needed; the log with it must exist, unless it is 0.
     pub fn min_wal(&self) -> u64 {
         self.numbers.min_wal
+    }
+
+    /// The ordinal of the first record of the log `min_wal`, if there is one.
+    pub fn min_wal_ordinal(&self) -> Option<u64> {
+        (self.numbers.min_wal > 0).then_some(self.numbers.min_wal_ordinal)
     }
 
     /// The log closed last, and how many bytes of records it must hold.

@@ -1,9 +1,8 @@
 //! The log's bytes (all integers little-endian; see `docs/format.md`).
 //!
 //! ```text
-//! header  64 bytes: magic 8 | version u32 | reserved u32 | log number u64 | generation u64
-//!                   | first ordinal u64 | first sequence number u64 | durable ordinal u64
-//!                   | checksum u64 over the 56 bytes before it
+//! header  40 bytes: magic 8 | version u32 | reserved u32 | log number u64 | generation u64
+//!                   | checksum u64 over the 32 bytes before it
 //! record  24 bytes + payload, padded with zeros to 8:
 //!         checksum u64 over the rest of the header and the payload | payload length u32
 //!         | durable u32 | ordinal u32 | sequence number u32
@@ -11,8 +10,10 @@
 //! `durable` counts multiples of eight bytes of this log; the ordinal counts from the log's first,
 //! the sequence number (of the first operation) likewise. A payload length of `u32::MAX` is the mark
 //! of a clean close, which has no payload; `u32::MAX - 1` is the mark that another log goes on here,
-//! whose payload is that log's number (u64). Nothing follows either. A log ends before a field
-//! overflows ([`super::LogWriter::is_full`]).
+//! whose payload is that log's number (u64). Nothing follows either. `u32::MAX - 2` is the mark that
+//! the log begins, which is its first record: first ordinal u64, first sequence number u64, durable
+//! ordinal u64. A log can so be made before it is known what it will continue; without the mark it
+//! holds nothing. A log ends before a field overflows ([`super::LogWriter::is_full`]).
 //!
 //! A record's checksum is seeded with the log's generation and the record's offset, so neither a
 //! stale nor a misplaced record passes. Zeros or the end of the file at a record's place are a
@@ -27,9 +28,11 @@ pub const MAGIC: &[u8; 8] = b"eskerWAL";
 /// The version this code writes and reads.
 pub const VERSION: u32 = 1;
 /// Length of the file header in bytes.
-pub const HEADER_BYTES: usize = 64;
+pub const HEADER_BYTES: usize = 40;
 /// Length of a record's header in bytes.
 pub const RECORD_HEADER_BYTES: usize = 24;
+/// Bytes of a log that has begun and holds no records yet.
+pub const BEGUN_LOG_BYTES: u64 = (HEADER_BYTES + RECORD_HEADER_BYTES) as u64 + BEGUN_BYTES as u64;
 /// Records start at multiples of this.
 pub const ALIGN_BYTES: usize = 8;
 
@@ -39,8 +42,12 @@ const CLOSED: u32 = u32::MAX;
 const CONTINUED: u32 = u32::MAX - 1;
 /// Bytes of the number in such a mark.
 const CONTINUED_BYTES: u32 = 8;
+/// The payload length that marks the beginning of a log.
+const BEGUN: u32 = u32::MAX - 2;
+/// Bytes of a log's start in such a mark.
+const BEGUN_BYTES: u32 = 24;
 /// The longest payload of operations.
-pub const PAYLOAD_BYTES_MAX: u32 = CONTINUED - 1;
+pub const PAYLOAD_BYTES_MAX: u32 = BEGUN - 1;
 
 /// What a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,21 +58,52 @@ pub enum RecordKind {
     Closed,
     /// The mark that another log goes on from here; its number is the payload.
     Continued,
+    /// The mark that the log begins; a [`LogStart`] is the payload.
+    Begun,
 }
 
-/// What a log says of itself.
+/// Which log a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileHeader {
     /// Its number, also its name.
     pub number: u64,
     /// Seeds every checksum in it.
     pub generation: u64,
+}
+
+/// Where a log goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogStart {
     /// The ordinal its first record has.
     pub first_ordinal: u64,
     /// No operation in it has a smaller sequence number.
     pub first_seqno: SeqNo,
-    /// Every record of older logs with a smaller ordinal was durable when this log was created.
+    /// Every record of older logs with a smaller ordinal was durable when this log began.
     pub durable_ordinal: u64,
+}
+
+impl LogStart {
+    /// The payload of the mark.
+    pub fn encode(&self) -> [u8; BEGUN_BYTES as usize] {
+        let mut out = [0; BEGUN_BYTES as usize];
+        out[..8].copy_from_slice(&self.first_ordinal.to_le_bytes());
+        out[8..16].copy_from_slice(&self.first_seqno.to_le_bytes());
+        out[16..].copy_from_slice(&self.durable_ordinal.to_le_bytes());
+        out
+    }
+
+    /// Reads the payload of the mark.
+    pub fn decode(payload: &[u8]) -> Option<LogStart> {
+        let mut reader = Reader::new(payload);
+        let start = LogStart {
+            first_ordinal: reader.u64()?,
+            first_seqno: reader.u64()?,
+            durable_ordinal: reader.u64()?,
+        };
+        // No store gets this far; a record's own numbers are added to these.
+        let sound = start.first_seqno < SEQNO_MAX - (1 << 34) && start.first_ordinal < 1 << 62;
+        sound.then_some(start)
+    }
 }
 
 impl FileHeader {
@@ -76,11 +114,8 @@ impl FileHeader {
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
         out[16..24].copy_from_slice(&self.number.to_le_bytes());
         out[24..32].copy_from_slice(&self.generation.to_le_bytes());
-        out[32..40].copy_from_slice(&self.first_ordinal.to_le_bytes());
-        out[40..48].copy_from_slice(&self.first_seqno.to_le_bytes());
-        out[48..56].copy_from_slice(&self.durable_ordinal.to_le_bytes());
-        let sum = checksum_parts(&[&out[..56]], 0);
-        out[56..].copy_from_slice(&sum.to_le_bytes());
+        let sum = checksum_parts(&[&out[..32]], 0);
+        out[32..].copy_from_slice(&sum.to_le_bytes());
         out
     }
 
@@ -93,17 +128,8 @@ impl FileHeader {
         }
         let version = reader.u32()?;
         reader.u32()?;
-        let header = FileHeader {
-            number: reader.u64()?,
-            generation: reader.u64()?,
-            first_ordinal: reader.u64()?,
-            first_seqno: reader.u64()?,
-            durable_ordinal: reader.u64()?,
-        };
-        let whole = reader.u64()? == checksum_parts(&[&bytes[..56]], 0)
-            // No store gets this far; a record's own numbers are added to these.
-            && header.first_seqno < SEQNO_MAX - (1 << 34)
-            && header.first_ordinal < 1 << 62;
+        let header = FileHeader { number: reader.u64()?, generation: reader.u64()? };
+        let whole = reader.u64()? == checksum_parts(&[&bytes[..32]], 0);
         whole.then(|| (version, (version == VERSION).then_some(header)))
     }
 }
@@ -135,6 +161,7 @@ impl RecordHeader {
             RecordKind::Operations => self.payload_bytes,
             RecordKind::Closed => CLOSED,
             RecordKind::Continued => CONTINUED,
+            RecordKind::Begun => BEGUN,
         };
         let durable = (self.durable_bytes / ALIGN_BYTES as u64) as u32;
         let mut head = [0; RECORD_HEADER_BYTES];
@@ -163,6 +190,7 @@ impl RecordHeader {
         let (kind, payload_bytes) = match reader.u32()? {
             CLOSED => (RecordKind::Closed, 0),
             CONTINUED => (RecordKind::Continued, CONTINUED_BYTES),
+            BEGUN => (RecordKind::Begun, BEGUN_BYTES),
             length => (RecordKind::Operations, length),
         };
         Some(RecordHeader {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::format::{
-    ALIGN_BYTES, FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordKind, VERSION,
-    padded, record_checksum,
+    ALIGN_BYTES, FileHeader, HEADER_BYTES, LogStart, RECORD_HEADER_BYTES, RecordHeader, RecordKind,
+    VERSION, padded, record_checksum,
 };
 use crate::base::coding::Reader;
 use crate::base::key::SeqNo;
@@ -61,6 +61,7 @@ pub struct LogReader {
     path: PathBuf,
     len_bytes: u64,
     header: Option<FileHeader>,
+    start: Option<LogStart>,
     at: u64,
     next_ordinal: u64,
     record: Vec<u8>,
@@ -75,10 +76,12 @@ enum Found {
 }
 
 impl LogReader {
-    /// Opens a log. A log whose header a crash left unfinished has no records and a torn end.
+    /// Opens a log. One whose header a crash left unfinished has no records and a torn end; one
+    /// that never began has no records either.
     ///
     /// # Errors
-    /// `Incompatible` for a newer version, `Corruption` for a log under another's name, `Io`.
+    /// `Incompatible` for a newer version, `Corruption` for a log under another's name or one whose
+    /// beginning was durable and is damaged, `Io`.
     pub fn open(fs: &dyn Fs, path: &Path, expected_number: u64) -> Result<LogReader> {
         let file = fs.open_read(path).map_err(|e| Error::io(path, "open the log", e))?;
         let len_bytes = file.len_bytes().map_err(|e| Error::io(path, "measure the log", e))?;
@@ -89,6 +92,7 @@ impl LogReader {
             path: path.to_path_buf(),
             len_bytes,
             header: None,
+            start: None,
             at: HEADER_BYTES as u64,
             next_ordinal: 0,
             record: Vec::new(),
@@ -107,8 +111,8 @@ impl LogReader {
                 return Err(Error::corruption(path, 16, message));
             }
             Some((_, Some(header))) => {
-                reader.next_ordinal = header.first_ordinal;
                 reader.header = Some(header);
+                reader.read_start()?;
             }
             // The header is synced before the log takes its first record, so a crash can only have
             // left a bad one in a log without any.
@@ -121,20 +125,47 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// What the log says of itself; `None` when the header is unfinished, and then the log never
-    /// held anything.
-    pub fn header(&self) -> Option<FileHeader> {
-        self.header
+    /// Reads the mark of the log's beginning, which is as durable as a record.
+    fn read_start(&mut self) -> Result<()> {
+        let found = self.look(self.at)?;
+        if let Found::Record(header) = found
+            && header.kind == RecordKind::Begun
+            && let Some(start) = LogStart::decode(&self.record[RECORD_HEADER_BYTES..])
+        {
+            self.at += padded(self.record.len()) as u64;
+            self.next_ordinal = start.first_ordinal;
+            self.start = Some(start);
+            return Ok(());
+        }
+        self.check_not_durable(self.at, 0)?;
+        self.end = Some(match found {
+            Found::Nothing => LogEnd::Clean,
+            _ => LogEnd::Torn {
+                offset_bytes: self.at,
+                dropped_bytes: self.len_bytes.saturating_sub(self.at),
+            },
+        });
+        Ok(())
+    }
+
+    /// Whether the log's header is whole; if not, a crash came during its creation.
+    pub fn has_header(&self) -> bool {
+        self.header.is_some()
+    }
+
+    /// Where the log goes on; `None` when it never began, and then it holds nothing.
+    pub fn start(&self) -> Option<LogStart> {
+        self.start
     }
 
     /// Whether this log, read from its start, proves that the record `ordinal` of an older log was
-    /// durable: its header says so, or a record of it says that this log was synced, which older
+    /// durable: its beginning says so, or a record of it says that this log was synced, which older
     /// logs are before.
     ///
     /// # Errors
     /// As [`LogReader::next`].
     pub fn proves_durable(&mut self, ordinal: u64) -> Result<bool> {
-        if self.header.is_some_and(|h| h.durable_ordinal > ordinal) {
+        if self.start.is_some_and(|s| s.durable_ordinal > ordinal) {
             return Ok(true);
         }
         while let Some(record) = self.next()? {
@@ -174,7 +205,7 @@ impl LogReader {
                 self.next_ordinal += 1;
                 Ok(Some(LogRecord {
                     ordinal: self.next_ordinal - 1,
-                    first_seqno: self.header.map_or(0, |h| h.first_seqno) + u64::from(header.seqno),
+                    first_seqno: self.start.map_or(0, |s| s.first_seqno) + u64::from(header.seqno),
                     durable_bytes: header.durable_bytes,
                     payload: &self.record[RECORD_HEADER_BYTES..],
                     offset_bytes: offset,
@@ -186,7 +217,7 @@ impl LogReader {
             }
             found => {
                 let nothing = matches!(found, Found::Nothing);
-                self.check_not_durable(offset)?;
+                self.check_not_durable(offset, self.next_ordinal.saturating_add(1))?;
                 let dropped_bytes = self.len_bytes.saturating_sub(offset);
                 self.end = Some(if nothing {
                     LogEnd::Clean
@@ -209,7 +240,7 @@ impl LogReader {
 
     /// A record's place among all records of all logs.
     fn ordinal(&self, header: &RecordHeader) -> u64 {
-        self.header.map_or(0, |h| h.first_ordinal) + u64::from(header.ordinal)
+        self.start.map_or(0, |s| s.first_ordinal) + u64::from(header.ordinal)
     }
 
     /// Reads what is at `offset` into `self.record`.
@@ -269,10 +300,11 @@ impl LogReader {
     }
 
     /// An error if some record behind the bad one at `bad` says that the bad one was durable.
-    fn check_not_durable(&mut self, bad: u64) -> Result<()> {
+    /// Such a record is numbered from `ordinal_min` on.
+    fn check_not_durable(&mut self, bad: u64, ordinal_min: u64) -> Result<()> {
         let wanted = self.next_ordinal;
         let durable = |header: &RecordHeader| header.durable_bytes > bad;
-        let Some((_, witness)) = self.find_record(bad, wanted.saturating_add(1), durable)? else {
+        let Some((_, witness)) = self.find_record(bad, ordinal_min, durable)? else {
             return Ok(());
         };
         let message = format!(
@@ -291,7 +323,7 @@ impl LogReader {
     /// `Io`.
     pub fn skip_bad(&mut self) -> Result<bool> {
         let at_mark = matches!(self.end, Some(LogEnd::Closed | LogEnd::Continued { .. }));
-        if self.header.is_none() || at_mark {
+        if self.start.is_none() || at_mark {
             return Ok(false);
         }
         let any = |_: &RecordHeader| true;

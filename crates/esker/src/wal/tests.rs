@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::format::{
-    FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordKind, padded,
+    BEGUN_LOG_BYTES, FileHeader, HEADER_BYTES, LogStart, RECORD_HEADER_BYTES, RecordHeader,
+    RecordKind, padded,
 };
 use super::{LogEnd, LogReader, LogWriter};
 use crate::base::checksum::checksum;
@@ -15,12 +16,14 @@ const PATH: &str = "/7.wal";
 
 type Records = Vec<(u64, u64, Vec<u8>)>;
 
-const HEADER: FileHeader =
-    FileHeader { number: 7, generation: 99, first_ordinal: 5, first_seqno: 1, durable_ordinal: 4 };
+const HEADER: FileHeader = FileHeader { number: 7, generation: 99 };
+const START: LogStart = LogStart { first_ordinal: 5, first_seqno: 1, durable_ordinal: 4 };
+/// Where the first record is.
+const FIRST: usize = BEGUN_LOG_BYTES as usize;
 
 fn bytes_of(write: impl FnOnce(&mut LogWriter), close: bool) -> Vec<u8> {
     let fs = MemFs::new();
-    let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, true).unwrap();
+    let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();
     write(&mut log);
     if close {
         log.close().unwrap();
@@ -131,8 +134,8 @@ fn a_newer_version_and_another_log_are_refused() {
         ErrorKind::Corruption,
         "a flipped bit, no version"
     );
-    let sum = checksum(&newer[..56], 0);
-    newer[56..64].copy_from_slice(&sum.to_le_bytes());
+    let sum = checksum(&newer[..32], 0);
+    newer[32..40].copy_from_slice(&sum.to_le_bytes());
     assert_eq!(read(&newer).unwrap_err().kind(), ErrorKind::Incompatible);
     let fs = MemFs::new();
     fs.create_new(Path::new(PATH)).unwrap().append(&bytes).unwrap();
@@ -156,7 +159,7 @@ fn every_flip_below_a_later_durable_mark_is_corruption() {
     let bytes = bytes_of(synced, false);
     let (all, _) = read(&bytes).unwrap();
     // Where records end and their padding begins, and where the last record starts.
-    let (mut padding, mut at) = (vec![false; bytes.len()], HEADER_BYTES);
+    let (mut padding, mut at) = (vec![false; bytes.len()], FIRST);
     let mut mark = at;
     for record in &all {
         mark = at;
@@ -188,9 +191,12 @@ fn zeros_in_place_of_a_sector_are_a_torn_tail_unless_it_was_durable() {
     for (write, durable) in [(five as fn(&mut LogWriter), false), (synced, true)] {
         let bytes = bytes_of(write, false);
         // The header is always durable before the first record.
-        for (from, to, durable) in
-            [(0, HEADER_BYTES, true), (0, 150, true), (HEADER_BYTES, 150, durable)]
-        {
+        for (from, to, durable) in [
+            (0, HEADER_BYTES, true),
+            (0, 150, true),
+            (HEADER_BYTES, 150, durable),
+            (FIRST, 150, durable),
+        ] {
             let mut bad = bytes.clone();
             bad[from..to].fill(0);
             match read(&bad) {
@@ -218,7 +224,7 @@ fn a_witness_is_found_across_the_windows_of_the_scan() {
             },
             false,
         );
-        bytes[HEADER_BYTES + RECORD_HEADER_BYTES] ^= 1;
+        bytes[FIRST + RECORD_HEADER_BYTES] ^= 1;
         assert!(read(&bytes).unwrap_err().is_corruption(), "{filler} bytes between");
     }
 }
@@ -226,14 +232,14 @@ fn a_witness_is_found_across_the_windows_of_the_scan() {
 #[test]
 fn a_file_made_to_look_like_records_everywhere_ends_soon() {
     let mut bytes = bytes_of(|log| log.append(1, b"first").unwrap(), false);
-    bytes[HEADER_BYTES + RECORD_HEADER_BYTES] ^= 1;
+    bytes[FIRST + RECORD_HEADER_BYTES] ^= 1;
     let total = 4 << 20;
     while bytes.len() < total {
         let header = RecordHeader {
             checksum: 1,
             payload_bytes: (total - bytes.len()) as u32,
             kind: RecordKind::Operations,
-            durable_bytes: 80,
+            durable_bytes: FIRST as u64 + 16,
             ordinal: 1 << 30,
             seqno: 1,
         };
@@ -287,4 +293,33 @@ fn a_log_that_another_continues_says_which() {
         assert_eq!(records.len(), 5);
         assert!(matches!(end, LogEnd::Torn { .. }), "byte {at}: {end:?}");
     }
+}
+
+#[test]
+fn a_log_made_ahead_holds_nothing_until_it_begins() {
+    let fs = MemFs::new();
+    let mut log = LogWriter::prepare(&*fs, Path::new(PATH), HEADER, true).unwrap();
+    let prepared = fs.read(Path::new(PATH), u64::MAX).unwrap();
+    let reader = LogReader::open(&*fs, Path::new(PATH), 7).unwrap();
+    assert!(reader.has_header() && reader.start().is_none());
+    assert_eq!(reader.end(), Some(LogEnd::Clean));
+    log.begin(START).unwrap();
+    assert!(!log.has_records());
+    let reader = LogReader::open(&*fs, Path::new(PATH), 7).unwrap();
+    assert_eq!(reader.start(), Some(START));
+    log.append(1, b"one").unwrap();
+    assert!(log.has_records());
+    // What a crash leaves that took the page with the beginning, but not the next: nothing proves
+    // that the beginning was durable, so the log is as one that never began.
+    let mut whole = fs.read(Path::new(PATH), u64::MAX).unwrap();
+    whole[..prepared.len()].copy_from_slice(&prepared);
+    whole[prepared.len()..FIRST].fill(0);
+    let (records, end) = read(&whole).unwrap();
+    assert_eq!((records.len(), end), (0, LogEnd::Clean));
+    // Once the log was synced and says so, it is damage.
+    log.sync().unwrap();
+    log.append(2, b"two").unwrap();
+    let mut whole = fs.read(Path::new(PATH), u64::MAX).unwrap();
+    whole[prepared.len()..FIRST].fill(0);
+    assert!(read(&whole).unwrap_err().is_corruption());
 }

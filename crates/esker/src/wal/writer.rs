@@ -5,7 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::format::{FileHeader, HEADER_BYTES, PAYLOAD_BYTES_MAX, RecordHeader, RecordKind};
+use super::format::{
+    BEGUN_LOG_BYTES, FileHeader, HEADER_BYTES, LogStart, PAYLOAD_BYTES_MAX, RecordHeader,
+    RecordKind,
+};
 use crate::base::key::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, WritableFile};
@@ -22,6 +25,7 @@ pub struct LogWriter {
     file: Box<dyn WritableFile>,
     path: PathBuf,
     header: FileHeader,
+    start: LogStart,
     next_ordinal: u64,
     /// The first sequence number of the last record.
     last_seqno: SeqNo,
@@ -34,18 +38,24 @@ pub struct LogWriter {
 impl LogWriter {
     /// Creates a log with its header, in a mapped file where the file system has them and `mapped`
     /// asks for it. The header is synced, so that whoever reads the log can tell a crash during
-    /// its creation from damage; the name is not yet.
-    pub fn create(fs: &dyn Fs, path: &Path, header: FileHeader, mapped: bool) -> Result<LogWriter> {
+    /// its creation from damage; the name is not yet. [`LogWriter::begin`] comes before any record.
+    pub fn prepare(
+        fs: &dyn Fs,
+        path: &Path,
+        header: FileHeader,
+        mapped: bool,
+    ) -> Result<LogWriter> {
         let file = if mapped { fs.create_mapped(path) } else { fs.create_new(path) };
         let mut writer = LogWriter {
             file: file.map_err(|e| Error::io(path, "create the log", e))?,
             path: path.to_path_buf(),
             header,
-            next_ordinal: header.first_ordinal,
-            last_seqno: header.first_seqno,
+            start: LogStart { first_ordinal: 0, first_seqno: 0, durable_ordinal: 0 },
+            next_ordinal: 0,
+            last_seqno: 0,
             len_bytes: HEADER_BYTES as u64,
             synced_bytes: HEADER_BYTES as u64,
-            durable_ordinal: header.durable_ordinal,
+            durable_ordinal: 0,
             scratch: Vec::new(),
         };
         let written = writer.file.append(&header.encode()).and_then(|()| writer.file.sync());
@@ -54,6 +64,36 @@ impl LogWriter {
             return Err(Error::io(path, "write the log's header", error));
         }
         Ok(writer)
+    }
+
+    /// Writes the mark that says where the log goes on; it is as durable as a record.
+    ///
+    /// # Errors
+    /// As [`LogWriter::append`]; the log is of no use then.
+    pub fn begin(&mut self, start: LogStart) -> Result<()> {
+        self.start = start;
+        self.next_ordinal = start.first_ordinal;
+        self.last_seqno = start.first_seqno;
+        self.durable_ordinal = start.durable_ordinal;
+        self.scratch.clear();
+        self.encode(self.next_ordinal, self.last_seqno, RecordKind::Begun, &start.encode())?;
+        self.write_scratch()
+    }
+
+    /// [`LogWriter::prepare`] and [`LogWriter::begin`].
+    pub fn create(
+        fs: &dyn Fs,
+        path: &Path,
+        header: FileHeader,
+        start: LogStart,
+        mapped: bool,
+    ) -> Result<LogWriter> {
+        let mut log = LogWriter::prepare(fs, path, header, mapped)?;
+        if let Err(error) = log.begin(start) {
+            let _ = fs.remove(path);
+            return Err(error);
+        }
+        Ok(log)
     }
 
     /// Appends one record, whose first operation has `first_seqno`.
@@ -92,8 +132,8 @@ impl LogWriter {
     ) -> Result<()> {
         let narrow = |number: u64| u32::try_from(number).ok();
         let (Some(ordinal), Some(seqno), Some(payload_bytes)) = (
-            narrow(ordinal - self.header.first_ordinal),
-            narrow(seqno.saturating_sub(self.header.first_seqno)),
+            narrow(ordinal - self.start.first_ordinal),
+            narrow(seqno.saturating_sub(self.start.first_seqno)),
             narrow(payload.len() as u64).filter(|bytes| *bytes <= PAYLOAD_BYTES_MAX),
         ) else {
             let message = "a log record takes less than 4 GiB and a log less than 2^32 operations";
@@ -154,7 +194,7 @@ impl LogWriter {
     pub fn continue_in(&mut self, number: u64) -> Result<()> {
         self.scratch.clear();
         let payload = number.to_le_bytes();
-        let seqno = self.header.first_seqno;
+        let seqno = self.start.first_seqno;
         self.encode(self.next_ordinal, seqno, RecordKind::Continued, &payload)?;
         self.write_scratch()
     }
@@ -162,7 +202,7 @@ impl LogWriter {
     /// Ends the log with the mark of a clean close.
     pub fn close(mut self) -> Result<()> {
         self.scratch.clear();
-        let seqno = self.header.first_seqno;
+        let seqno = self.start.first_seqno;
         self.encode(self.next_ordinal, seqno, RecordKind::Closed, &[])?;
         self.write_scratch()?;
         // A mapped file is longer than its log.
@@ -173,13 +213,13 @@ impl LogWriter {
     /// Whether the next record belongs into another log.
     pub fn is_full(&self) -> bool {
         self.len_bytes > LEN_BYTES_MAX
-            || self.next_ordinal - self.header.first_ordinal > COUNT_MAX
-            || self.last_seqno - self.header.first_seqno > COUNT_MAX
+            || self.next_ordinal - self.start.first_ordinal > COUNT_MAX
+            || self.last_seqno - self.start.first_seqno > COUNT_MAX
     }
 
     /// Whether anything was appended.
     pub fn has_records(&self) -> bool {
-        self.len_bytes > HEADER_BYTES as u64
+        self.len_bytes > BEGUN_LOG_BYTES
     }
 
     /// The log's number.

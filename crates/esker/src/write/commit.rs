@@ -48,6 +48,8 @@ pub struct Core {
     pub next_seqno: SeqNo,
     /// Whether the memtable holds operations that are in no log.
     pub unlogged: bool,
+    /// Whether the log after this one was asked for.
+    pub next_log_asked: bool,
     /// Why no write is accepted, once the log failed.
     pub poisoned: Option<Error>,
 }
@@ -235,6 +237,7 @@ impl Core {
             self.unsynced_logs.remove(0);
         }
         if let Some(log) = self.log.as_mut()
+            && log.has_records()
             && log.synced_bytes() < log.len_bytes()
         {
             if let Err(error) = log.sync() {

@@ -58,7 +58,7 @@ pub fn seals(name: &str, bytes: &[u8]) -> Vec<Seal> {
 }
 
 fn log_seals(bytes: &[u8]) -> Vec<Seal> {
-    let mut seals = vec![Seal { start: 0, end: 56, at: 56, seed: 0 }];
+    let mut seals = vec![Seal { start: 0, end: 32, at: 32, seed: 0 }];
     let Some((_, Some(header))) = FileHeader::decode(bytes) else { return seals };
     let mut at = HEADER_BYTES;
     while let Some(record) = bytes.get(at..).and_then(RecordHeader::decode) {

@@ -21,7 +21,7 @@ fn seal(bytes: &mut [u8], start: usize, end: usize, at: usize, seed: u64) -> Opt
 
 /// A log.
 pub fn log(bytes: &mut [u8]) -> Option<()> {
-    seal(bytes, 0, 56, 56, 0)?;
+    seal(bytes, 0, 32, 32, 0)?;
     let generation = word(bytes, 24)?;
     let mut at = HEADER_BYTES;
     loop {

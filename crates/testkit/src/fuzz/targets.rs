@@ -18,7 +18,7 @@ use esker::tree::current::{Current, Slot};
 use esker::tree::edit::VersionEdit;
 use esker::tree::manifest::{self, ManifestWriter};
 use esker::tree::names as file_names;
-use esker::wal::format::FileHeader;
+use esker::wal::format::{FileHeader, LogStart};
 use esker::wal::{LogReader, LogWriter};
 use esker::{BlockLayout, Compression, KNOBS, KeyOrder, Options};
 
@@ -63,14 +63,9 @@ pub fn log(input: &[u8]) {
 
 pub fn log_seeds() -> Vec<Vec<u8>> {
     let fs = MemFs::new();
-    let header = FileHeader {
-        number: 7,
-        generation: 5,
-        first_ordinal: 3,
-        first_seqno: 9,
-        durable_ordinal: 2,
-    };
-    let log = LogWriter::create(&*fs, Path::new(LOG), header, false);
+    let header = FileHeader { number: 7, generation: 5 };
+    let start = LogStart { first_ordinal: 3, first_seqno: 9, durable_ordinal: 2 };
+    let log = LogWriter::create(&*fs, Path::new(LOG), header, start, false);
     let mut log = log.unwrap_or_else(|e| panic!("a log in memory: {e}"));
     let payload = &batch_seeds()[0];
     let written = log

@@ -59,6 +59,7 @@ fn edit() -> impl Strategy<Value = VersionEdit> {
                 next_file: n.0,
                 last_seqno: n.1,
                 min_wal: n.2,
+                min_wal_ordinal: n.3,
                 newest_wal: n.3,
                 closed_wal: n.0.zip(n.3),
                 next_order: n.4,

@@ -9,7 +9,8 @@
 //! What stays true while the merge is valid:
 //! 1. Going forward, every child stands on its first entry at or after the merge's; going backward,
 //!    on its last at or before.
-//! 2. The ladder holds exactly the children that are valid, in the order they will be met.
+//! 2. The ladder holds exactly the children that are valid, in the order they will be met; with one
+//!    child there is none, and the merge is that child.
 //! 3. With two or more rungs, every rung's head is that of its child's key.
 
 use crate::base::cursor::Cursor;
@@ -33,6 +34,7 @@ pub struct MergeCursor {
     order: KeyOrder,
     children: Vec<Child>,
     ladder: Vec<Rung>,
+    valid: bool,
     /// The child of the first rung.
     top: usize,
     forward: bool,
@@ -44,9 +46,16 @@ impl MergeCursor {
     /// A merge of `sources`, each sorted in internal order under `order`; the newest comes first.
     /// It stands nowhere until the first seek.
     pub fn new(order: KeyOrder, sources: Vec<Box<dyn Cursor + Send>>) -> MergeCursor {
-        let ladder = Vec::with_capacity(sources.len());
-        let children = sources;
-        MergeCursor { order, children, ladder, top: 0, forward: true, pivot: Vec::new() }
+        let rungs = if sources.len() > 1 { sources.len() } else { 0 };
+        MergeCursor {
+            order,
+            children: sources,
+            ladder: Vec::with_capacity(rungs),
+            valid: false,
+            top: 0,
+            forward: true,
+            pivot: Vec::new(),
+        }
     }
 
     /// Whether `a` is met before `b` in the present direction.
@@ -73,6 +82,10 @@ impl MergeCursor {
     /// Makes the ladder again from where the children stand.
     fn build(&mut self, forward: bool) {
         self.forward = forward;
+        if let [only] = self.children.as_slice() {
+            self.valid = only.valid();
+            return;
+        }
         let mut ladder = std::mem::take(&mut self.ladder);
         ladder.clear();
         let standing = (0..self.children.len()).filter(|&child| self.children[child].valid());
@@ -86,13 +99,14 @@ impl MergeCursor {
                 std::cmp::Ordering::Greater
             }
         });
+        self.valid = !ladder.is_empty();
         self.top = ladder.first().map_or(0, |rung| rung.child as usize);
         self.ladder = ladder;
     }
 
     /// Moves every child, then builds the ladder. After an error the merge stands nowhere.
     fn place(&mut self, forward: bool, go: impl Fn(&mut Child) -> Result<()>) -> Result<()> {
-        self.ladder.clear();
+        self.valid = false;
         self.children.iter_mut().try_for_each(go)?;
         self.build(forward);
         Ok(())
@@ -105,7 +119,7 @@ impl MergeCursor {
         let top = self.top;
         super::copy_into(&mut self.pivot, self.children[top].key());
         let seqno = self.children[top].seqno();
-        self.ladder.clear();
+        self.valid = false;
         for (at, child) in self.children.iter_mut().enumerate() {
             match (at == top, forward) {
                 (true, true) => child.next()?,
@@ -121,8 +135,11 @@ impl MergeCursor {
     /// Finds the first rung's new place after its child has moved on.
     #[inline]
     fn settle(&mut self) {
-        if !self.children[self.top].valid() {
+        if self.children.len() == 1 {
+            self.valid = self.children[0].valid();
+        } else if !self.children[self.top].valid() {
             self.ladder.remove(0);
+            self.valid = !self.ladder.is_empty();
             self.top = self.ladder.first().map_or(0, |rung| rung.child as usize);
         } else if self.ladder.len() > 1 {
             let moved = self.rung(self.top);
@@ -153,7 +170,7 @@ impl MergeCursor {
 impl Cursor for MergeCursor {
     #[inline]
     fn valid(&self) -> bool {
-        !self.ladder.is_empty()
+        self.valid
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
@@ -170,7 +187,9 @@ impl Cursor for MergeCursor {
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         // The children's misses of the processor's cache overlap.
-        self.foresee(key);
+        if self.children.len() > 1 {
+            self.foresee(key);
+        }
         self.place(true, |child| child.seek(key, seqno))
     }
 
@@ -180,14 +199,14 @@ impl Cursor for MergeCursor {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        if self.ladder.is_empty() {
+        if !self.valid {
             return Ok(());
         }
         if !self.forward {
             return self.turn(true);
         }
         if let Err(error) = self.children[self.top].next() {
-            self.ladder.clear();
+            self.valid = false;
             return Err(error);
         }
         self.settle();
@@ -196,14 +215,14 @@ impl Cursor for MergeCursor {
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        if self.ladder.is_empty() {
+        if !self.valid {
             return Ok(());
         }
         if self.forward {
             return self.turn(false);
         }
         if let Err(error) = self.children[self.top].prev() {
-            self.ladder.clear();
+            self.valid = false;
             return Err(error);
         }
         self.settle();

@@ -284,7 +284,7 @@ proptest! {
         let model = visible(&order, &entries, &ranges, snapshot);
         let set = Arc::new(RangeDeletes::build(&order, &ranges));
         let merge = deal(&order, &entries, &hands, sources);
-        let mut cursor = VisibleCursor::new(merge, order.clone(), snapshot, set);
+        let mut cursor = VisibleCursor::new(merge, order.clone(), snapshot, Some(set));
         let mut at: Option<usize> = None;
         for one in &moves {
             let end = model.len();
@@ -385,8 +385,7 @@ fn an_error_of_a_source_leaves_the_merge_nowhere() {
             Box::new(list) as Box<dyn Cursor + Send>
         });
         let merge = MergeCursor::new(order.clone(), children.collect());
-        let none = Arc::new(RangeDeletes::default());
-        let mut cursor = VisibleCursor::new(merge, order.clone(), SEQNO_MAX, none);
+        let mut cursor = VisibleCursor::new(merge, order.clone(), SEQNO_MAX, None);
         let mut walk = || -> Result<()> {
             cursor.seek_to_first()?;
             for _ in 0..6 {

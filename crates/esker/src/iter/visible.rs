@@ -47,7 +47,7 @@ impl<C: Cursor> VisibleCursor<C> {
         source: C,
         order: KeyOrder,
         snapshot: SeqNo,
-        range_deletes: Arc<RangeDeletes>,
+        range_deletes: Option<Arc<RangeDeletes>>,
     ) -> VisibleCursor<C> {
         VisibleCursor {
             source,
@@ -235,7 +235,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     #[inline]
     fn covered(&mut self, seqno: SeqNo) -> bool {
-        !self.coverage.set.is_empty()
+        self.coverage.set.is_some()
             && self
                 .coverage
                 .newest(&self.order, self.source.key(), self.snapshot)
@@ -313,9 +313,9 @@ impl Mark {
     }
 }
 
-/// The range tombstones, and where among them the last question was.
+/// The range tombstones, if there are any, and where among them the last question was.
 struct Coverage {
-    set: Arc<RangeDeletes>,
+    set: Option<Arc<RangeDeletes>>,
     /// How many fragments ended at or before the last key asked for.
     at: usize,
 }
@@ -324,7 +324,7 @@ impl Coverage {
     /// The newest tombstone over `key` at or below `snapshot`. Neighbouring keys cost two
     /// comparisons, a jump costs a binary search.
     fn newest(&mut self, order: &KeyOrder, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
-        let fragments = self.set.fragments();
+        let fragments = self.set.as_ref()?.fragments();
         let ended = |at: usize| order.compare(&fragments[at].end, key) != Ordering::Greater;
         let holds =
             (self.at == 0 || ended(self.at - 1)) && (self.at == fragments.len() || !ended(self.at));

@@ -33,8 +33,12 @@ impl View {
         std::iter::once(&self.active).chain(&self.frozen)
     }
 
-    /// Every range tombstone in the view, cut to the slices that show it.
-    pub fn range_deletes(&self, order: &KeyOrder, tables: &Tables) -> Result<Arc<RangeDeletes>> {
+    /// Every range tombstone in the view, cut to the slices that show it; `None` without any.
+    pub fn range_deletes(
+        &self,
+        order: &KeyOrder,
+        tables: &Tables,
+    ) -> Result<Option<Arc<RangeDeletes>>> {
         let mut all: Vec<RangeDelete> = Vec::new();
         for memtable in self.memtables() {
             let set = memtable.range_deletes();
@@ -47,11 +51,7 @@ impl View {
             let (lo, hi) = (fragment.lo.as_deref(), fragment.hi.as_deref());
             all.extend(set.to_tombstones().iter().filter_map(|t| clamp(order, t, lo, hi)));
         }
-        Ok(Arc::new(if all.is_empty() {
-            RangeDeletes::default()
-        } else {
-            RangeDeletes::build(order, &all)
-        }))
+        Ok((!all.is_empty()).then(|| Arc::new(RangeDeletes::build(order, &all))))
     }
 }
 

@@ -403,14 +403,12 @@ pub fn run_cursor(tables: &Arc<Tables>, run: &Run, fill_cache: bool) -> Result<B
 
 /// A cursor over a guard: its runs merged, newest first.
 pub fn guard_cursor(tables: &Arc<Tables>, guard: &Guard, fill_cache: bool) -> Result<BoxedCursor> {
+    if let [only] = guard.runs.as_slice() {
+        return run_cursor(tables, only, fill_cache);
+    }
     let mut runs = Vec::with_capacity(guard.runs.len());
     for run in &guard.runs {
         runs.push(run_cursor(tables, run, fill_cache)?);
-    }
-    if runs.len() == 1
-        && let Some(only) = runs.pop()
-    {
-        return Ok(only);
     }
     Ok(Box::new(MergeCursor::new(tables.config().order.clone(), runs)))
 }

@@ -37,7 +37,7 @@ fn all() -> Vec<Golden> {
                 let options = Options {
                     block_layout: *layout,
                     compression: *compression,
-                    compression_upper: *compression,
+                    compression_upper: Some(*compression),
                     block_size_bytes: 512,
                     memtable_size_bytes: Some(16 << 10),
                     memtable_kind: MemtableKind::Btree,

@@ -43,7 +43,7 @@ fn every_combination_of_structures_answers_as_a_map_does() {
                             memtable_kind,
                             cache_policy,
                             compression,
-                            compression_upper: compression,
+                            compression_upper: Some(compression),
                             index_search,
                             block_layout: layout,
                             restart_interval: 1 + seed % 5,

@@ -14,15 +14,16 @@ use std::sync::Arc;
 use common::{Oracle, Pair, files, image, in_order, pairs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::mem::MemFs;
-use esker::{Comparator, Db, ErrorKind, KeyOrder, Options, Policy, WriteOptions};
+use esker::{Comparator, Compression, Db, ErrorKind, KeyOrder, Options, Policy, WriteOptions};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
 
-/// Flushes become level 0 and stay there; an entry of some length has a block of its own.
+/// Flushes become level 0 and stay there, as they are; an entry of some length has a block of its own.
 fn level_zero_options() -> Options {
     Options {
         auto_compaction: false,
+        compression: Compression::None,
         block_size_bytes: 64,
         memtable_size_bytes: Some(1 << 20),
         file_size_max_bytes: 1 << 20,

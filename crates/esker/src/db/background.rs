@@ -481,7 +481,10 @@ pub(super) fn table_options(options: &Options, level: usize) -> TableOptions {
         block_size_bytes: options.block_size_bytes as usize,
         layout: options.block_layout,
         restart_interval: options.restart_interval as usize,
-        compression: if level <= 1 { options.compression_upper } else { options.compression },
+        compression: match options.compression_upper {
+            Some(upper) if level <= 1 => upper,
+            _ => options.compression,
+        },
         compression_level: options.compression_level as i32,
         filter,
     }

@@ -144,9 +144,9 @@ rows! {
     restart_interval: u64 = 16, 1 => 65_536, "entries", Live, ["block_restart_interval"],
         "In a `delta` block, how many entries lie between whole keys.";
     compression: Compression = Compression::Lz4, 0 => 0, "", Live, [],
-        "Compression of blocks from level 2 down.";
-    compression_upper: Compression = Compression::None, 0 => 0, "", Live, [],
-        "Compression of blocks in levels 0 and 1.";
+        "Compression of blocks.";
+    compression_upper: Option<Compression> = None, 0 => 0, "", Live, [],
+        "Compression of blocks in levels 0 and 1; `auto` is that of the others.";
     compression_level: u64 = 3, 1 => 22, "", Live, ["zstd_compression_level"],
         "The effort of `zstd`.";
     index_search: IndexSearch = IndexSearch::Btree, 0 => 0, "", Open, ["sstSearch"],

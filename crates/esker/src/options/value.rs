@@ -112,6 +112,27 @@ impl KnobValue for Option<u64> {
     }
 }
 
+impl KnobValue for Option<Compression> {
+    fn parse(text: &str) -> Option<Option<Compression>> {
+        let text = text.trim();
+        if text.eq_ignore_ascii_case("auto") {
+            Some(None)
+        } else {
+            Compression::parse(text).map(Some)
+        }
+    }
+    fn print(&self) -> String {
+        self.map_or("auto", Compression::name).to_string()
+    }
+    fn range(_: f64, _: f64) -> Range {
+        let words = Compression::ALL.iter().map(|v| v.name());
+        Range::Words(words.chain(["auto"]).collect())
+    }
+    fn measure(&self) -> Measure {
+        Measure::Any
+    }
+}
+
 impl KnobValue for f64 {
     fn parse(text: &str) -> Option<f64> {
         text.trim().parse::<f64>().ok().filter(|v| v.is_finite())

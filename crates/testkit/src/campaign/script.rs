@@ -116,7 +116,7 @@ pub fn options(policy: Policy, theme: Theme, number: u64) -> Options {
         wal_io: WalIo::ALL[at(WalIo::ALL.len(), 1)],
         cache_policy: CachePolicy::ALL[at(CachePolicy::ALL.len(), 1)],
         compression: Compression::ALL[at(Compression::ALL.len(), 1)],
-        compression_upper: Compression::ALL[at(Compression::ALL.len(), 2)],
+        compression_upper: Some(Compression::ALL[at(Compression::ALL.len(), 2)]),
         index_search: IndexSearch::ALL[at(IndexSearch::ALL.len(), 1)],
         block_layout: BlockLayout::ALL[at(BlockLayout::ALL.len(), 2)],
         filter_bits_per_key: [10.0, 0.0, 3.5][at(3, 1)],

@@ -9,6 +9,7 @@
 //! capacity and its own instance of the policy. A block larger than its shard's part is not kept.
 
 mod frames;
+mod place;
 mod policy;
 mod shelf;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Where a file's cached blocks are found without a search: one place a block, beside its index.
 //!
-//! A hit through a shelf takes no lock and writes nothing that is shared, but for the first few
-//! uses of a block since its policy last asked ("swizzling": Graefe et al., "In-Memory Performance
+//! A hit through a shelf takes no lock but that of the block's own place, for as long as it takes to
+//! count one more user, and notes the first few uses of a block since its policy last asked ("swizzling": Graefe et al., "In-Memory Performance
 //! for Big Data", VLDB 2014, without its pointers into pages).
 //!
 //! What stays true: a place holds a block only while the cache does; the cache fills and empties
@@ -11,8 +11,7 @@
 use crate::base::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
-
+use super::place::Place;
 use crate::base::prefetch::prefetch_lines;
 
 /// No policy asks for more uses than this.
@@ -22,7 +21,7 @@ const HINT_LINES: usize = 6;
 
 /// The places of one file's blocks.
 pub struct Shelf<V> {
-    places: Box<[ArcSwapOption<V>]>,
+    places: Box<[Place<V>]>,
     uses: Box<[AtomicU8]>,
     hints: Box<[AtomicUsize]>,
 }
@@ -31,7 +30,7 @@ impl<V> Shelf<V> {
     /// Places for `count` blocks, all empty.
     pub fn new(count: usize) -> Shelf<V> {
         Shelf {
-            places: (0..count).map(|_| ArcSwapOption::empty()).collect(),
+            places: (0..count).map(|_| Place::default()).collect(),
             uses: (0..count).map(|_| AtomicU8::new(0)).collect(),
             hints: (0..count).map(|_| AtomicUsize::new(0)).collect(),
         }
@@ -40,7 +39,7 @@ impl<V> Shelf<V> {
     /// The block at `at`, if the cache holds it. Counts as a use.
     #[inline]
     pub fn get(&self, at: usize) -> Option<Arc<V>> {
-        let found = self.places[at].load_full()?;
+        let found = self.places[at].get()?;
         let uses = self.uses[at].load(Relaxed);
         if uses < USES_MAX {
             self.uses[at].store(uses + 1, Relaxed);
@@ -66,7 +65,7 @@ impl<V> Shelf<V> {
 
     /// Bytes of memory it takes.
     pub fn memory_bytes(&self) -> usize {
-        self.places.len() * (size_of::<ArcSwapOption<V>>() + size_of::<AtomicUsize>() + 1)
+        self.places.len() * (size_of::<Place<V>>() + size_of::<AtomicUsize>() + 1)
     }
 }
 
@@ -86,12 +85,12 @@ impl<V> Home<V> {
     /// Puts a block there.
     pub(super) fn fill(&self, value: &Arc<V>) {
         self.shelf.uses[self.at as usize].store(0, Relaxed);
-        self.shelf.places[self.at as usize].store(Some(value.clone()));
+        self.shelf.places[self.at as usize].set(Some(value.clone()));
     }
 
     /// Takes it away again.
     pub(super) fn empty(&self) {
-        self.shelf.places[self.at as usize].store(None);
+        self.shelf.places[self.at as usize].set(None);
         self.shelf.hints[self.at as usize].store(0, Relaxed);
     }
 

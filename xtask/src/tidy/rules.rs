@@ -44,6 +44,10 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/c/src/own/store.rs",
     "bindings/c/examples/overhead.rs",
     "bindings/c/tests/hostile.rs",
+    "bindings/c/tests/sequences/leveldb.rs",
+    "bindings/c/tests/sequences/main.rs",
+    "bindings/c/tests/sequences/own.rs",
+    "bindings/c/tests/sequences/own_rest.rs",
     // The peers' C interfaces.
     "crates/peers/src/berkeley.rs",
     "crates/peers/src/capi.rs",

@@ -138,7 +138,9 @@ pub struct World {
     closed: bool,
     content: Content,
     batches: Vec<(Box<esker_batch_t>, Vec<Op>)>,
-    snapshots: Vec<(*mut esker_snapshot_t, Content)>,
+    /// With the opening of the store that each belongs to.
+    snapshots: Vec<(*mut esker_snapshot_t, Content, u32)>,
+    openings: u32,
     iters: Vec<(*mut esker_iter_t, Standing)>,
     copies: u32,
 }
@@ -189,6 +191,7 @@ impl World {
             content: Content { backwards: backwards_order, pairs: Vec::new() },
             batches: Vec::new(),
             snapshots: Vec::new(),
+            openings: 0,
             iters: Vec::new(),
             copies: 0,
         }
@@ -239,6 +242,7 @@ impl World {
         if !is_open {
             self.free_db();
             (self.db, self.closed) = (db, false);
+            self.openings += 1;
         }
     }
 
@@ -396,10 +400,15 @@ impl World {
                 (code, found)
             }
         };
-        self.expect(k.fine, code);
+        self.expect(k.fine && self.belongs(then), code);
         if code == OK {
             assert_eq!(found, expected, "{}", key.escape_ascii());
         }
+    }
+
+    /// Whether a snapshot is of the store as it is open now.
+    fn belongs(&self, snapshot: Option<usize>) -> bool {
+        snapshot.is_none_or(|at| self.snapshots[at].2 == self.openings)
     }
 
     fn snapshot(&mut self) {
@@ -414,7 +423,7 @@ impl World {
         let code = unsafe { esker_snapshot_create(self.db(), Some(&mut snapshot), None) };
         self.expect(true, code);
         if code == OK {
-            self.snapshots.push((snapshot, self.content.clone()));
+            self.snapshots.push((snapshot, self.content.clone(), self.openings));
         }
     }
 }

@@ -79,7 +79,7 @@ impl World {
             esker_iter_create(db, snapshot, s.0, s.1, e.0, e.1, 1, place.0, place.1)
         };
         message_of(code, &mut message);
-        self.expect(true, code);
+        self.expect(self.belongs(then), code);
         if code == OK {
             let content = then.map_or(&self.content, |at| &self.snapshots[at].1);
             let start = (!no_start).then_some(start.as_slice());
@@ -215,7 +215,7 @@ impl World {
             for (iter, _) in std::mem::take(&mut self.iters) {
                 esker_iter_destroy(Some(Box::from_raw(iter)));
             }
-            for (snapshot, _) in std::mem::take(&mut self.snapshots) {
+            for (snapshot, ..) in std::mem::take(&mut self.snapshots) {
                 esker_snapshot_destroy(Some(Box::from_raw(snapshot)));
             }
         }

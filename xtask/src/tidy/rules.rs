@@ -23,6 +23,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/esker/src/fs/fork.rs",
     "crates/esker/src/fs/os.rs",
     "crates/esker/tests/limits.rs",
+    "crates/testkit/src/torture/power.rs",
     "crates/esker/src/memtable/arena.rs",
     "crates/esker/src/fs/mapped.rs",
     // The C interfaces: pointers in and out, and functions with C's names.

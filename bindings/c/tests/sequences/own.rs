@@ -141,7 +141,8 @@ pub struct World {
     /// With the opening of the store that each belongs to.
     snapshots: Vec<(*mut esker_snapshot_t, Content, u32)>,
     openings: u32,
-    iters: Vec<(*mut esker_iter_t, Standing)>,
+    /// The last says that their files were taken away since: they may fail, but not be wrong.
+    iters: Vec<(*mut esker_iter_t, Standing, bool)>,
     copies: u32,
 }
 

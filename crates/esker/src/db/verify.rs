@@ -142,7 +142,7 @@ impl Inner {
         };
         let mut reader = match LogReader::open(&*self.fs, &path, number) {
             Err(error) if error.is_not_found() => return Ok(0),
-            opened => opened?,
+            opened => opened?.until(written.unwrap_or(u64::MAX)),
         };
         while reader.next()?.is_some() {}
         let at_mark = matches!(reader.end(), Some(LogEnd::Closed | LogEnd::Continued { .. }));

@@ -121,6 +121,13 @@ impl LogReader {
         Ok(reader)
     }
 
+    /// Reads no further than `bytes`: what lies behind may be half written, and what lies behind
+    /// that may say already that it was synced.
+    pub fn until(mut self, bytes: u64) -> LogReader {
+        self.len_bytes = self.len_bytes.min(bytes);
+        self
+    }
+
     /// What the log says of itself; `None` when the header is unfinished, and then the log never
     /// held anything.
     pub fn header(&self) -> Option<FileHeader> {

@@ -1,9 +1,10 @@
 //! Processes that are killed, with an oracle outside of them.
 //!
 //! `torture kills [--count N] [--seed N] [--dir DIR]` ends N victims with SIGKILL (T10);
-//! `torture soak [--minutes N] …` lets them live longer and adds faults (T17). One row per
+//! `torture power [--count N] …` cuts N file systems in files off from power (T11; for root);
+//! `torture soak [--minutes N] …` lets victims live longer and adds faults (T17). One row per
 //! campaign on the standard output, what went wrong on the standard error; exit code 1 if a promise
-//! was broken. `torture victim` is what both start.
+//! was broken. `torture victim` is what all of them start.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use esker_testkit::campaign::tally::{Tally, Verdict};
 use esker_testkit::torture::kills::Kills;
+use esker_testkit::torture::power;
 use esker_testkit::torture::victim::{self, Orders, Way};
 
 /// What the command line says.
@@ -53,15 +55,21 @@ fn print(name: &str, tally: &Tally) -> ExitCode {
     }
     let of = |what| tally.of(what);
     let failed = |verdict| tally.failed(verdict);
+    let ends = match of("cuts") {
+        0 => format!("{} kills", of("kills")),
+        cuts => format!("{cuts} cuts, which took {} unsynced writes,", of("gone")),
+    };
+    let faults = match of("faults") {
+        0 => String::new(),
+        faults => format!(", {faults} failed operations on files"),
+    };
     println!(
-        "| {name} | {} kills of {} stores; {} opened and compared, {} checkpoints and backups; \
-         {} operations, {} faults | {} | {} | {} | {:.1} |",
-        of("kills"),
+        "| {name} | {ends} of {} stores; {} times opened and compared, with {} checkpoints and \
+         backups; {} operations{faults} | {} | {} | {} | {:.1} |",
         of("stores"),
         of("judged"),
         of("copies"),
         of("operations"),
-        of("faults"),
         failed(Verdict::Lost),
         failed(Verdict::Wrong),
         failed(Verdict::Panic),
@@ -86,6 +94,11 @@ fn run(command: &str, words: Words) -> Result<ExitCode, String> {
             let until = Instant::now() + Duration::from_secs_f64(words.minutes * 60.0);
             print("T17: everything at once", &kills.run(u64::MAX, Some(until)))
         }
+        "power" => power::KINDS.iter().fold(ExitCode::SUCCESS, |before, kind| {
+            let name = format!("T11: power cuts of {}", kind.name);
+            let code = print(&name, &power::cuts(&dir, *kind, seed, words.count));
+            if code == ExitCode::SUCCESS { before } else { code }
+        }),
         other => return Err(format!("unknown command {other}")),
     };
     // Only an empty one goes: a store that broke a promise is kept.
@@ -105,7 +118,7 @@ fn main() -> ExitCode {
     }
     let done = words(rest).and_then(|words| run(&command, words));
     done.unwrap_or_else(|message| {
-        eprintln!("{message}; usage: torture kills|soak [--count N] [--minutes N] [--seed N] [--dir DIR]");
+        eprintln!("{message}; usage: torture kills|power|soak [--count N] [--minutes N] [--seed N] [--dir DIR]");
         ExitCode::from(2)
     })
 }

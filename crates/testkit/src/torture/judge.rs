@@ -199,8 +199,10 @@ impl<'a> Judge<'a> {
         Ok(looked)
     }
 
+    /// Removes a copy for good, so that a power cut does not bring half of it back.
     fn remove(&self, path: &Path) -> Result<(), Bad> {
         std::fs::remove_dir_all(path)
+            .and_then(|()| std::fs::File::open(self.base)?.sync_all())
             .map_err(|e| (Verdict::Lost, format!("remove {}: {e}", path.display())))
     }
 }

@@ -7,8 +7,7 @@
 //! | `slots` | what was tried and acknowledged, in a file that outlives the process |
 //! | `victim` | the process that dies: writers, a reader, chores, faults |
 //! | `judge` | opens what is left and compares it |
-//! | `kills` | the process that starts victims, ends them and counts |
-//! | `soak` | the same for minutes, with faults and devices that fill up |
+//! | `kills` | the process that starts victims, ends them and counts; for minutes: the soak |
 //! | `power` | the same on real file systems in files, which are cut off |
 //!
 //! What stays true: a batch is noted as tried before the store sees it and as acknowledged after
@@ -17,5 +16,6 @@
 pub mod judge;
 pub mod kills;
 pub mod plan;
+pub mod power;
 pub mod slots;
 pub mod victim;

@@ -1,5 +1,6 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
 .PHONY: bench results crosscheck test check fuzz crash crash-long miri schedules docs
+.PHONY: kills powercut soak tsan asan
 .PHONY: shim dropin apps capi wheel pytest overhead
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
@@ -21,7 +22,7 @@ check:  ## the quick part: format, lints, shape of the tree, generated documents
 	cargo xtask tidy && cargo xtask options --check && cargo xtask results --check
 	cargo xtask headers --check
 
-fuzz:   ## every decoder for a minute, and the random-operations tests, longer
+fuzz:   ## every decoder for a minute; random operations, and random calls through C, longer
 	scripts/fuzz.sh
 
 crash:  ## power cuts, faults and rot, a hundred thousand times: one table
@@ -29,6 +30,21 @@ crash:  ## power cuts, faults and rot, a hundred thousand times: one table
 
 crash-long:  ## twenty times as much, and kill -9
 	LONG=yes scripts/crash.sh
+
+kills:  ## COUNT (10000) processes killed while they use stores, judged from outside
+	scripts/torture.sh kills
+
+powercut: ## COUNT (200) power cuts of ext4 and of xfs, mounted from files; for root
+	scripts/torture.sh power
+
+soak:   ## MINUTES (15) of everything at once: options, faults, deaths, checkpoints, backups
+	scripts/torture.sh soak
+
+tsan:   ## the engine's threads under ThreadSanitizer, where nightly and its sources are installed
+	scripts/tsan.sh
+
+asan:   ## both C interfaces under AddressSanitizer, where nightly is installed
+	scripts/asan.sh
 
 schedules: ## the engine's threads under many orders of steps; SCHEDULES says how many
 	scripts/schedules.sh

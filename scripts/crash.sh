@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The crash campaigns: one table, exit code 1 if a promise was broken.
 #
-# LONG=yes runs about twenty times as much, and ROUNDS (default 200) rounds of kill -9. SEED (1) is
+# LONG=yes runs about twenty times as much, and KILLS (default 2000) kills with SIGKILL. SEED (1) is
 # the first seed. RECORD=docs/reliability.md writes the table into that document, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,6 +21,6 @@ if [ -n "${RECORD:-}" ] && [ "$broken" = 0 ]; then
     printf '%s\n\n%s\n' "$table" "$written" > "$RECORD"
 fi
 if [ "${LONG:-no}" = yes ]; then
-    ESKER_KILL_ROUNDS="${ROUNDS:-200}" cargo test --release --package esker --test kill >&2
+    COUNT="${KILLS:-2000}" scripts/torture.sh kills
 fi
 exit "$broken"

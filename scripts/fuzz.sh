@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every decoder for FUZZ_SECONDS (60) each, and the random-operations tests, CASES (2000) each.
+# Every decoder for FUZZ_SECONDS (60) each, the random-operations tests, CASES (2000) each, and
+# SEQUENCES (100000) random sequences of calls through each of the C interfaces.
 # Under libFuzzer where a nightly compiler and cargo-fuzz are installed, which learn from what the
 # code does; else by the driver of `make test`, for as long.
 set -euo pipefail
@@ -26,3 +27,4 @@ else
 fi
 cargo test --release --package esker-cli fuzz_
 PROPTEST_CASES="${CASES:-2000}" cargo test --release --package esker --test '*' -- random flip
+SEQUENCES="${SEQUENCES:-100000}" cargo test --release --package esker-c --test sequences

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A store on a device of 12 MiB that fills up, where the system lets us mount one.
+# A store on a device of 12 MiB that fills up, one on a device that takes few files, where the system
+# lets us mount them, and one in a memory cgroup, where it lets us make one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! unshare --map-root-user --mount true 2>/dev/null; then
@@ -10,6 +11,21 @@ disk=$(mktemp -d)
 trap 'rmdir "$disk"' EXIT
 program=$(cargo test --no-run --package esker --test limits --message-format short 2>&1 |
     sed -n 's/.*Executable.*(\(.*\))$/\1/p')
-unshare --map-root-user --mount sh -c \
-    'mount -t tmpfs -o size=12m none "$1" && ESKER_SMALL_DISK="$1" "$2" full_device' \
-    sh "$disk" "$(realpath "$program")"
+on_tmpfs() {
+    unshare --map-root-user --mount sh -c \
+        'mount -t tmpfs -o "$2" none "$1" && env "$3=$1" "$4" "$5"' \
+        sh "$disk" "$1" "$2" "$(realpath "$program")" "$3"
+}
+on_tmpfs size=12m ESKER_SMALL_DISK full_device
+on_tmpfs size=200m,nr_inodes=45 ESKER_FEW_INODES no_more_files
+
+group=/sys/fs/cgroup/memory/esker-limits-$$
+if ! mkdir "$group" 2>/dev/null || ! echo 64M > "$group/memory.limit_in_bytes" 2>/dev/null; then
+    rmdir "$group" 2>/dev/null || true
+    echo "skipped the memory cgroup: this system lets us make none" >&2
+    exit 0
+fi
+trap 'rmdir "$disk" "$group"' EXIT
+ESKER_LIMITS_KEYS=${ESKER_LIMITS_KEYS:-300000} sh -c 'echo $$ > "$1/tasks" && exec "$2" twice_the_budget' \
+    sh "$group" "$(realpath "$program")"
+echo "most memory within a cgroup of 64 MiB: $(cat "$group/memory.max_usage_in_bytes") bytes" >&2

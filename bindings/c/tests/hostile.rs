@@ -89,7 +89,7 @@ fn null_handles_are_refused_by_eskers_functions() {
         esker_batch_delete(None, null(), 0);
         esker_batch_delete(Some(&mut esker_batch_t::default()), null(), usize::MAX);
         esker_batch_delete_range(None, null(), 0, null(), 0);
-        esker_batch_append(None, None);
+        esker_batch_append(null_mut(), null());
         esker_snapshot_create(None, Some(&mut null_mut()));
         esker_get(None, None, null(), 0, Some(&mut null_mut()), Some(&mut 0));
         esker_get_visit(None, None, 1, null(), 0, null_mut(), None);
@@ -196,7 +196,8 @@ fn leveldb_nulls_that_are_nothing() {
     leveldb_iter_value(None, None);
     leveldb_writebatch_destroy(None);
     leveldb_writebatch_clear(None);
-    leveldb_writebatch_append(None, None);
+    // SAFETY: null pointers only.
+    unsafe { leveldb_writebatch_append(null_mut(), null()) };
     leveldb_options_destroy(None);
     leveldb_options_set_comparator(None, None);
     leveldb_options_set_filter_policy(None, None);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::tiny_options;
 use esker::fs::mem::MemFs;
-use esker::{Batch, Db, Durability, MemtableKind, Options, Policy, WriteOptions};
+use esker::{Batch, Db, Durability, MemtableKind, Options, Policy, WalIo, WriteOptions};
 use esker_testkit::rng::SplitMix64;
 
 const ACCOUNTS: u64 = 50;
@@ -182,4 +182,124 @@ fn a_cache_can_change_size_and_policy_while_it_is_read() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// What a reader checks while everything moves: a key's value names it, and keys ascend.
+fn look_around(db: &Db, rng: &mut SplitMix64) {
+    let key = rng.below(800).to_be_bytes();
+    if let Some(value) = db.get(key).unwrap() {
+        assert_eq!(value[..8], key);
+    }
+    let snapshot = db.snapshot();
+    let mut before = None;
+    for pair in snapshot.range(key.as_slice()..).unwrap().take(30) {
+        let (key, value) = pair.unwrap();
+        assert!(before.as_deref() < Some(&key[..]) && value[..8] == key[..]);
+        before = Some(key.to_vec());
+    }
+    if rng.chance(20) {
+        assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+    }
+}
+
+/// Writers, readers, flushes, compactions, checkpoints, options and a scrub, on the operating
+/// system's files.
+fn everything_at_once(options: Options) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db"), options).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2)
+            .map(|seed| {
+                let db = &db;
+                scope.spawn(move || {
+                    let mut rng = SplitMix64::new(seed);
+                    for step in 0..1_500u64 {
+                        let key = rng.below(800).to_be_bytes();
+                        let value = [&key[..], &step.to_be_bytes()].concat();
+                        let durability = [Durability::Sync, Durability::Buffered];
+                        let durability = Some(durability[usize::from(step % 40 != 0)]);
+                        db.put_with(key, value, &WriteOptions { durability }).unwrap();
+                        if rng.chance(9) {
+                            db.delete(rng.below(800).to_be_bytes()).unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for seed in 20..22 {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || {
+                let mut rng = SplitMix64::new(seed);
+                while !stop.load(Ordering::Relaxed) {
+                    look_around(db, &mut rng);
+                }
+            });
+        }
+        for round in 0.. {
+            if writers.iter().all(|writer| writer.is_finished()) {
+                break;
+            }
+            db.flush().unwrap();
+            match round % 4 {
+                0 => db.compact_range(None, None).unwrap(),
+                1 => db.checkpoint(dir.path().join(format!("copy-{round}"))).unwrap(),
+                2 => db.set_option("cache_size_bytes", ["4KiB", "1MiB"][round / 4 % 2]).unwrap(),
+                _ => db.sync().unwrap(),
+            }
+            assert!(db.metrics().memory.cache_bytes < 2 << 20);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+    db.close().unwrap();
+}
+
+#[test]
+fn everything_at_once_on_real_files() {
+    for (wal_io, memtable_kind) in
+        [(WalIo::Mmap, MemtableKind::Btree), (WalIo::Write, MemtableKind::Skiplist)]
+    {
+        everything_at_once(Options {
+            wal_io,
+            memtable_kind,
+            background_threads: Some(2),
+            sync_every_ms: 2,
+            scrub_bytes_per_second: 1 << 20,
+            ..tiny_options()
+        });
+    }
+}
+
+/// A store without threads whose callers flush it, compact it and write to it all at once. Once two
+/// of them flushed the same memtable, and the next one was taken for flushed with it.
+#[test]
+fn callers_of_a_store_without_threads_take_turns() {
+    for round in 0..8u64 {
+        let fs = MemFs::new();
+        let options = Options { background_threads: Some(0), ..tiny_options() };
+        let db = Db::open_on(fs.clone(), "/db", options.clone()).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let db = &db;
+                scope.spawn(move || {
+                    for step in 0..600u64 {
+                        let key = [thread.to_be_bytes(), step.to_be_bytes()].concat();
+                        db.put(key, [step as u8; 40]).unwrap();
+                        match (step + thread * 7) % 40 {
+                            0 => db.flush().unwrap(),
+                            10 => drop(db.run_one_job().unwrap()),
+                            20 => db.wait_idle().unwrap(),
+                            30 => db.compact_range(None, None).unwrap(),
+                            _ => {}
+                        }
+                    }
+                });
+            }
+        });
+        db.close().unwrap();
+        let db = Db::open_on(fs, "/db", options).unwrap();
+        assert_eq!(db.iter().unwrap().count(), 2_400, "round {round}");
+        assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+    }
 }

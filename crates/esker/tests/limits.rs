@@ -1,8 +1,9 @@
 //! Bounds: memory, descriptors, openers, modes, and a device that is full.
 //!
 //! Tests that need a process of their own run this program again, with `ESKER_LIMITS` saying what.
-//! `ESKER_SMALL_DISK` is an empty file system of a few MiB for the test of a full one
-//! (`scripts/limits.sh` makes it); without it that test looks at nothing.
+//! `ESKER_SMALL_DISK` is an empty file system of a few MiB for the test of a full one,
+//! `ESKER_FEW_INODES` one that takes few files (`scripts/limits.sh` makes both); without them those
+//! tests look at nothing. `ESKER_LIMITS_KEYS` makes the test of memory longer.
 //!
 //! Failure history these guard against: two openers after someone removed the lock's file; a forked
 //! child that writes to its parent's store; a store that stays read-only after a full device; files
@@ -40,6 +41,7 @@ fn inside() {
         "descriptors" => few_descriptors(dir),
         "memory" => little_memory(dir),
         "fork" => forked(dir),
+        "file size" => short_files(dir),
         other => panic!("nothing is called {other}"),
     }
 }
@@ -99,15 +101,16 @@ fn little_memory(dir: &Path) {
     };
     MEMORY.set_limit(MEMORY.allocated() + 2 * budget as usize).unwrap();
     let db = Db::open(dir.join("db"), options).unwrap();
-    for i in 0..80_000 {
+    let keys = std::env::var("ESKER_LIMITS_KEYS").map_or(80_000, |keys| keys.parse().unwrap());
+    for i in 0..keys {
         db.put(key(i), [i as u8; 1000]).unwrap();
     }
     db.flush().unwrap();
     db.wait_idle().unwrap();
-    for i in (0..80_000).step_by(3) {
+    for i in (0..keys).step_by(3) {
         assert_eq!(db.get(key(i)).unwrap().map(|v| v.len()), Some(1000));
     }
-    assert_eq!(db.iter().unwrap().count(), 80_000);
+    assert_eq!(db.iter().unwrap().count() as u64, keys);
     db.compact_range(None, None).unwrap();
     assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
     db.close().unwrap();
@@ -199,15 +202,82 @@ fn nobody_else_can_read_what_a_store_makes() {
     assert!(seen > 15, "{seen} files");
 }
 
+/// A limit of the process's on the length of files: as a device that is full.
+fn short_files(dir: &Path) {
+    let set = |bytes: u64| {
+        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: the pointer is to a whole `rlimit` that outlives the call.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+    };
+    // SAFETY: ignoring a signal runs no code of ours. A write beyond the limit then fails.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    for wal_io in esker::WalIo::ALL {
+        let options = || Options {
+            wal_io: *wal_io,
+            memtable_size_bytes: Some(1 << 20),
+            compression: esker::Compression::None,
+            ..Options::default()
+        };
+        let path = dir.join(wal_io.name());
+        let db = Db::open(&path, options()).unwrap();
+        set(300 << 10);
+        let mut kept = 0;
+        let full = loop {
+            match db.put(key(kept), [kept as u8; 1000]) {
+                Ok(()) => kept += 1,
+                Err(error) => break error,
+            }
+            assert!(kept < 10_000, "files have no limit");
+        };
+        assert!([ErrorKind::NoSpace, ErrorKind::Io].contains(&full.kind()), "{full}");
+        let check = |db: &Db| {
+            for i in 0..kept {
+                assert_eq!(db.get(key(i)).unwrap().as_deref(), Some(&[i as u8; 1000][..]), "{i}");
+            }
+        };
+        check(&db);
+        set(libc::RLIM_INFINITY);
+        drop(db);
+        let db = Db::open(&path, options()).unwrap();
+        check(&db);
+        db.put_with("after", "all", &WriteOptions::SYNC).unwrap();
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn a_limit_on_the_length_of_files_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    run_alone("file size", dir.path());
+}
+
 #[test]
 fn a_store_on_a_full_device_reads_on_and_resumes() {
     let Ok(disk) = std::env::var("ESKER_SMALL_DISK") else {
         eprintln!("no ESKER_SMALL_DISK: see scripts/limits.sh");
         return;
     };
-    let disk = Path::new(&disk);
-    let ballast = disk.join("ballast");
+    let ballast = Path::new(&disk).join("ballast");
     std::fs::write(&ballast, vec![1; 3 << 20]).unwrap();
+    fills_up_and_resumes(Path::new(&disk), &|| std::fs::remove_file(&ballast).unwrap());
+}
+
+#[test]
+fn a_store_on_a_device_that_takes_no_more_files_reads_on_and_resumes() {
+    let Ok(disk) = std::env::var("ESKER_FEW_INODES") else {
+        eprintln!("no ESKER_FEW_INODES: see scripts/limits.sh");
+        return;
+    };
+    let ballast = Path::new(&disk).join("ballast");
+    std::fs::create_dir(&ballast).unwrap();
+    for i in 0..20 {
+        std::fs::write(ballast.join(i.to_string()), "").unwrap();
+    }
+    fills_up_and_resumes(Path::new(&disk), &|| std::fs::remove_dir_all(&ballast).unwrap());
+}
+
+/// Writes to a store on `disk` until that is refused for want of space; `free` makes some.
+fn fills_up_and_resumes(disk: &Path, free: &dyn Fn()) {
     let options = || Options {
         memtable_size_bytes: Some(256 << 10),
         file_size_max_bytes: 256 << 10,
@@ -231,7 +301,7 @@ fn a_store_on_a_full_device_reads_on_and_resumes() {
         }
     };
     check(&db, kept);
-    std::fs::remove_file(&ballast).unwrap();
+    free();
     let goes_on = |db: &Db| db.put_with(key(kept), value(kept), &WriteOptions::SYNC);
     let db = if goes_on(&db).is_ok() {
         db

@@ -97,13 +97,16 @@ pub enum FaultKind {
     ShortWrite,
     /// The file is shorter than expected. A write leaves nothing.
     UnexpectedEof,
+    /// The process ends: what [`FaultFs::at_death`] was given is called and does not return. A write
+    /// leaves half of its bytes.
+    Death,
 }
 
 impl FaultKind {
     fn error(self) -> io::Error {
         let kind = match self {
             FaultKind::NoSpace => io::ErrorKind::StorageFull,
-            FaultKind::Io => io::ErrorKind::Other,
+            FaultKind::Io | FaultKind::Death => io::ErrorKind::Other,
             FaultKind::ShortWrite => io::ErrorKind::WriteZero,
             FaultKind::UnexpectedEof => io::ErrorKind::UnexpectedEof,
         };
@@ -113,7 +116,7 @@ impl FaultKind {
     /// How many of `len` bytes a failed write leaves.
     fn written(self, len: usize) -> usize {
         match self {
-            FaultKind::NoSpace => len / 2,
+            FaultKind::NoSpace | FaultKind::Death => len / 2,
             FaultKind::ShortWrite => len.saturating_sub(1),
             FaultKind::Io | FaultKind::UnexpectedEof => 0,
         }
@@ -154,6 +157,9 @@ impl Fault {
     }
 }
 
+/// Ends the process at an operation on a file.
+pub type Death = Arc<dyn Fn(Op, &Path) + Send + Sync>;
+
 /// How often each kind of operation was asked for, those that failed included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -183,6 +189,7 @@ struct State {
     /// Operations that matched the armed fault so far.
     matched: u64,
     hits: u64,
+    death: Option<Death>,
 }
 
 /// The state shared by a [`FaultFs`] and its files.
@@ -207,7 +214,16 @@ impl Plan {
     }
 
     fn step(&self, op: Op, path: &Path) -> io::Result<()> {
-        self.fault(op, path).map_or(Ok(()), |kind| Err(kind.error()))
+        self.fault(op, path).map_or(Ok(()), |kind| Err(self.failed(kind, op, path)))
+    }
+
+    /// What the caller is told, if it lives.
+    fn failed(&self, kind: FaultKind, op: Op, path: &Path) -> io::Error {
+        let death = self.0.lock().death.clone().filter(|_| kind == FaultKind::Death);
+        if let Some(death) = death {
+            death(op, path);
+        }
+        kind.error()
     }
 }
 
@@ -228,6 +244,11 @@ impl FaultFs {
     pub fn arm(&self, fault: Fault) {
         let mut state = self.plan.0.lock();
         (state.fault, state.matched, state.hits) = (Some(fault), 0, 0);
+    }
+
+    /// What [`FaultKind::Death`] calls.
+    pub fn at_death(&self, death: Death) {
+        self.plan.0.lock().death = Some(death);
     }
 
     /// No more failures. [`FaultFs::hits`] stays.
@@ -282,7 +303,7 @@ impl FaultWritable {
             if part > 0 {
                 put(&mut *self.inner, &bytes[..part])?;
             }
-            return Err(kind.error());
+            return Err(self.plan.failed(kind, Op::Write, &self.path));
         }
         put(&mut *self.inner, bytes)?;
         self.plan.0.lock().counts.written_bytes += bytes.len() as u64;

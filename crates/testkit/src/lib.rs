@@ -1,5 +1,6 @@
 //! Tools for testing Esker: seeded randomness, a file system that fails on command, one that loses
-//! what was not synced, campaigns that use both, fuzzing of decoders, and a way to copy a directory between file systems.
+//! what was not synced, campaigns that use both, processes that are killed and judged, fuzzing of
+//! decoders, and a way to copy a directory between file systems.
 
 pub mod campaign;
 pub mod copy;
@@ -7,3 +8,4 @@ pub mod crash;
 pub mod fault;
 pub mod fuzz;
 pub mod rng;
+pub mod torture;

@@ -24,6 +24,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/esker/src/fs/fork.rs",
     "crates/esker/src/fs/os.rs",
     "crates/esker/tests/limits.rs",
+    "crates/testkit/src/torture/power.rs",
     "crates/esker/src/memtable/arena.rs",
     "crates/esker/src/fs/mapped.rs",
     // The C interfaces: pointers in and out, and functions with C's names.
@@ -45,6 +46,10 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/c/src/own/store.rs",
     "bindings/c/examples/overhead.rs",
     "bindings/c/tests/hostile.rs",
+    "bindings/c/tests/sequences/leveldb.rs",
+    "bindings/c/tests/sequences/main.rs",
+    "bindings/c/tests/sequences/own.rs",
+    "bindings/c/tests/sequences/own_rest.rs",
     // The peers' C interfaces.
     "crates/peers/src/berkeley.rs",
     "crates/peers/src/capi.rs",

@@ -91,13 +91,20 @@ pub unsafe extern "C" fn leveldb_writebatch_iterate(
     }
 }
 
-/// Adds every operation of `source` behind those of `destination`.
+/// Adds every operation of `source` behind those of `destination`; both may be the same.
 #[unsafe(no_mangle)]
-pub extern "C" fn leveldb_writebatch_append(
-    destination: Option<&mut leveldb_writebatch_t>,
-    source: Option<&leveldb_writebatch_t>,
+pub unsafe extern "C" fn leveldb_writebatch_append(
+    destination: *mut leveldb_writebatch_t,
+    source: *const leveldb_writebatch_t,
 ) {
-    if let (Some(destination), Some(source)) = (destination, source) {
-        destination.batch.append(&source.batch);
+    // SAFETY: LevelDB's contract for handles; the copy is made before the batch is borrowed to be
+    // changed, since both may be one.
+    unsafe {
+        let same = std::ptr::eq(destination, source);
+        let copy = source.as_ref().filter(|_| same).map(|source| source.batch.clone());
+        let source = copy.as_ref().or_else(|| source.as_ref().map(|source| &source.batch));
+        if let (Some(destination), Some(source)) = (destination.as_mut(), source) {
+            destination.batch.append(source);
+        }
     }
 }

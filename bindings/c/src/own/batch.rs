@@ -124,17 +124,22 @@ pub unsafe extern "C" fn esker_batch_delete_range(
     }
 }
 
-/// Adds every operation of `other`, which stays as it is, behind this batch's own.
+/// Adds every operation of `other`, which stays as it is, behind this batch's own. Both may be the
+/// same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_batch_append(
-    batch: Option<&mut esker_batch_t>,
-    other: Option<&esker_batch_t>,
+    batch: *mut esker_batch_t,
+    other: *const esker_batch_t,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the header's contract for handles and messages; the copy is made before the batch is
+    // borrowed to be changed, since both may be one.
     unsafe {
-        add(batch, message, |batch| {
-            batch.append(&there(other, "other batch")?.batch);
+        let same = std::ptr::eq(batch, other);
+        let copy = other.as_ref().filter(|_| same).map(|other| other.batch.clone());
+        let other = copy.as_ref().or_else(|| other.as_ref().map(|other| &other.batch));
+        add(batch.as_mut(), message, |batch| {
+            batch.append(there(other, "other batch")?);
             Ok(())
         })
     }

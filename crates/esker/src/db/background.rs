@@ -355,6 +355,8 @@ impl Inner {
     /// In a store without threads, flushes the oldest frozen memtables until at most `keep` wait.
     pub fn flush_here(&self, keep: usize) -> Result<()> {
         loop {
+            // Of two callers that took the same memtable, the second would drop the one behind it.
+            let _turn = self.stepping.lock();
             let next = {
                 let queue = self.queue.lock();
                 if queue.frozen.len() <= keep {
@@ -379,6 +381,7 @@ impl Inner {
         if waiting > 0 {
             return self.flush_here(waiting - 1).map(|()| true);
         }
+        let _turn = self.stepping.lock();
         match self.pick(&Default::default()) {
             Some(plan) => self.compact(&plan).map(|()| true),
             None => Ok(false),
@@ -450,7 +453,9 @@ impl Inner {
             }
             queue.exclusive = true;
         }
+        let turn = self.stepped().then(|| self.stepping.lock());
         let result = self.compact_by_hand(lo, hi);
+        drop(turn);
         self.queue.lock().exclusive = false;
         self.work.notify_all();
         self.idle.notify_all();

@@ -332,6 +332,7 @@ fn assemble(
         numbers: Arc::new(AtomicU64::new(next_number)),
         ids: AtomicU64::new(fs.unique_number()),
         queue: Mutex::new(Queue::default()),
+        stepping: Mutex::new(()),
         work: Condvar::new(),
         idle: Condvar::new(),
         snapshots: SnapshotList::default(),

@@ -1,8 +1,9 @@
 //! What an open store holds, shared by its handles, snapshots, iterators and threads.
 //!
-//! Lock order, outermost first: `options_change` → `committer.core` → `versions` → `queue` → `view_change`. The
-//! snapshot list's lock is taken alone. No lock is held while a table is read or written, except
-//! that `versions` is held while its own manifest record is written and synced.
+//! Lock order, outermost first: `options_change` → `committer.core` → `stepping` → `versions` →
+//! `queue` → `view_change`. The snapshot list's lock is taken alone. No lock is held while a table
+//! is read or written, except that `versions` is held while its own manifest record is written and
+//! synced, and that a store without threads does its work in calls that hold others up.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::VecDeque;
@@ -105,6 +106,8 @@ pub(crate) struct Inner {
     pub numbers: Arc<AtomicU64>,
     pub ids: AtomicU64,
     pub queue: Mutex<Queue>,
+    /// Held by the caller that flushes or compacts in a store without threads.
+    pub stepping: Mutex<()>,
     /// Told when there may be background work.
     pub work: Condvar,
     /// Told when background work ended.

@@ -137,12 +137,16 @@ impl Inner {
         // How far it must be whole. A log of an earlier opening may have ended in a crash.
         let written = {
             let core = self.committer.lock();
+            if core.log.as_ref().is_some_and(|log| log.number() < number) {
+                // Made ahead, it held nothing then.
+                return Ok(0);
+            }
             let ours = core.log.iter().chain(&core.unsynced_logs);
             ours.filter(|log| log.number() == number).map(|log| log.len_bytes()).next()
         };
         let mut reader = match LogReader::open(&*self.fs, &path, number) {
             Err(error) if error.is_not_found() => return Ok(0),
-            opened => opened?,
+            opened => opened?.until(written.unwrap_or(u64::MAX)),
         };
         while reader.next()?.is_some() {}
         let at_mark = matches!(reader.end(), Some(LogEnd::Closed | LogEnd::Continued { .. }));

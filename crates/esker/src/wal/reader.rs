@@ -158,6 +158,13 @@ impl LogReader {
         self.start
     }
 
+    /// Reads no further than `bytes`: what lies behind may be half written, and what lies behind
+    /// that may say already that it was synced.
+    pub fn until(mut self, bytes: u64) -> LogReader {
+        self.len_bytes = self.len_bytes.min(bytes);
+        self
+    }
+
     /// Whether this log, read from its start, proves that the record `ordinal` of an older log was
     /// durable: its beginning says so, or a record of it says that this log was synced, which older
     /// logs are before.

@@ -323,3 +323,28 @@ fn a_log_made_ahead_holds_nothing_until_it_begins() {
     whole[prepared.len()..FIRST].fill(0);
     assert!(read(&whole).unwrap_err().is_corruption());
 }
+
+/// A log that is written while it is read: what was written last may be half there when what comes
+/// after it, and says that it was synced, is there already.
+#[test]
+fn a_reader_of_a_log_that_is_written_goes_no_further_than_it_was_told() {
+    let mut seen = 0;
+    let mut bytes = bytes_of(
+        |log| {
+            log.append(1, b"one").unwrap();
+            seen = log.len_bytes();
+            log.append(2, b"two").unwrap();
+            log.sync().unwrap();
+            log.append(3, b"three").unwrap();
+        },
+        false,
+    );
+    bytes[seen as usize..seen as usize + RECORD_HEADER_BYTES].fill(0);
+    assert_eq!(read(&bytes).unwrap_err().kind(), ErrorKind::Corruption);
+    let fs = MemFs::new();
+    fs.create_new(Path::new(PATH)).unwrap().append(&bytes).unwrap();
+    let mut log = LogReader::open(&*fs, Path::new(PATH), 7).unwrap().until(seen);
+    assert_eq!(log.next().unwrap().unwrap().payload, b"one");
+    assert!(log.next().unwrap().is_none());
+    assert_eq!((log.end(), log.at_bytes()), (Some(LogEnd::Clean), seen));
+}

@@ -1,0 +1,124 @@
+//! Processes that are killed, with an oracle outside of them.
+//!
+//! `torture kills [--count N] [--seed N] [--dir DIR]` ends N victims with SIGKILL (T10);
+//! `torture power [--count N] …` cuts N file systems in files off from power (T11; for root);
+//! `torture soak [--minutes N] …` lets victims live longer and adds faults (T17). One row per
+//! campaign on the standard output, what went wrong on the standard error; exit code 1 if a promise
+//! was broken. `torture victim` is what all of them start.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use esker_testkit::campaign::tally::{Tally, Verdict};
+use esker_testkit::torture::kills::Kills;
+use esker_testkit::torture::power;
+use esker_testkit::torture::victim::{self, Orders, Way};
+
+/// What the command line says.
+struct Words {
+    count: u64,
+    seed: u64,
+    minutes: f64,
+    dir: PathBuf,
+}
+
+fn words(mut rest: impl Iterator<Item = String>) -> Result<Words, String> {
+    let mut words = Words { count: 300, seed: 1, minutes: 1.0, dir: std::env::temp_dir() };
+    while let Some(word) = rest.next() {
+        let value = rest.next().ok_or_else(|| format!("{word} takes a value"))?;
+        let number = || value.parse::<u64>().map_err(|_| format!("{word} takes a number"));
+        match word.as_str() {
+            "--count" => words.count = number()?,
+            "--seed" => words.seed = number()?,
+            "--minutes" => words.minutes = value.parse().map_err(|_| "a number of minutes")?,
+            "--dir" => words.dir = PathBuf::from(value),
+            other => return Err(format!("unknown argument {other}")),
+        }
+    }
+    Ok(words)
+}
+
+fn orders(mut rest: impl Iterator<Item = String>) -> Option<Orders> {
+    let (base, slots) = (PathBuf::from(rest.next()?), PathBuf::from(rest.next()?));
+    let (seed, round) = (rest.next()?.parse().ok()?, rest.next()?.parse().ok()?);
+    let way = rest.next()?;
+    let way = Way::ALL.into_iter().find(|w| w.name() == way)?;
+    Some(Orders { base, slots, seed, round, way })
+}
+
+/// Prints a row of the table and where the victims were.
+fn print(name: &str, tally: &Tally) -> ExitCode {
+    eprint!("{}", tally.report());
+    for (what, count) in &tally.counts {
+        eprintln!("{count:>12} {what}");
+    }
+    let of = |what| tally.of(what);
+    let failed = |verdict| tally.failed(verdict);
+    let ends = match of("cuts") {
+        0 => format!("{} kills", of("kills")),
+        cuts => format!("{cuts} cuts, which took {} unsynced writes,", of("gone")),
+    };
+    let faults = match of("faults") {
+        0 => String::new(),
+        faults => format!(", {faults} failed operations on files"),
+    };
+    println!(
+        "| {name} | {ends} of {} stores; {} times opened and compared, with {} checkpoints and \
+         backups; {} operations{faults} | {} | {} | {} | {:.1} |",
+        of("stores"),
+        of("judged"),
+        of("copies"),
+        of("operations"),
+        failed(Verdict::Lost),
+        failed(Verdict::Wrong),
+        failed(Verdict::Panic),
+        tally.elapsed.as_secs_f64(),
+    );
+    ExitCode::from(u8::from(!tally.failures.is_empty()))
+}
+
+fn run(command: &str, words: Words) -> Result<ExitCode, String> {
+    let dir = words.dir.join(format!("esker-torture-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let seed = words.seed;
+    let code = match command {
+        "kills" => {
+            let kills =
+                Kills { dir: dir.clone(), seed, rounds: 100, ways: [6, 5, 1], life_ms_max: 40 };
+            print("T10: SIGKILL, with the oracle outside", &kills.run(words.count, None))
+        }
+        "soak" => {
+            let kills =
+                Kills { dir: dir.clone(), seed, rounds: 40, ways: [3, 2, 7], life_ms_max: 3_000 };
+            let until = Instant::now() + Duration::from_secs_f64(words.minutes * 60.0);
+            print("T17: everything at once", &kills.run(u64::MAX, Some(until)))
+        }
+        "power" => power::KINDS.iter().fold(ExitCode::SUCCESS, |before, kind| {
+            let name = format!("T11: power cuts of {}", kind.name);
+            let code = print(&name, &power::cuts(&dir, *kind, seed, words.count));
+            if code == ExitCode::SUCCESS { before } else { code }
+        }),
+        other => return Err(format!("unknown command {other}")),
+    };
+    // Only an empty one goes: a store that broke a promise is kept.
+    let _ = std::fs::remove_dir(&dir);
+    Ok(code)
+}
+
+fn main() -> ExitCode {
+    let mut rest = std::env::args().skip(1);
+    let command = rest.next().unwrap_or_default();
+    if command == "victim" {
+        match orders(rest) {
+            Some(orders) => victim::run(orders),
+            None => eprintln!("torture victim BASE SLOTS SEED ROUND outside|inside|faults"),
+        }
+        return ExitCode::from(2);
+    }
+    let done = words(rest).and_then(|words| run(&command, words));
+    done.unwrap_or_else(|message| {
+        eprintln!("{message}; usage: torture kills|power|soak [--count N] [--minutes N] [--seed N] [--dir DIR]");
+        ExitCode::from(2)
+    })
+}

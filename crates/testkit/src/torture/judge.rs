@@ -1,0 +1,208 @@
+//! Opens what a victim left and compares it with what the victim was told.
+//!
+//! What stays true: a store that is judged good is closed again, with its slots at what it holds.
+
+use std::path::Path;
+
+use esker::{Db, Options};
+
+use super::plan::{self, Model};
+use super::slots::{Slot, Slots};
+use super::victim::copy_path;
+use crate::campaign::tally::Verdict;
+
+/// What ended the victim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The process died: everything acknowledged stays.
+    Killed,
+    /// Power failed: everything durable stays.
+    Cut,
+}
+
+/// A broken promise.
+pub type Bad = (Verdict, String);
+
+/// Knows what a store was told.
+pub struct Judge<'a> {
+    /// The directory of the store, its checkpoint and its backups.
+    pub base: &'a Path,
+    /// What the victim said.
+    pub slots: &'a Slots,
+    /// What was written.
+    pub seed: u64,
+    /// What each writer's keys held when they were judged last.
+    pub models: Vec<Model>,
+}
+
+fn lost(doing: &str) -> impl Fn(esker::Error) -> Bad {
+    move |error| (Verdict::Lost, format!("{doing}: {error}"))
+}
+
+/// The pairs of a store, unlogged ones apart.
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+impl<'a> Judge<'a> {
+    /// Of a store that does not exist yet.
+    pub fn new(base: &'a Path, slots: &'a Slots, seed: u64) -> Judge<'a> {
+        let models = (0..plan::writers(seed)).map(|writer| Model::new(seed, writer)).collect();
+        Judge { base, slots, seed, models }
+    }
+
+    /// Judges store, checkpoint and backups. Returns how many copies were looked at.
+    ///
+    /// # Errors
+    /// The first broken promise.
+    pub fn judge(&mut self, end: End, options: &Options) -> Result<u64, Bad> {
+        let copies = self.judge_checkpoint(options)? + self.judge_backup(options)?;
+        let db = Db::open(self.base.join("db"), options.clone()).map_err(lost("open"))?;
+        let least = match end {
+            End::Killed => Slot::Acknowledged,
+            End::Cut => Slot::Durable,
+        };
+        let least = |writer| self.slots.get(least(writer));
+        let reached = self.judge_content(&db, "the store", least)?;
+        for (model, n) in self.models.iter_mut().zip(&reached) {
+            model.advance(*n);
+        }
+        db.close().map_err(lost("close"))?;
+        for (writer, n) in reached.into_iter().enumerate() {
+            self.slots.set(Slot::Tried(writer), n);
+            self.slots.set(Slot::Acknowledged(writer), n);
+            self.slots.set(Slot::Durable(writer), n);
+        }
+        Ok(copies)
+    }
+
+    /// Compares everything in `db`; returns the number of batches of each writer.
+    fn judge_content(
+        &self,
+        db: &Db,
+        what: &str,
+        least: impl Fn(usize) -> u64,
+    ) -> Result<Vec<u64>, Bad> {
+        let pairs = self.read(db, what)?;
+        let mut reached = Vec::new();
+        let mut expected = Vec::new();
+        for (writer, model) in self.models.iter().enumerate() {
+            let counter = db.get(plan::counter_key(writer)).map_err(lost("read a counter"))?;
+            let n = counter.as_deref().and_then(plan::number_in).unwrap_or(0);
+            let (least, tried) = (least(writer), self.slots.get(Slot::Tried(writer)));
+            if n < least {
+                let message = format!("{what}, writer {writer}: {n} left, {least} promised");
+                return Err((Verdict::Lost, message));
+            }
+            if n > tried {
+                return Err((Verdict::Wrong, format!("{what}: batch {n} of {tried} tried")));
+            }
+            expected.extend(model.after(n).pairs);
+            reached.push(n);
+        }
+        if pairs != expected {
+            let differs = pairs.iter().zip(&expected).find(|(a, b)| a != b);
+            let at = differs.map_or_else(String::new, |(a, b)| {
+                format!("; {} beside {}", a.0.escape_ascii(), b.0.escape_ascii())
+            });
+            let (got, wanted) = (pairs.len(), expected.len());
+            let message = format!("{what} after {reached:?}: {got} pairs of {wanted}{at}");
+            return Err((Verdict::Wrong, message));
+        }
+        Ok(reached)
+    }
+
+    /// Everything forwards, backwards, and by `verify`.
+    fn read(&self, db: &Db, what: &str) -> Result<Pairs, Bad> {
+        let read: esker::Result<Pairs> = db
+            .iter()
+            .map_err(lost(what))?
+            .map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())))
+            .collect();
+        let mut pairs = read.map_err(lost(what))?;
+        let back: esker::Result<Vec<_>> = db.iter().map_err(lost(what))?.into_reverse().collect();
+        let mut back = back.map_err(lost(what))?;
+        back.reverse();
+        if back != pairs {
+            return Err((Verdict::Wrong, format!("{what}: backwards differs from forwards")));
+        }
+        let report = db.verify(&mut |_, _| {}).map_err(lost("verify"))?;
+        if let Some(problem) = report.problems.first() {
+            return Err((Verdict::Wrong, format!("{what}: verify: {problem}")));
+        }
+        let weak = pairs.split_off(pairs.partition_point(|(key, _)| key.as_slice() < b"weak/"));
+        for (key, value) in weak {
+            let writer = key.get(5).map_or(0, |digit| usize::from(digit - b'0'));
+            let n = plan::number_in(&value).unwrap_or(u64::MAX);
+            if n > self.slots.get(Slot::Tried(writer)) || !value.ends_with(b"weak") {
+                let message = format!("{what}: {} was never written", key.escape_ascii());
+                return Err((Verdict::Wrong, message));
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// A checkpoint that was done opens and holds what was acknowledged before it was begun; half
+    /// of one opens as nothing.
+    fn judge_checkpoint(&self, options: &Options) -> Result<u64, Bad> {
+        let number = self.slots.get(Slot::CopyBegun);
+        let path = copy_path(self.base, number);
+        let done = number > 0 && self.slots.get(Slot::CopyDone) == number;
+        if !path.exists() {
+            return match done {
+                true => Err((Verdict::Lost, "a finished checkpoint is gone".into())),
+                false => Ok(0),
+            };
+        }
+        let options = Options { create_if_missing: false, ..options.clone() };
+        match Db::open(&path, options) {
+            Ok(db) => {
+                let least = |writer| self.slots.get(Slot::CopyFrom(writer));
+                self.judge_content(&db, "the checkpoint", least)?;
+                db.close().map_err(lost("close the checkpoint"))?;
+            }
+            Err(error) if done => return Err(lost("open a finished checkpoint")(error)),
+            Err(_) => {}
+        }
+        self.remove(&path)?;
+        self.slots.set(Slot::CopyBegun, 0);
+        self.slots.set(Slot::CopyDone, 0);
+        Ok(1)
+    }
+
+    /// The newest whole backup is one that was done, or newer.
+    fn judge_backup(&self, options: &Options) -> Result<u64, Bad> {
+        let (backups, into) = (self.base.join("backups"), self.base.join("restored"));
+        let (begun, done) = (self.slots.get(Slot::BackupBegun), self.slots.get(Slot::BackupDone));
+        if begun == 0 || !backups.exists() {
+            return match done {
+                0 => Ok(0),
+                _ => Err((Verdict::Lost, "finished backups are gone".into())),
+            };
+        }
+        let mut looked = 0;
+        match Db::restore(&backups, None, &into, options.clone()) {
+            Ok(_) => {
+                let db =
+                    Db::open(&into, options.clone()).map_err(lost("open what was restored"))?;
+                let newest = done == begun;
+                let least = |w| if newest { self.slots.get(Slot::BackupFrom(w)) } else { 0 };
+                self.judge_content(&db, "the backup", least)?;
+                db.close().map_err(lost("close what was restored"))?;
+                self.remove(&into)?;
+                looked = 1;
+            }
+            Err(error) if done > 0 => return Err(lost("restore a finished backup")(error)),
+            Err(_) => {}
+        }
+        self.remove(&backups)?;
+        self.slots.set(Slot::BackupBegun, 0);
+        self.slots.set(Slot::BackupDone, 0);
+        Ok(looked)
+    }
+
+    /// Removes a copy for good, so that a power cut does not bring half of it back.
+    fn remove(&self, path: &Path) -> Result<(), Bad> {
+        std::fs::remove_dir_all(path)
+            .and_then(|()| std::fs::File::open(self.base)?.sync_all())
+            .map_err(|e| (Verdict::Lost, format!("remove {}: {e}", path.display())))
+    }
+}

@@ -1,0 +1,206 @@
+//! Real file systems in files, cut off from power: the kernel drops what it had not written to the
+//! device (`FS_IOC_SHUTDOWN` without a flush of the journal), the file system is mounted again and
+//! replays its journal, and what is left is judged.
+//!
+//! What stays true: slots and messages are on another file system; nothing that was noted as
+//! durable may be missing, whatever the victim did after the cut.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::ioctl::{Setter, ioctl, opcode};
+
+use super::judge::{End, Judge};
+use super::kills::{end, start, whereabouts};
+use super::plan;
+use super::slots::{Chore, Phase, Slot, Slots};
+use super::victim::{Orders, Way};
+use crate::campaign::tally::{Tally, Verdict, guarded};
+use crate::rng::SplitMix64;
+
+/// Do not flush the journal first.
+const WITHOUT_FLUSH: u32 = 2;
+
+/// A kind of file system and how it is mounted.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    /// `ext4` or `xfs`.
+    pub name: &'static str,
+    /// The length of its file.
+    pub bytes: u64,
+    /// Mount options, one after the other.
+    pub mounts: &'static [&'static str],
+}
+
+/// What the kernel can cut off.
+pub const KINDS: [Kind; 2] = [
+    Kind {
+        name: "ext4",
+        bytes: 96 << 20,
+        mounts: &["data=ordered", "data=writeback,noauto_da_alloc", "data=journal", "nodelalloc"],
+    },
+    Kind { name: "xfs", bytes: 320 << 20, mounts: &["noatime"] },
+];
+
+/// A file system in a file.
+struct Disk {
+    image: PathBuf,
+    mounted: PathBuf,
+    kind: Kind,
+}
+
+fn run(program: &str, arguments: &[&str], paths: &[&Path]) -> io::Result<()> {
+    let ran = Command::new(program).args(arguments).args(paths).output()?;
+    if ran.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    Err(io::Error::other(format!("{program} {arguments:?} {paths:?}: {said}")))
+}
+
+impl Disk {
+    fn make(dir: &Path, kind: Kind) -> io::Result<Disk> {
+        let (image, mounted) = (dir.join("image"), dir.join("mounted"));
+        std::fs::create_dir_all(&mounted)?;
+        File::create(&image)?.set_len(kind.bytes)?;
+        run(&format!("mkfs.{}", kind.name), &["-q"], &[&image])?;
+        Ok(Disk { image, mounted, kind })
+    }
+
+    fn mount(&self, turn: u64) -> io::Result<()> {
+        let options = self.kind.mounts[turn as usize % self.kind.mounts.len()];
+        let options = format!("loop,{options}");
+        run("mount", &["-t", self.kind.name, "-o", &options], &[&self.image, &self.mounted])
+    }
+
+    fn unmount(&self) -> io::Result<()> {
+        for _ in 0..100 {
+            if run("umount", &[], &[&self.mounted]).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        run("umount", &[], &[&self.mounted])
+    }
+
+    fn cut(&self) -> io::Result<()> {
+        const SHUTDOWN: u32 = opcode::read::<u32>(b'X', 125);
+        let root = File::open(&self.mounted)?;
+        // SAFETY: this request takes a pointer to a `u32` and writes nothing.
+        unsafe { ioctl(&root, Setter::<SHUTDOWN, u32>::new(WITHOUT_FLUSH)) }?;
+        Ok(())
+    }
+}
+
+/// Cuts a file system of `kind` off `cuts` times, with images in `dir`.
+pub fn cuts(dir: &Path, kind: Kind, seed: u64, cuts: u64) -> Tally {
+    let mut tally = Tally::default();
+    let began = Instant::now();
+    let stores = cuts.div_ceil(STORE_CUTS);
+    for seed in seed..seed + stores {
+        let left = STORE_CUTS.min(cuts - tally.of("cuts"));
+        let dir = dir.join(format!("{}-{seed}", kind.name));
+        if let Err(error) = store(&dir, kind, seed, left, &mut tally) {
+            tally.fail(Verdict::Lost, format!("{} {seed}", kind.name), error.to_string());
+        }
+        if !tally.failures.is_empty() {
+            eprintln!("kept for looking at: {}", dir.display());
+            break;
+        }
+        let _ = std::fs::remove_dir_all(&dir);
+        tally.count("stores", 1);
+    }
+    tally.elapsed = began.elapsed();
+    tally
+}
+
+/// Cuts of one store.
+const STORE_CUTS: u64 = 50;
+
+fn store(dir: &Path, kind: Kind, seed: u64, cuts: u64, tally: &mut Tally) -> io::Result<()> {
+    let disk = Disk::make(dir, kind)?;
+    let slots_path = dir.join("slots");
+    let slots = Slots::open(&slots_path)?;
+    slots.clear();
+    let base = disk.mounted.join("base");
+    let mut judge = Judge::new(&base, &slots, seed);
+    let mut rng = plan::rng_at(seed, 100, 0);
+    disk.mount(0)?;
+    std::fs::create_dir_all(&base)?;
+    File::open(&disk.mounted)?.sync_all()?;
+    for round in 0..cuts {
+        let way = if rng.chance(2) { Way::Inside } else { Way::Outside };
+        let (base, slots_path) = (base.clone(), slots_path.clone());
+        let orders = Orders { base, slots: slots_path, seed, round, way };
+        let place = format!("{} seed {seed}, cut {round}, {}", kind.name, way.name());
+        if !one(&disk, &orders, &slots, &mut rng, tally, &place)? {
+            break;
+        }
+        disk.unmount()?;
+        disk.mount(round + 1)?;
+        let writers = 0..plan::writers(seed);
+        let acknowledged =
+            || -> u64 { writers.clone().map(|writer| slots.get(Slot::Acknowledged(writer))).sum() };
+        let before = acknowledged();
+        for writer in writers.clone() {
+            slots.set(Slot::Acknowledged(writer), slots.get(Slot::Durable(writer)));
+        }
+        if rng.chance(2) || round + 1 == cuts {
+            let options = plan::options_of(seed, (round + 1) * 1000 + 999);
+            match guarded(|| judge.judge(End::Cut, &options)) {
+                Ok(Ok(copies)) => {
+                    tally.count("copies", copies);
+                    // A cut that takes nothing would prove nothing.
+                    tally.count("gone", before.saturating_sub(acknowledged()));
+                }
+                Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
+                Err(panic) => tally.fail(Verdict::Panic, place, panic),
+            }
+            tally.count("judged", 1);
+        }
+        if !tally.failures.is_empty() {
+            // The image is kept as it is.
+            break;
+        }
+    }
+    tally.count("operations", slots.get(Slot::Operations));
+    disk.unmount()
+}
+
+/// One victim and its cut; whether it did nothing wrong before.
+fn one(
+    disk: &Disk,
+    orders: &Orders,
+    slots: &Slots,
+    rng: &mut SplitMix64,
+    tally: &mut Tally,
+    place: &str,
+) -> io::Result<bool> {
+    slots.set(Slot::Phase, Phase::Starting as u64);
+    slots.set(Slot::Chore, Chore::None as u64);
+    slots.set(Slot::DeathOp, 0);
+    let said = orders.slots.with_file_name("said");
+    let mut victim = start(orders, &said)?;
+    let most = [20_000, 300_000][rng.below(2) as usize];
+    let life = Duration::from_micros(2_000 + rng.below(most));
+    let began = Instant::now();
+    let mut ended = None;
+    while ended.is_none() && began.elapsed() < life {
+        ended = victim.try_wait()?;
+        std::thread::sleep(Duration::from_micros(300));
+    }
+    disk.cut()?;
+    tally.count("cuts", 1);
+    tally.count(whereabouts(slots), 1);
+    // What it meets after the cut is not its fault.
+    end(victim, Duration::ZERO)?;
+    if let Some(code) = ended.and_then(|status| status.code()) {
+        let said = std::fs::read_to_string(said).unwrap_or_default();
+        tally.fail(Verdict::Lost, place, format!("ended with {code} before the cut: {said}"));
+        return Ok(false);
+    }
+    Ok(true)
+}

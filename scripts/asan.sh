@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Both C interfaces under AddressSanitizer, leaks included: hostile calls, and SEQUENCES (2000) random
+# sequences of calls through each.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! rustc +nightly --version >/dev/null 2>&1; then
+    echo "skipped AddressSanitizer: it needs the nightly compiler" \
+        "(rustup toolchain install nightly)" >&2
+    exit 0
+fi
+host=$(rustc +nightly --version --verbose | sed -n 's/^host: //p')
+export RUSTFLAGS="-Zsanitizer=address ${RUSTFLAGS:-}" SEQUENCES="${SEQUENCES:-2000}"
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/asan
+cargo +nightly test --target "$host" --package esker-c --test hostile --test sequences

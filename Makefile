@@ -39,6 +39,9 @@ miri:   ## the memtables under Miri, where it is installed; SEEDS orders of the 
 mutants: ## changes the engine in one place at a time; do the tests notice? EVERY says how many
 	scripts/mutants.sh
 
+coverage: ## which lines of the engine its tests run, by folder, and each line that none does
+	scripts/coverage.sh
+
 docs:   ## generated documents, the C header and the API's pages
 	cargo xtask options && cargo xtask headers
 	cargo doc --workspace --no-deps

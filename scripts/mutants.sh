@@ -3,29 +3,21 @@
 # Prints a table, and after it what no test noticed; exit code 1 if less than 95 of 100 were caught.
 #
 # FOLDERS (of crates/esker/src), EVERY (10: every tenth mutant of a folder, beginning with number
-# FROM), WRAP (a command that runs each mutant's build and tests).
+# FROM), WRAP (a command that runs each slice of SECONDS_MAX, 170, seconds), PAUSE (seconds between
+# slices).
 # A copy of the tree is changed, never the tree. A run that is stopped is taken up where it was;
 # FRESH=yes begins again, RETRY=yes asks again about what no test noticed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 folders=${FOLDERS:-"wal tree compaction iter cache write flush"}
-every=${EVERY:-10} from=${FROM:-0} wrap=${WRAP:-}
+every=${EVERY:-10} from=${FROM:-0}
 out=$(realpath -m "${CARGO_TARGET_DIR:-target}/mutants")
 results=$out/results.tsv # outcome, mutant
-# Asked first; what these do not notice is asked of the others.
-quick="--lib --test model --test faults"
-others="--test backup --test concurrent --test crash --test golden --test limits --test orders
-    --test policies --test repair --test scrub --test seeks"
-
-if ! cargo mutants --version >/dev/null 2>&1; then
-    echo "installing cargo-mutants" >&2
-    cargo install --quiet --locked cargo-mutants
-fi
-[ "${FRESH:-no}" = yes ] && rm -rf "$out"
-mkdir -p "$out/tree"
-touch "$results"
-[ "${RETRY:-no}" = yes ] && sed -i '/^missed\t/d' "$results"
+# What one of these does not notice is asked of the next; FOLDER stands for the mutant's own.
+stages=("--lib FOLDER::" "--lib" "--test model --test faults --test policies --test surface"
+    "--test backup --test concurrent --test crash --test files --test golden --test limits
+    --test orders --test repair --test scrub --test seeks")
 
 # The copy as the tree is now, whatever a stopped run left in it. Unchanged files keep their times.
 renew() {
@@ -36,35 +28,66 @@ renew() {
 }
 
 # A mutant is chosen by its place in the list of its folder: a filter by name lets others pass.
-ask() { # folder, place, how many the folder has, tests → outcome
-    local kind
+ask() { # folder, place, how many the folder has, tests, name → outcome
+    local kind seconds=180
+    case $4 in *FOLDER*) seconds=45 ;; esac
     rm -rf "$out/run"
     # shellcheck disable=SC2086
-    CARGO_TARGET_DIR=$out/build $wrap cargo mutants --dir "$out/tree" --in-place \
+    CARGO_TARGET_DIR=$out/build cargo mutants --dir "$out/tree" --in-place \
         --package esker --file "crates/esker/src/$1/**" --sharding round-robin --shard "$2/$3" \
-        --baseline skip --timeout 90 --build-timeout 240 --output "$out/run" --colors never \
-        -- $4 < /dev/null >&2 || true
+        --baseline skip --timeout "$seconds" --build-timeout 240 --output "$out/run" --colors never \
+        -- ${4/FOLDER/$1} < /dev/null >&2 || true
     for kind in caught unviable timeout missed; do
-        [ ! -s "$out/run/mutants.out/$kind.txt" ] || { echo "$kind"; return; }
+        # Another name: the tree has changed since the sample was taken.
+        ! grep -qxF -- "$5" "$out/run/mutants.out/$kind.txt" 2>/dev/null || { echo "$kind"; return; }
     done
     echo "stopped"
 }
 
-: > "$out/sample"
+slice() { # until SECONDS_MAX have passed; 1 when nothing is left
+    local folder place all name stage outcome
+    renew
+    while IFS=$'\t' read -r folder place all name; do
+        ! cut -f2 "$results" | grep -qxF -- "$name" || continue
+        [ "$SECONDS" -lt "${SECONDS_MAX:-170}" ] || return 0
+        for stage in "${stages[@]}"; do
+            outcome=$(ask "$folder" "$place" "$all" "$stage" "$name")
+            [ "$outcome" = missed ] || break
+        done
+        [ "$outcome" != stopped ] || { echo "stopped: $name" >&2; exit 2; }
+        printf '%s\t%s\n' "$outcome" "$name" >> "$results"
+    done < "$out/sample"
+    return 1
+}
+[ "${1:-}" != slice ] || { slice && exit; exit 10; }
+
+if ! cargo mutants --version >/dev/null 2>&1; then
+    echo "installing cargo-mutants" >&2
+    cargo install --quiet --locked cargo-mutants
+fi
+[ "${FRESH:-no}" = yes ] && rm -rf "$out"
+mkdir -p "$out/tree"
+touch "$results"
+[ "${RETRY:-no}" = yes ] && sed -i '/^missed\t/d' "$results"
+
+: > "$out/all"
 for folder in $folders; do
     cargo mutants --list --package esker --file "crates/esker/src/$folder/**" > "$out/list"
     awk -v OFS='\t' -v folder="$folder" -v all="$(wc -l < "$out/list")" -v every="$every" \
         -v from="$from" 'NR % every == from % every { print folder, NR - 1, all, $0 }' "$out/list" \
-        >> "$out/sample"
+        >> "$out/all"
 done
-renew
-while IFS=$'\t' read -r folder place all name; do
-    ! cut -f2 "$results" | grep -qxF -- "$name" || continue
-    outcome=$(ask "$folder" "$place" "$all" "$quick")
-    [ "$outcome" != missed ] || outcome=$(ask "$folder" "$place" "$all" "$others")
-    [ "$outcome" != stopped ] || { echo "stopped: $name" >&2; renew; continue; }
-    printf '%s\t%s\n' "$outcome" "$name" >> "$results"
-done < "$out/sample"
+# A run that is stopped has then seen something of every folder; the order is always the same.
+shuf --random-source=<(yes) "$out/all" > "$out/sample"
+while :; do
+    # shellcheck disable=SC2086
+    ${WRAP:-} "$0" slice && left=0 || left=$?
+    case $left in
+        0) sleep "${PAUSE:-0}" ;;
+        10) break ;;
+        *) echo "a slice was stopped; it is taken up again" >&2; sleep "${PAUSE:-1}" ;;
+    esac
+done
 
 echo "| folder | mutants | tested | unviable | caught | of them hung | missed |"
 echo "|---|---:|---:|---:|---:|---:|---:|"

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use super::format::{
-    FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordKind, padded,
+    FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordKind, VERSION, padded,
 };
 use super::{LogEnd, LogReader, LogWriter};
 use crate::base::checksum::checksum;
+use crate::base::key::SEQNO_MAX;
 use crate::error::{ErrorKind, Result};
 use crate::fs::Fs;
 use crate::fs::mem::MemFs;
@@ -287,4 +288,35 @@ fn a_log_that_another_continues_says_which() {
         assert_eq!(records.len(), 5);
         assert!(matches!(end, LogEnd::Torn { .. }), "byte {at}: {end:?}");
     }
+}
+
+#[test]
+fn a_header_holds_every_number_a_store_reaches_and_no_other() {
+    let most = FileHeader {
+        number: u64::MAX,
+        generation: u64::MAX,
+        first_ordinal: (1 << 62) - 1,
+        first_seqno: SEQNO_MAX - (1 << 34) - 1,
+        durable_ordinal: u64::MAX,
+    };
+    assert_eq!(FileHeader::decode(&most.encode()), Some((VERSION, Some(most))));
+    for beyond in [
+        FileHeader { first_ordinal: most.first_ordinal + 1, ..most },
+        FileHeader { first_seqno: most.first_seqno + 1, ..most },
+    ] {
+        assert_eq!(FileHeader::decode(&beyond.encode()), None, "{beyond:?}");
+    }
+}
+
+#[test]
+fn a_record_beyond_what_its_header_can_say_is_refused() {
+    let fs = MemFs::new();
+    let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, true).unwrap();
+    let last = HEADER.first_seqno + u64::from(u32::MAX);
+    let error = log.append(last + 1, b"too far").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    log.append(last, b"the last").unwrap();
+    log.close().unwrap();
+    let (records, end) = read(&fs.read(Path::new(PATH), u64::MAX).unwrap()).unwrap();
+    assert_eq!((records, end), (vec![(5, last, b"the last".to_vec())], LogEnd::Closed));
 }

@@ -17,7 +17,7 @@ mkdir -p "$out"
 
 part() {
     # shellcheck disable=SC2086
-    ${WRAP:-} cargo llvm-cov --no-report --no-clean "$@" >&2
+    ${WRAP:-} cargo llvm-cov --no-report "$@" >&2
 }
 if [ "${KEEP:-no}" != yes ]; then
     cargo llvm-cov clean --profraw-only

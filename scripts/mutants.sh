@@ -14,8 +14,8 @@ folders=${FOLDERS:-"wal tree compaction iter cache write flush"}
 every=${EVERY:-10} from=${FROM:-0}
 out=$(realpath -m "${CARGO_TARGET_DIR:-target}/mutants")
 results=$out/results.tsv # outcome, mutant
-# What one of these does not notice is asked of the next; FOLDER stands for the mutant's own.
-stages=("--lib FOLDER::" "--lib" "--test model --test faults --test policies --test surface"
+# What one of these does not notice is asked of the next; first its own folder's unit tests.
+stages=("folder" "--lib" "--test model --test faults --test policies --test surface"
     "--test backup --test concurrent --test crash --test files --test golden --test limits
     --test orders --test repair --test scrub --test seeks")
 
@@ -29,14 +29,16 @@ renew() {
 
 # A mutant is chosen by its place in the list of its folder: a filter by name lets others pass.
 ask() { # folder, place, how many the folder has, tests, name → outcome
-    local kind seconds=180
-    case $4 in *FOLDER*) seconds=45 ;; esac
+    local kind word targets=$4 filter="" arguments=() seconds=180
+    if [ "$targets" = folder ]; then targets=--lib filter="$1::" seconds=45; fi
+    # They are arguments of the build too, or it would build every test.
+    for word in $targets; do arguments+=("--cargo-arg=$word"); done
+    [ -z "$filter" ] || arguments+=(-- "$filter")
     rm -rf "$out/run"
-    # shellcheck disable=SC2086
     CARGO_TARGET_DIR=$out/build cargo mutants --dir "$out/tree" --in-place \
         --package esker --file "crates/esker/src/$1/**" --sharding round-robin --shard "$2/$3" \
         --baseline skip --timeout "$seconds" --build-timeout 240 --output "$out/run" --colors never \
-        -- ${4/FOLDER/$1} < /dev/null >&2 || true
+        "${arguments[@]}" < /dev/null >&2 || true
     for kind in caught unviable timeout missed; do
         # Another name: the tree has changed since the sample was taken.
         ! grep -qxF -- "$5" "$out/run/mutants.out/$kind.txt" 2>/dev/null || { echo "$kind"; return; }

@@ -119,11 +119,8 @@ fn story(fs: Arc<dyn Fs>, root: &Path) -> Vec<String> {
         s.note(&format!("remove {name}"), removed, done);
     }
     for name in ["d", "d/LOCK", "d", "d", "g"] {
-        let removed = if name == "d/LOCK" {
-            fs.remove(&s.at(name))
-        } else {
-            fs.remove_dir(&s.at(name))
-        };
+        let removed =
+            if name == "d/LOCK" { fs.remove(&s.at(name)) } else { fs.remove_dir(&s.at(name)) };
         s.note(&format!("remove_dir {name}"), removed, done);
     }
     s.list("");

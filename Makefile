@@ -1,7 +1,7 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
 .PHONY: bench results crosscheck test check fuzz crash crash-long miri schedules docs
 .PHONY: kills powercut soak tsan asan
-.PHONY: shim dropin apps capi wheel pytest overhead
+.PHONY: mutants coverage shim dropin apps capi wheel pytest overhead
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -51,6 +51,12 @@ schedules: ## the engine's threads under many orders of steps; SCHEDULES says ho
 
 miri:   ## the memtables under Miri, where it is installed; SEEDS orders of the threads' steps
 	scripts/miri.sh
+
+mutants: ## changes the engine in one place at a time; do the tests notice? EVERY says how many
+	scripts/mutants.sh
+
+coverage: ## which lines of the engine its tests run, by folder, and each line that none does
+	scripts/coverage.sh
 
 docs:   ## generated documents, the C header and the API's pages
 	cargo xtask options && cargo xtask headers

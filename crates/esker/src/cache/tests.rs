@@ -404,6 +404,37 @@ fn the_first_insert_wins_and_a_giant_is_not_kept() {
     }
 }
 
+/// A block of the shard that the highest bits of its hash say: a shard's own table is searched by
+/// the lowest, so that the blocks of one shard do not meet there.
+fn block_of(shard: usize) -> BlockKey {
+    (0..).map(block).find(|key| key.hash() >> 60 == shard as u64).unwrap()
+}
+
+#[test]
+fn the_parts_of_the_shards_are_the_capacity_together() {
+    for policy in POLICIES {
+        let cache = BlockCache::new(policy, MIB + 15);
+        let part = MIB / 16;
+        for shard in 0..16 {
+            let key = block_of(shard);
+            let most = if shard == 0 { part + 15 } else { part };
+            cache.insert(key, Arc::new(1), most + 1, None);
+            assert_eq!(cache.get(&key), None, "{policy}: more than shard {shard} takes");
+            cache.insert(key, Arc::new(2), most, None);
+            assert_eq!(cache.get(&key).as_deref(), Some(&2), "{policy}: shard {shard}");
+        }
+        assert_eq!(cache.used_bytes(), MIB + 15);
+        let stats = cache.stats();
+        assert_eq!((stats.hits, stats.misses), (16, 16), "{policy}");
+        assert_eq!((stats.insertions, stats.evictions), (16, 0), "{policy}");
+        for shard in 0..16 {
+            let other = (1_000..).map(block).find(|key| key.hash() >> 60 == shard as u64).unwrap();
+            cache.insert(other, Arc::new(3), 1, None);
+        }
+        assert_eq!(cache.stats().evictions, 16, "{policy}: each shard lets its own go");
+    }
+}
+
 #[test]
 fn a_removed_file_leaves_nothing_behind() {
     for policy in POLICIES {

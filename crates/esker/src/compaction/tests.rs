@@ -12,6 +12,7 @@
 mod fluid;
 mod levels;
 mod manual;
+mod model;
 mod older;
 mod runs;
 

@@ -52,8 +52,19 @@ mod tests {
         assert_eq!(identify(&level), Some("a LevelDB directory"));
         let rocks = ["CURRENT", "IDENTITY", "MANIFEST-000005", "OPTIONS-000007"];
         assert_eq!(identify(&rocks), Some("a RocksDB directory"));
+        assert_eq!(identify(&["OPTIONS-000007"]), Some("a RocksDB directory"));
+        assert_eq!(identify(&["IDENTITY"]), Some(STRANGERS));
+        assert_eq!(identify(&["MANIFEST-000004"]), Some(LEVELDB));
+        assert_eq!(identify(&["000005.ldb", "CURRENT"]), Some(LEVELDB));
+        assert_eq!(identify(&["000005.ldb"]), Some(STRANGERS));
+        assert_eq!(identify(&["WiredTiger", "WiredTiger.lock"]), Some("a WiredTiger directory"));
+        assert_eq!(identify(&["PG_VERSION", "base"]), Some("a PostgreSQL directory"));
         assert_eq!(identify(&["data.mdb", "lock.mdb"]), Some("an LMDB directory"));
         assert_eq!(identify(&["notes.txt"]), Some("a directory with other files"));
+        for left in ["rebuilt", "before-repair-1", "lost+found", "LOCK"] {
+            assert_eq!(identify(&[left]), None, "{left}");
+            assert_eq!(identify(&[left, "notes.txt"]), Some(STRANGERS), "{left}");
+        }
         assert_eq!(identify(&[]), None);
         assert_eq!(identify(&["CURRENT", "LOCK", "manifest-000001", "000002.wal", "note"]), None);
     }

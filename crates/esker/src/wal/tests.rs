@@ -4,10 +4,11 @@ use std::path::Path;
 
 use super::format::{
     BEGUN_LOG_BYTES, FileHeader, HEADER_BYTES, LogStart, RECORD_HEADER_BYTES, RecordHeader,
-    RecordKind, padded,
+    RecordKind, VERSION, padded,
 };
 use super::{LogEnd, LogReader, LogWriter};
 use crate::base::checksum::checksum;
+use crate::base::key::SEQNO_MAX;
 use crate::error::{ErrorKind, Result};
 use crate::fs::Fs;
 use crate::fs::mem::MemFs;
@@ -347,4 +348,35 @@ fn a_reader_of_a_log_that_is_written_goes_no_further_than_it_was_told() {
     assert_eq!(log.next().unwrap().unwrap().payload, b"one");
     assert!(log.next().unwrap().is_none());
     assert_eq!((log.end(), log.at_bytes()), (Some(LogEnd::Clean), seen));
+}
+
+#[test]
+fn a_start_holds_every_number_a_store_reaches_and_no_other() {
+    let header = FileHeader { number: u64::MAX, generation: u64::MAX };
+    assert_eq!(FileHeader::decode(&header.encode()), Some((VERSION, Some(header))));
+    let most = LogStart {
+        first_ordinal: (1 << 62) - 1,
+        first_seqno: SEQNO_MAX - (1 << 34) - 1,
+        durable_ordinal: u64::MAX,
+    };
+    assert_eq!(LogStart::decode(&most.encode()), Some(most));
+    for beyond in [
+        LogStart { first_ordinal: most.first_ordinal + 1, ..most },
+        LogStart { first_seqno: most.first_seqno + 1, ..most },
+    ] {
+        assert_eq!(LogStart::decode(&beyond.encode()), None, "{beyond:?}");
+    }
+}
+
+#[test]
+fn a_record_beyond_what_its_header_can_say_is_refused() {
+    let fs = MemFs::new();
+    let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();
+    let last = START.first_seqno + u64::from(u32::MAX);
+    let error = log.append(last + 1, b"too far").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    log.append(last, b"the last").unwrap();
+    log.close().unwrap();
+    let (records, end) = read(&fs.read(Path::new(PATH), u64::MAX).unwrap()).unwrap();
+    assert_eq!((records, end), (vec![(5, last, b"the last".to_vec())], LogEnd::Closed));
 }

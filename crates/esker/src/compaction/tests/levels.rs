@@ -86,6 +86,12 @@ fn leveled_levels_push_what_overlaps_least_once_they_are_over_their_capacity() {
                 2000,
             ),
             case(
+                "below the deepest level there can be is nothing",
+                "7@1 #1 a..z 999999999",
+                "nothing",
+                0,
+            ),
+            case(
                 "nothing of the child overlaps",
                 "1|m; 1@2 #1 a..l 2000; 1@2 #2 m..z 2001; 2@1 #3 a..l 4000",
                 "Move 1>2 1@2#2[m,..) new +m in [m,..)",

@@ -1,0 +1,103 @@
+//! The model of write amplification, worked out by hand: flushes of 1000 bytes, level 0 of 4 runs,
+//! levels that grow by 4, 3 runs a guard. The bytes written stand in the order they are.
+
+use super::super::model::write_amplification;
+use super::*;
+
+/// Compares the model, after each number of flushes, with the bytes written.
+fn check(policy: Policy, limits: &TreeLimits, rows: &[(u64, &[f64])]) {
+    for (flushes, written) in rows {
+        let found = write_amplification(policy, limits, flushes * 1000, 1000);
+        let want = written.iter().sum::<f64>() / flushes.max(&1).to_owned() as f64;
+        assert!((found - want).abs() < 1e-9, "{policy}, {flushes}: {found}, by hand {want}");
+    }
+}
+
+#[test]
+fn tiered_writes_each_byte_once_a_level() {
+    check(
+        Policy::Tiered,
+        &limits(Policy::Tiered),
+        &[
+            (0, &[]),
+            (3, &[3.0]),
+            (4, &[4.0, 4.0]),
+            (16, &[16.0, 4.0 * 4.0, 16.0]),
+            (17, &[17.0, 4.0 * 4.0, 16.0]),
+            (64, &[64.0, 16.0 * 4.0, 4.0 * 16.0, 64.0]),
+        ],
+    );
+}
+
+#[test]
+fn fragmented_pushes_at_its_limit_of_runs() {
+    check(
+        Policy::Fragmented,
+        &limits(Policy::Fragmented),
+        &[
+            (8, &[8.0, 2.0 * 4.0]),
+            (12, &[12.0, 3.0 * 4.0, 12.0]),
+            (16, &[16.0, 4.0 * 4.0, 12.0]),
+            (36, &[36.0, 9.0 * 4.0, 3.0 * 12.0, 36.0]),
+        ],
+    );
+}
+
+#[test]
+fn leveled_merges_each_push_and_each_file_that_overflows() {
+    // Level 1 takes 4 of the 8; the other 4 leave it, a file of 1 at a time: the first moves, each
+    // later one is merged with one file of level 2 and half its share of that level.
+    let shares = [1.0, 1.0 + 2.0 / 6.0 / 2.0, 1.0 + 3.0 / 5.0 / 2.0];
+    let overflow: f64 = shares.iter().map(|share| 1.0 + share).sum();
+    check(
+        Policy::Leveled,
+        &limits(Policy::Leveled),
+        &[(4, &[4.0, 4.0]), (7, &[7.0, 4.0]), (8, &[8.0, 4.0, 4.0 + 4.0, overflow])],
+    );
+}
+
+#[test]
+fn lazy_merges_into_the_last_level_alone() {
+    // Level 1 is the last until it holds more than 16; then it moves down as it is.
+    let until_20 = [4.0, 8.0, 12.0, 16.0, 20.0];
+    let until_20: f64 = until_20.iter().sum();
+    check(
+        Policy::Lazy,
+        &limits(Policy::Lazy),
+        &[
+            (16, &[16.0, 4.0 + 8.0 + 12.0 + 16.0]),
+            (20, &[20.0, until_20]),
+            (24, &[24.0, until_20, 4.0]),
+            (36, &[36.0, until_20, 4.0 * 4.0, 16.0 + 20.0]),
+        ],
+    );
+}
+
+#[test]
+fn fluid_merges_its_base_once_as_much_is_new() {
+    let limits = limits(Policy::Fluid);
+    check(
+        Policy::Fluid,
+        &limits,
+        &[
+            (4, &[4.0, 4.0]),
+            (8, &[8.0, 2.0 * 4.0, 8.0]),
+            (12, &[12.0, 3.0 * 4.0, 8.0]),
+            (16, &[16.0, 4.0 * 4.0, 8.0 + 16.0]),
+            // Over its 16, level 1 is pushed.
+            (20, &[20.0, 5.0 * 4.0, 8.0 + 16.0, 20.0]),
+            (32, &[32.0, 8.0 * 4.0, 8.0 + 16.0, 20.0 + 12.0]),
+        ],
+    );
+    // Where the base is never merged, the small runs are once they are more than 3.
+    let patient = TreeLimits { alpha: 10.0, ..limits };
+    check(
+        Policy::Fluid,
+        &patient,
+        &[
+            (12, &[12.0, 3.0 * 4.0]),
+            (16, &[16.0, 4.0 * 4.0, 12.0]),
+            (20, &[20.0, 20.0, 12.0, 20.0]),
+        ],
+    );
+}

@@ -23,6 +23,10 @@ enum Fault {
     FullDisk,
     /// Loses the last pair of a scan.
     ShortScans,
+    /// Ends a walk after a few pairs.
+    ShortWalks,
+    /// Gives the third pair of a walk the value of the second.
+    WrongWalks,
 }
 
 struct FaultyStore {
@@ -79,7 +83,18 @@ impl Target for FaultyStore {
         })
     }
     fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
-        self.store.scan_from(start, see)
+        let (mut seen, mut second) = (0, Vec::new());
+        self.store.scan_from(start, &mut |key, value| {
+            seen += 1;
+            if seen == 2 {
+                second = value.to_vec();
+            }
+            match self.fault {
+                Fault::ShortWalks => see(key, value) && seen < 3,
+                Fault::WrongWalks if seen == 3 => see(key, &second),
+                _ => see(key, value),
+            }
+        })
     }
     fn compact(&self) -> Result<()> {
         self.store.compact()
@@ -220,6 +235,28 @@ fn csv_rows_with_repeated_keys_read_back() {
         assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
         assert!(ran.talk.contains("line 302: 1 fields"), "{}", ran.talk);
         assert_eq!(ran.outcome.record.workload.keys, 70);
+    }
+}
+
+#[test]
+fn seeks_walk_on_and_every_pair_of_the_walk_is_checked() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let tasks = "fillrandom,deleterandom,seekrandom,fillseq,seekrandom";
+    for (threads, nexts) in [("1", "50"), ("3", "7"), ("1", "100000")] {
+        let flags = [("threads", threads), ("seek_nexts", nexts), ("benchmarks", tasks)];
+        let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+        let seeks = ran.outcome.record.samples.iter().filter(|s| s.task == "seekrandom");
+        for sample in seeks {
+            assert_eq!(sample.found, sample.found_expected, "{sample:?}");
+            assert_eq!(sample.operations, 200 * threads.parse::<u64>().expect("a number"));
+        }
+    }
+    let flags = [("benchmarks", "fillseq,seekrandom"), ("seek_nexts", "5")];
+    for fault in [Fault::ShortWalks, Fault::WrongWalks] {
+        let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
+        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.talk);
+        assert!(ran.talk.contains("walked wrong over"), "{}", ran.talk);
     }
 }
 

@@ -236,6 +236,7 @@ impl Session<'_> {
             threads: config.threads,
             writes: self.turn.data.rows(),
             reads: config.reads.unwrap_or(self.turn.data.rows()),
+            seek_nexts: config.seek_nexts,
             generation: self.generation,
             seed: mix(config.seed ^ mix(part)),
         }
@@ -266,7 +267,8 @@ impl Session<'_> {
             progress: &progress,
         };
         let reads = config.reads.unwrap_or(self.turn.data.rows());
-        let outcome = run_threads(task, &context, prepared, reads);
+        let amounts = Amounts { reads, seek_nexts: config.seek_nexts as usize };
+        let outcome = run_threads(task, &context, prepared, amounts);
         progress.finish();
         outcome
     }
@@ -355,7 +357,7 @@ fn run_threads(
     task: &TaskSpec,
     context: &Context<'_>,
     prepared: &Prepared,
-    reads: u64,
+    amounts: Amounts,
 ) -> Result<Outcome> {
     let stop = AtomicBool::new(false);
     let extra = usize::from(prepared.writer.is_some());
@@ -375,7 +377,7 @@ fn run_threads(
                 let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();
-                    one_thread(task, context, list, reads)
+                    one_thread(task, context, (list, prepared.walk.as_ref()), amounts)
                 })
             })
             .collect();
@@ -396,7 +398,19 @@ fn run_threads(
     })
 }
 
-fn one_thread(task: &TaskSpec, context: &Context<'_>, list: &OpList, reads: u64) -> Result<Done> {
+/// How much the reading tasks read.
+#[derive(Clone, Copy)]
+struct Amounts {
+    reads: u64,
+    seek_nexts: usize,
+}
+
+fn one_thread(
+    task: &TaskSpec,
+    context: &Context<'_>,
+    (list, walk): (&OpList, Option<&OpList>),
+    Amounts { reads, seek_nexts }: Amounts,
+) -> Result<Done> {
     match task.kind {
         TaskKind::Fill { .. } => work::puts(context, list, task.sync),
         TaskKind::Delete { .. } => work::deletes(context, list),
@@ -404,7 +418,10 @@ fn one_thread(task: &TaskSpec, context: &Context<'_>, list: &OpList, reads: u64)
         | TaskKind::ReadMissing
         | TaskKind::ReadHot
         | TaskKind::ReadWhileWriting => work::gets(context, list),
-        TaskKind::SeekRandom => work::seeks(context, list),
+        TaskKind::SeekRandom => match walk {
+            Some(walk) => work::seeks_on(context, list, walk, seek_nexts),
+            None => work::seeks(context, list),
+        },
         TaskKind::ReadForward => work::scan(context, list, Direction::Forward, reads),
         TaskKind::ReadReverse => work::scan(context, list, Direction::Reverse, reads),
         TaskKind::Compact => work::once(context, || context.target.compact()),

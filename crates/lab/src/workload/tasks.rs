@@ -77,7 +77,7 @@ pub const TASKS: &[TaskSpec] = &[
     row("readrandom", TaskKind::ReadRandom, false, "get keys at random"),
     row("readmissing", TaskKind::ReadMissing, false, "get keys that are not there"),
     row("readhot", TaskKind::ReadHot, false, "get keys at random in the first hundredth"),
-    row("seekrandom", TaskKind::SeekRandom, false, "open an iterator and seek, at random"),
+    row("seekrandom", TaskKind::SeekRandom, false, "open an iterator, seek at random, walk on seek_nexts entries"),
     row("readseq", TaskKind::ReadForward, false, "scan forward"),
     row("readreverse", TaskKind::ReadReverse, false, "scan backward"),
     row("compact", TaskKind::Compact, false, "compact everything"),

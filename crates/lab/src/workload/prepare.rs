@@ -117,6 +117,7 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
                 list
             }
             TaskKind::SeekRandom => seeks(plan, &successors, prepared.walk.as_ref(), &mut rng),
+            TaskKind::ReadFirst => firsts(task, plan),
             TaskKind::ReadForward => scan(plan, plan.oracle.live().take(plan.reads as usize)),
             TaskKind::ReadReverse => scan(plan, plan.oracle.live().rev().take(plan.reads as usize)),
             TaskKind::Compact | TaskKind::Checksum | TaskKind::Open | TaskKind::Stats => {
@@ -190,12 +191,7 @@ fn alternatives(plan: &Plan<'_>, list: &OpList) -> Option<Vec<ValueRef>> {
     Some(list.ids.iter().map(|&id| new_values[id as usize]).collect())
 }
 
-fn seeks(
-    plan: &Plan<'_>,
-    successors: &[u32],
-    walk: Option<&OpList>,
-    rng: &mut Rng,
-) -> OpList {
+fn seeks(plan: &Plan<'_>, successors: &[u32], walk: Option<&OpList>, rng: &mut Rng) -> OpList {
     let mut list = sized(plan.reads as usize, plan);
     list.landings = KeyBuffer::with_capacity(plan.reads as usize, 16);
     for _ in 0..plan.reads {
@@ -213,6 +209,20 @@ fn seeks(
         } else {
             plan.data.push_key(landing, b"", &mut list.landings);
         }
+    }
+    list
+}
+
+/// The first pair there is, for every read; an absent value where the store is empty.
+fn firsts(task: &TaskSpec, plan: &Plan<'_>) -> OpList {
+    let mut list = OpList::default();
+    let first = plan.oracle.live().next();
+    for _ in 0..(plan.reads / task.divisor).max(1) {
+        match first {
+            Some(id) => plan.data.push_key(id, b"", &mut list.keys),
+            None => list.keys.push(&[]),
+        }
+        list.values.push(first.map_or(ValueRef::ABSENT, |id| plan.oracle.value(id)));
     }
     list
 }

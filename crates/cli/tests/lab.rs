@@ -284,3 +284,22 @@ fn kvstore_runs() {
 fn ycsb_tuning_runs() {
     smallest("ycsb-tuning");
 }
+
+/// Of `speed`, the series that nothing else here runs the like of; the others take minutes in all.
+#[test]
+fn series_of_speed_run_by_name() {
+    let place = Place::new();
+    let mut args = vec!["lab", "run", "speed", "--scale", "0.00001", "--engines", "esker"];
+    for series in ["seek and 50 next", "deletes", "stalls", "open", "space"] {
+        args.extend(["--series", series]);
+    }
+    args.extend(["--repetitions", "1"]);
+    let ran = place.run(&args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for part in ["deletes, slowest operation, ms", "longest pause, ms", "disk / live data", "ms/op"] {
+        assert!(ran.out.contains(part), "{part} is missing: {}", ran.out);
+    }
+    assert!(!ran.out.contains("YCSB"), "{}", ran.out);
+    let ran = place.run(&["lab", "run", "speed", "--series", "seeks"]);
+    assert!(ran.code != 0 && ran.err.contains("there are in order; at random"), "{}", ran.err);
+}

@@ -23,6 +23,12 @@ enum Fault {
     FullDisk,
     /// Loses the last pair of a scan.
     ShortScans,
+    /// Ends a walk after a few pairs.
+    ShortWalks,
+    /// Gives the third pair of a walk the value of the second.
+    WrongWalks,
+    /// Leaves out the first pair of a scan.
+    SkipsFirst,
 }
 
 struct FaultyStore {
@@ -73,13 +79,28 @@ impl Target for FaultyStore {
     }
     fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
         let mut left = if self.fault == Fault::ShortScans { 99 } else { u64::MAX };
+        let mut skip = self.fault == Fault::SkipsFirst;
         self.store.scan(direction, &mut |key, value| {
+            if std::mem::take(&mut skip) {
+                return true;
+            }
             left -= 1;
             see(key, value) && left > 0
         })
     }
     fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
-        self.store.scan_from(start, see)
+        let (mut seen, mut second) = (0, Vec::new());
+        self.store.scan_from(start, &mut |key, value| {
+            seen += 1;
+            if seen == 2 {
+                second = value.to_vec();
+            }
+            match self.fault {
+                Fault::ShortWalks => see(key, value) && seen < 3,
+                Fault::WrongWalks if seen == 3 => see(key, &second),
+                _ => see(key, value),
+            }
+        })
     }
     fn compact(&self) -> Result<()> {
         self.store.compact()
@@ -221,6 +242,51 @@ fn csv_rows_with_repeated_keys_read_back() {
         assert!(ran.talk.contains("line 302: 1 fields"), "{}", ran.talk);
         assert_eq!(ran.outcome.record.workload.keys, 70);
     }
+}
+
+#[test]
+fn seeks_walk_on_and_every_pair_of_the_walk_is_checked() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let tasks = "fillrandom,deleterandom,seekrandom,fillseq,seekrandom";
+    for (threads, nexts) in [("1", "50"), ("3", "7"), ("1", "100000")] {
+        let flags = [("threads", threads), ("seek_nexts", nexts), ("benchmarks", tasks)];
+        let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+        let seeks = ran.outcome.record.samples.iter().filter(|s| s.task == "seekrandom");
+        for sample in seeks {
+            assert_eq!(sample.found, sample.found_expected, "{sample:?}");
+            assert_eq!(sample.operations, 200 * threads.parse::<u64>().expect("a number"));
+        }
+    }
+    let flags = [("benchmarks", "fillseq,seekrandom"), ("seek_nexts", "5")];
+    for fault in [Fault::ShortWalks, Fault::WrongWalks] {
+        let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
+        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.talk);
+        assert!(ran.talk.contains("walked wrong over"), "{}", ran.talk);
+    }
+}
+
+#[test]
+fn the_first_live_key_is_found_behind_the_deleted_ones() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let tasks = "fillseq,readfirst,deleteseq,readfirst,readseq";
+    let flags = [("benchmarks", tasks), ("reads", "50000"), ("histogram", "1")];
+    let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    let of = |position: usize| {
+        let own = ran.outcome.record.samples.iter().find(|s| s.position == position);
+        own.map(|s| (s.operations, s.found, s.live_bytes)).expect("ran")
+    };
+    assert_eq!(of(1), (5, Some(5), Some(200 * 116)));
+    assert_eq!(of(2).2, Some(0));
+    assert_eq!(of(3), (5, Some(5), Some(116)), "one key is put behind those deleted");
+    assert_eq!(of(4), (1, Some(1), Some(116)));
+    assert!(ran.outcome.record.samples.iter().all(|s| s.idle.is_some()));
+    assert!(ran.out.contains("An idle thread's longest pause: "), "{}", ran.out);
+    let flags = [("benchmarks", "fillseq,readfirst")];
+    let ran = run(dir.path(), &flags, vec![Box::new(Faulty(Fault::SkipsFirst))]);
+    assert_eq!(ran.outcome.exit_code, 1);
+    assert!(ran.talk.contains("the first pair is not the one that is there"), "{}", ran.talk);
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn run(dir: &Path, after: u64, record: &Path) -> (Experiment, LabOutcome, String
         scale_text: "1".into(),
         repetitions: None,
         engines: None,
-        series: None,
+        series: Vec::new(),
         resume: None,
         base,
     };

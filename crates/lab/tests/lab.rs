@@ -58,7 +58,7 @@ fn options(dir: &Path) -> LabOptions {
         scale_text: "1".into(),
         repetitions: None,
         engines: None,
-        series: None,
+        series: Vec::new(),
         resume: None,
         base,
     }
@@ -154,6 +154,53 @@ fn reports_are_made_from_the_record_alone() {
     assert_eq!(csv.lines().count(), 1 + (2 * 3 + 3) + 2);
     let missing = csv.lines().find(|line| line.contains("fillsync")).expect("there");
     assert!(missing.contains("us/op,,,,0,"), "not measured is empty, never 0: {missing}");
+}
+
+#[test]
+fn one_run_is_shown_in_several_units_stalls_among_them() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let also = "rows = \"phase\"\nalso = [\"stalls\", \"device reads per op\", \"peak MiB\"]\n\
+                scaled_options = [\"reads\"]\noptions = { reads = 2000 }";
+    let text = TEXT.replacen("rows = \"phase\"", also, 1);
+    let experiment = experiment(&text);
+    let mut options = options(dir.path());
+    options.series = vec!["blocks".into()];
+    let (outcome, talk) = run(&experiment, &options);
+    // Reads shrink with the sizes, and are then not as many as expected.
+    assert!(outcome.failed && talk.contains("expected 500 operations, got 200"), "{talk}");
+    let timed = |s: &esker_lab::record::lab::LabSample| {
+        s.sample.latency.is_some() && s.sample.idle.is_some() && s.sample.timeline.is_some()
+    };
+    assert!(outcome.record.samples.iter().filter(|s| s.phase == "fillseq").all(timed));
+    let mut out = Vec::new();
+    lab_text::write(&experiment, &outcome.record, lab_text::Form::Terminal, &mut out)
+        .expect("written");
+    let plain = String::from_utf8(out).expect("text");
+    for part in ["blocks, stalls", "slowest operation, ms", "blocks, device reads per op", "4 KiB"]
+    {
+        assert!(plain.contains(part), "{part} is missing: {plain}");
+    }
+    let page = lab_html::page(&experiment, &outcome.record);
+    assert!(page.contains("blocks, in stalls") && page.contains("longest pause, ms"));
+}
+
+#[test]
+fn series_are_chosen_by_name_and_a_wrong_name_is_told_those_there_are() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let text = TEXT.replace("name = \"sizes\"", "name = \"blocks of sizes\"");
+    let experiment = experiment(&text);
+    let of = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_string()).collect();
+        lab::chosen_series(&experiment, &names)
+    };
+    assert_eq!(of(&["blocks"]).expect("exactly so"), [0]);
+    assert_eq!(of(&["of"]).expect("holds it"), [1]);
+    assert_eq!(of(&["of", "blocks"]).expect("both"), [1, 0]);
+    let error = of(&["blocks", "block size"]).expect_err("none").to_string();
+    assert!(error.contains("\"block size\"; there are blocks; blocks of sizes"), "{error}");
+    let mut options = options(dir.path());
+    options.series = vec!["of sizes".into()];
+    assert_eq!(run(&experiment, &options).0.record.points.len(), 3);
 }
 
 #[test]
@@ -277,7 +324,7 @@ fn a_series_without_its_csv_is_left_out_in_words() {
     let text = text.replace("columns = \"engine\"", "");
     let experiment = experiment(&text);
     let mut options = options(dir.path());
-    options.series = Some("aged".into());
+    options.series = vec!["aged".into()];
     let (outcome, talk) = run(&experiment, &options);
     assert!(talk.contains("aged needs a CSV file: --csv FILE"), "{talk}");
     assert!(outcome.record.samples.is_empty());

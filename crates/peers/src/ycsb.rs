@@ -100,6 +100,7 @@ pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> 
         turn: 0,
         progress: config.progress,
         settle_memory: &trim_memory,
+        limit: None,
     };
     let (samples, _) = session::run(&turn, &mut Quiet(talk));
     if config.db.is_none() {

@@ -71,9 +71,9 @@ struct RunArgs {
     /// These engines instead, comma-separated: NAME, or NAME:PATH of a library
     #[arg(long)]
     engines: Option<String>,
-    /// Only the series whose names hold this text
-    #[arg(long)]
-    series: Option<String>,
+    /// Only the series of this name, or else those whose names hold it; may be given again
+    #[arg(long, value_name = "NAME")]
+    series: Vec<String>,
     /// Go on with this record
     #[arg(long, value_name = "RECORD")]
     resume: Option<PathBuf>,

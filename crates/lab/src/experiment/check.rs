@@ -125,9 +125,13 @@ impl Check<'_> {
             self.series(file, series);
         }
         self.bytes(file.scaled_min.as_ref(), "scaled_min");
-        for option in &file.scaled_options {
-            if !BenchConfig::is_store_flag(option.get_ref()) {
-                let name = option.get_ref();
+        self.scaled_options(&file.scaled_options);
+    }
+
+    fn scaled_options(&mut self, options: &[Spanned<String>]) {
+        for option in options {
+            let name = option.get_ref();
+            if !BenchConfig::is_store_flag(name) && name != "reads" {
                 self.wrong(option.span(), format!("{name:?} is no option every engine has"));
             }
         }
@@ -254,7 +258,10 @@ impl Check<'_> {
                 self.wrong(axis.span(), format!("{:?} is none of {known}", axis.get_ref()));
             }
         }
-        self.unit(series.unit.as_ref());
+        for unit in series.unit.iter().chain(&series.also) {
+            self.unit(Some(unit));
+        }
+        self.scaled_options(&series.scaled_options);
         self.bytes(series.memory_limit.as_ref(), "memory_limit");
         for reported in &series.reported {
             self.reported(series, reported);

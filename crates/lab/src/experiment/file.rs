@@ -102,6 +102,12 @@ pub struct SeriesFile {
     pub columns: Option<Spanned<String>>,
     /// The unit shown. Default `us/op`.
     pub unit: Option<Spanned<String>>,
+    /// More units that its figures are shown in.
+    #[serde(default)]
+    pub also: Vec<Spanned<String>>,
+    /// Options that shrink with the sizes, besides the file's.
+    #[serde(default)]
+    pub scaled_options: Vec<Spanned<String>>,
     /// Figures the document reported.
     #[serde(default)]
     pub reported: Vec<Spanned<ReportedFile>>,

@@ -10,6 +10,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("leveldb-knobs", include_str!("../../../../experiments/leveldb-knobs.toml")),
     ("pebblesdb", include_str!("../../../../experiments/pebblesdb.toml")),
     ("kvstore", include_str!("../../../../experiments/kvstore.toml")),
+    ("speed", include_str!("../../../../experiments/speed.toml")),
     ("ycsb-tuning", include_str!("../../../../experiments/ycsb-tuning.toml")),
 ];
 

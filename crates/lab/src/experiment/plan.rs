@@ -158,8 +158,11 @@ fn point(
     options.extend(varied);
     let least = file.scaled_min.as_ref().and_then(|least| bytes_of(&text_of(least.get_ref())));
     let least = least.unwrap_or(SCALED_BYTES_MIN);
+    let scaled = file.scaled_options.iter().chain(&series.scaled_options);
     for (name, value) in &mut options {
-        if file.scaled_options.iter().any(|scaled| scaled.get_ref() == name) {
+        if scaled.clone().any(|scaled| scaled.get_ref() == name) {
+            // Reads are counted, not measured in bytes.
+            let least = if name == "reads" { 1 } else { least };
             *value = scaled_bytes(value, base.share, least);
         }
     }

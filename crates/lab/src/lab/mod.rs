@@ -40,8 +40,8 @@ pub struct LabOptions {
     pub repetitions: Option<usize>,
     /// Only these engines, whether or not the experiment names them.
     pub engines: Option<Vec<String>>,
-    /// Only the series whose names hold this.
-    pub series: Option<String>,
+    /// Only these series; see [`chosen_series`]. Empty: all.
+    pub series: Vec<String>,
     /// Go on with this record.
     pub resume: Option<PathBuf>,
     /// Settings that hold before the experiment's own: folders, progress, the CSV.
@@ -156,10 +156,37 @@ fn harness(talk: &mut dyn Write) -> f64 {
     nanos
 }
 
+/// The series called one of `names`, by their places; where none is called exactly so, those whose
+/// names hold it. Fails on a name that fits none, and says which there are.
+pub fn chosen_series(experiment: &Experiment, names: &[String]) -> Result<Vec<usize>> {
+    let all: Vec<&str> =
+        experiment.file.series.iter().map(|series| series.get_ref().name.as_str()).collect();
+    let mut chosen = Vec::new();
+    for name in names {
+        let fits = |fit: &dyn Fn(&str) -> bool| -> Vec<usize> {
+            (0..all.len()).filter(|&place| fit(all[place])).collect()
+        };
+        let mut own = fits(&|series| series == name);
+        if own.is_empty() {
+            own = fits(&|series| series.contains(name.as_str()));
+        }
+        if own.is_empty() {
+            return Err(LabError::usage(format!(
+                "{} has no series {name:?}; there are {}",
+                experiment.name,
+                all.join("; ")
+            )));
+        }
+        chosen.extend(own);
+    }
+    Ok(chosen)
+}
+
 fn chosen(experiment: &Experiment, options: &LabOptions) -> Result<Vec<Point>> {
     let mut all = points(experiment, options.scale);
-    if let Some(wanted) = &options.series {
-        all.retain(|point| experiment.series(point.series).name.contains(wanted.as_str()));
+    if !options.series.is_empty() {
+        let wanted = chosen_series(experiment, &options.series)?;
+        all.retain(|point| wanted.contains(&point.series));
     }
     for point in &mut all {
         if let Some(engines) = &options.engines {

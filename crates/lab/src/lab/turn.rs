@@ -16,7 +16,8 @@ use crate::mix::phase::Phase;
 use crate::mix::session::MixTurn;
 use crate::mix::space::Space;
 use crate::record::schema::{SessionRecord, TaskSample};
-use crate::report::table::sample_row;
+use crate::report::grid::own_units;
+use crate::report::table::{bytes_text, sample_row};
 use crate::run::apart;
 use crate::run::config::BenchConfig;
 use crate::run::place::Place;
@@ -89,10 +90,13 @@ impl LabTurn<'_> {
                 "{name}: memory was not limited, the system does not allow it ({why})"
             ));
         }
-        let (samples, session) = match &work {
-            Work::Tasks(tasks, data) => self.tasks(&config, tasks, data, &place, talk),
-            Work::Phases(placed, space) => self.phases(&config, placed, space, &place, talk),
+        let limit = limit.and_then(std::result::Result::ok);
+        let around = (&place, limit.as_ref());
+        let (samples, mut session) = match &work {
+            Work::Tasks(tasks, data) => self.tasks(&config, tasks, data, around, talk),
+            Work::Phases(placed, space) => self.phases(&config, placed, space, around, talk),
         };
+        session.memory_limit = limit.as_ref().map(|limit| limited(limit, &samples));
         drop(limit);
         place.remove()?;
         rustix::fs::sync();
@@ -144,6 +148,7 @@ impl LabTurn<'_> {
             config.csv = None;
             let tasks = parse_tasks(series.tasks.as_ref().map_or("", |tasks| tasks.get_ref()))?;
             let (data, _) = config.dataset()?;
+            config.histogram |= own_units(series).iter().any(|unit| unit.needs_latencies());
             config.store.data_bytes_expected = expected(data.raw_bytes() as f64, config.threads);
             return Ok(Work::Tasks(tasks, Box::new(data)));
         }
@@ -165,7 +170,7 @@ impl LabTurn<'_> {
         config: &BenchConfig,
         tasks: &[TaskSpec],
         data: &Dataset,
-        place: &Place,
+        (place, limit): (&Place, Option<&MemoryLimit>),
         talk: &mut dyn Write,
     ) -> (Vec<TaskSample>, SessionRecord) {
         let turn = Turn {
@@ -176,6 +181,7 @@ impl LabTurn<'_> {
             repetition: self.repetition,
             turn: self.turn,
             settle_memory: self.settle_memory,
+            limit,
         };
         session::run(&turn, tasks, &mut Told(talk))
     }
@@ -185,7 +191,7 @@ impl LabTurn<'_> {
         config: &BenchConfig,
         placed: &[Placed],
         space: &Space,
-        place: &Place,
+        (place, limit): (&Place, Option<&MemoryLimit>),
         talk: &mut dyn Write,
     ) -> (Vec<TaskSample>, SessionRecord) {
         let phases: Vec<Phase> = placed.iter().map(|placed| placed.phase.clone()).collect();
@@ -202,9 +208,24 @@ impl LabTurn<'_> {
             turn: self.turn,
             progress: config.progress,
             settle_memory: self.settle_memory,
+            limit,
         };
         mix::session::run(&turn, &mut Told(talk))
     }
+}
+
+/// What memory was limited to, and where the limit did not hold.
+fn limited(limit: &MemoryLimit, samples: &[TaskSample]) -> String {
+    let bytes = bytes_text(limit.bytes() as f64);
+    let held = format!("engine and page cache together to {bytes}, by {}", limit.by());
+    let ran = |sample: &&TaskSample| sample.operations > 0;
+    let loose = |sample: &&TaskSample| sample.memory_limit_bytes.is_none();
+    let above: Vec<&str> =
+        samples.iter().filter(ran).filter(loose).map(|sample| sample.task.as_str()).collect();
+    if above.is_empty() {
+        return held;
+    }
+    format!("{held}; not in {}, where the system gave back too little", above.join(", "))
 }
 
 /// What a turn does.

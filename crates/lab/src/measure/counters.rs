@@ -71,6 +71,12 @@ impl Used {
         self
     }
 
+    /// Without processor time that the lab itself used.
+    pub fn without_cpu(mut self, seconds: f64) -> Used {
+        self.cpu_seconds -= seconds;
+        self
+    }
+
     /// Bytes written for each byte the user wrote, and by which counter; none when the user
     /// wrote nothing or the system counts nothing.
     pub fn write_amplification(&self, user_bytes: u64) -> Option<(f64, WriteSource)> {

@@ -11,7 +11,13 @@ pub fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The same, with the children that have ended.
+/// CPU seconds of the calling thread so far.
+pub fn thread_cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The same as [`cpu_seconds`], with the children that have ended.
 pub fn cpu_seconds_with_children() -> f64 {
     // After the command's name in brackets: state is the first field, cutime the 14th, in ticks.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();

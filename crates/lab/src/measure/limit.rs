@@ -2,16 +2,24 @@
 //!
 //! The process moves into a group of its own with the limit and back when the limit is dropped.
 //! What it held before stays with the old group, so the limit counts what the turn allocates and
-//! the pages of the files it touches.
+//! the pages of the files it touches. What the lab itself holds meanwhile is added to the limit, so
+//! that engine and page cache have what was asked for.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A limit in force; dropping it ends it.
 #[derive(Debug)]
 pub struct MemoryLimit {
     group: PathBuf,
     back: PathBuf,
+    file: PathBuf,
+    bytes: u64,
 }
+
+/// Tries to lower a limit: pages that are to be written first are only given back after that.
+const LOWER_TRIES: u32 = 20;
+const LOWER_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 impl MemoryLimit {
     /// Limits this process to `bytes`. The error says plainly why the system does not allow it.
@@ -23,12 +31,39 @@ impl MemoryLimit {
         let fail =
             |what: &str, e: std::io::Error| format!("cannot {what} {}: {e}", group.display());
         std::fs::create_dir(&group).map_err(|e| fail("make the control group", e))?;
-        let limit = MemoryLimit { group: group.clone(), back };
-        std::fs::write(group.join(file), bytes.to_string())
-            .map_err(|e| fail("set the limit of", e))?;
+        let file = group.join(file);
+        let limit = MemoryLimit { group: group.clone(), back, file, bytes };
+        std::fs::write(&limit.file, bytes.to_string()).map_err(|e| fail("set the limit of", e))?;
         let own = std::process::id().to_string();
         std::fs::write(group.join("cgroup.procs"), own).map_err(|e| fail("enter", e))?;
         Ok(limit)
+    }
+
+    /// What engine and page cache may hold.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Which control group it is, for people.
+    pub fn by(&self) -> &'static str {
+        let first = self.file.ends_with("memory.limit_in_bytes");
+        if first { "a control group (v1)" } else { "a control group (v2)" }
+    }
+
+    /// Lets the lab hold `own_bytes` besides. False where the system does not give back enough for
+    /// it: then the limit is above what was asked for.
+    pub fn spare(&self, own_bytes: u64) -> bool {
+        let wanted = (self.bytes + own_bytes).to_string();
+        for tried in 0..LOWER_TRIES {
+            if std::fs::write(&self.file, &wanted).is_ok() {
+                return true;
+            }
+            if tried == 0 {
+                rustix::fs::sync();
+            }
+            std::thread::sleep(LOWER_AGAIN_AFTER);
+        }
+        false
     }
 }
 
@@ -77,6 +112,9 @@ mod tests {
         match MemoryLimit::set(1 << 40) {
             Ok(limit) => {
                 let group = limit.group.clone();
+                assert!(limit.spare(1 << 30) && limit.by().contains("control group"));
+                let set = std::fs::read_to_string(&limit.file).expect("readable");
+                assert_eq!(set.trim().parse(), Ok(limit.bytes() + (1 << 30)));
                 drop(limit);
                 assert!(!group.exists(), "{} is left behind", group.display());
             }

@@ -4,6 +4,7 @@ pub mod clock;
 pub mod counters;
 pub mod histogram;
 pub mod host;
+pub mod idle;
 pub mod limit;
 pub mod quiet;
 pub mod timeline;

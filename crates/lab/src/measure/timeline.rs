@@ -60,6 +60,12 @@ impl Timeline {
         stalls
     }
 
+    /// Whole buckets in which nothing was finished; none where there is no whole bucket.
+    pub fn empty_windows(&self) -> Option<usize> {
+        let whole = self.operations.len().checked_sub(1).filter(|&whole| whole > 0)?;
+        Some(self.operations[..whole].iter().filter(|&&count| count == 0).count())
+    }
+
     /// Seconds of all stalls together.
     pub fn stalled_seconds(&self) -> f64 {
         let buckets: usize = self.stalls().iter().map(|(from, to)| to - from).sum();
@@ -80,6 +86,9 @@ mod tests {
         }
         assert_eq!(timeline.stalls(), [(5, 8), (12, 13)]);
         assert!((timeline.stalled_seconds() - 0.4).abs() < 1e-9);
+        assert_eq!(timeline.empty_windows(), Some(0), "an operation each is not nothing");
+        assert_eq!(Timeline { operations: vec![3, 0, 0, 1, 0] }.empty_windows(), Some(2));
+        assert_eq!(Timeline { operations: vec![3] }.empty_windows(), None);
         let mut both = Timeline { operations: vec![1; 3] };
         both.merge(&timeline);
         assert_eq!((both.operations.len(), both.operations[0]), (20, 101));

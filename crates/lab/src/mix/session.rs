@@ -10,14 +10,16 @@ use super::state::State;
 use super::work::{self, Done, Shared};
 use crate::error::{LabError, Result};
 use crate::measure::clock::Clock;
-use crate::measure::counters::{Moment, Used};
+use crate::measure::counters::Moment;
 use crate::measure::histogram::Latencies;
 use crate::measure::host;
+use crate::measure::idle::IdleWatch;
+use crate::measure::limit::MemoryLimit;
 use crate::measure::quiet::{self, Quiet};
 use crate::record::schema::{KindSample, SessionRecord, TaskSample};
 use crate::run::place::Place;
 use crate::run::progress::Progress;
-use crate::run::session::{Listener, keep, note_close};
+use crate::run::session::{Listener, idle_cpu_seconds, keep, note_close, read_amplification};
 use crate::target::{Engine, StoreOptions, Target};
 use crate::workload::rng::mix;
 
@@ -47,6 +49,8 @@ pub struct MixTurn<'a> {
     pub progress: bool,
     /// Gives freed memory back to the system.
     pub settle_memory: &'a dyn Fn(),
+    /// The memory limit in force; the lab's own lists are added to it.
+    pub limit: Option<&'a MemoryLimit>,
 }
 
 struct Session<'a> {
@@ -89,7 +93,7 @@ pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>,
     let check_cpu_seconds = checked.used().cpu_seconds;
     note_close(session.close(), &mut samples);
     let mut used = moment.used().with_mapped(session.mapped_bytes);
-    used.cpu_seconds -= check_cpu_seconds;
+    used.cpu_seconds -= check_cpu_seconds + idle_cpu_seconds(&samples);
     let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
     let user_written_bytes = written + session.filled_bytes;
     let amplified = used.write_amplification(user_written_bytes);
@@ -103,17 +107,9 @@ pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>,
         user_written_bytes,
         write_amplification: amplified.filter(|_| persistent).map(|(ratio, _)| ratio),
         read_amplification: read_amplification(&phases_used, &samples),
+        memory_limit: None,
     };
     (samples, record)
-}
-
-/// Bytes read by calls for each byte the user passed. An engine that reads through a map makes fewer
-/// read calls than the user reads bytes, and has none.
-fn read_amplification(used: &Used, samples: &[TaskSample]) -> Option<f64> {
-    let read: u64 = samples.iter().map(|sample| sample.user_read_bytes).sum();
-    let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
-    let calls = used.read_call_bytes.filter(|&calls| calls > read / 10 && read > 0)?;
-    Some(calls as f64 / (read + written) as f64)
 }
 
 impl Session<'_> {
@@ -132,10 +128,14 @@ impl Session<'_> {
         let waited = quiet::wait(target.as_ref());
         let used = since.used().with_mapped(self.mapped_so_far());
         let amplified = used.write_amplification(written + self.filled_bytes);
-        let live_bytes = self.state.live().1 as f64 * self.turn.space.pair_bytes_mean();
+        let amplified = amplified.map(|(ratio, _)| ratio);
         let place = self.turn.place.store();
-        last.quiet =
-            Some(Quiet::found(waited, amplified.map(|(ratio, _)| ratio), live_bytes, &place));
+        last.quiet = Some(Quiet::found(waited, amplified, self.live_bytes(), &place));
+    }
+
+    /// Bytes of the pairs that are there, by their mean.
+    fn live_bytes(&self) -> f64 {
+        self.state.live().1 as f64 * self.turn.space.pair_bytes_mean()
     }
 
     /// What is wrong with the store's content at the end, if anything.
@@ -190,23 +190,37 @@ impl Session<'_> {
         }
     }
 
+    /// Adds what the lab holds to the memory limit: `own_bytes` and its account of the store. What
+    /// is left for engine and page cache, where the limit holds.
+    fn spare(&self, own_bytes: u64) -> Option<u64> {
+        let limit = self.turn.limit?;
+        limit.spare(own_bytes + self.state.memory_bytes()).then(|| limit.bytes())
+    }
+
     fn phase(&mut self, phase: &Phase, sample: &mut TaskSample) -> Result<()> {
         self.begin(phase.start, sample.position)?;
+        // An operation is drawn as eight bytes or so.
+        self.spare(self.turn.entries * 32);
         let drawn = self.draw(phase, sample.position, self.turn.threads);
         let title = format!("[{}] {:10} {}", sample.repetition + 1, sample.engine, phase.name);
         let progress = Progress::new(self.turn.progress, &title, drawn.operations().max(1));
         (self.turn.settle_memory)();
+        sample.memory_limit_bytes = self.spare(drawn.memory_bytes());
         host::reset_peak();
         let mapped = self.mapped_so_far();
         let moment = Moment::now();
+        let idle = IdleWatch::start();
         let (done, wall) = self.timed(phase, &drawn, &progress)?;
         progress.finish();
-        sample.used = Some(moment.used().with_mapped(self.mapped_so_far() - mapped));
+        sample.idle = idle.finish();
+        let used = moment.used().with_mapped(self.mapped_so_far() - mapped);
+        sample.used = Some(used.without_cpu(sample.idle.map_or(0.0, |idle| idle.cpu_seconds)));
         let peak = host::memory().peak_bytes;
         let own = self.baseline_bytes + drawn.memory_bytes() + self.state.memory_bytes();
         sample.peak_memory_bytes = peak.map(|peak| peak.saturating_sub(own));
         self.note(phase, done, wall, sample);
         self.finish(phase, &drawn);
+        sample.live_bytes = Some(self.live_bytes() as u64);
         Ok(())
     }
 

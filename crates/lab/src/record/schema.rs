@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::counters::{Used, WriteSource};
 use crate::measure::histogram::LatencySummary;
+use crate::measure::idle::IdlePauses;
 use crate::measure::quiet::Quiet;
 use crate::measure::timeline::Timeline;
 use crate::target::Capabilities;
@@ -155,6 +156,15 @@ pub struct TaskSample {
     /// Operations finished in each tenth of a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+    /// How late a thread woke that only slept meanwhile: the machine's own pauses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdlePauses>,
+    /// Bytes of the pairs in the store after the task, where they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_bytes: Option<u64>,
+    /// Bytes of memory that engine and page cache were limited to, where a limit was in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
     /// What was found when the store was quiet, after the last phase of a turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet: Option<Quiet>,
@@ -208,6 +218,9 @@ pub struct SessionRecord {
     /// read instead.
     #[serde(default)]
     pub read_amplification: Option<f64>,
+    /// What memory was limited to, and by what, where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<String>,
 }
 
 impl TaskSample {
@@ -235,6 +248,9 @@ impl TaskSample {
             peak_memory_bytes: None,
             latency: None,
             timeline: None,
+            idle: None,
+            live_bytes: None,
+            memory_limit_bytes: None,
             quiet: None,
             kinds: Vec::new(),
             user_read_bytes: 0,

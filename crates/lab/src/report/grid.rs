@@ -74,7 +74,7 @@ pub fn views<'a>(experiment: &'a Experiment, record: &LabRecord) -> Vec<SeriesVi
 }
 
 fn units(series: &SeriesFile) -> Vec<Unit> {
-    let mut units = vec![unit_of(series)];
+    let mut units = own_units(series);
     for figure in figures(series) {
         if !units.contains(&figure.unit) {
             units.push(figure.unit);
@@ -82,6 +82,20 @@ fn units(series: &SeriesFile) -> Vec<Unit> {
     }
     units
 }
+
+/// The units that a series asks for.
+pub fn own_units(series: &SeriesFile) -> Vec<Unit> {
+    let mut units = vec![unit_of(series)];
+    for unit in series.also.iter().filter_map(|name| Unit::parse(name.get_ref())) {
+        if !units.contains(&unit) {
+            units.push(unit);
+        }
+    }
+    units
+}
+
+/// The axis of a unit that stands for several side by side.
+pub const MEASURE: &str = "measure";
 
 fn view<'a>(series: &'a SeriesFile, record: &LabRecord, unit: Unit) -> SeriesView<'a> {
     let mut all = Vec::new();
@@ -93,7 +107,16 @@ fn view<'a>(series: &'a SeriesFile, record: &LabRecord, unit: Unit) -> SeriesVie
         for step in record.steps(index) {
             for phase in phase_labels(series) {
                 let place = Place { record, index, phase: &phase, step };
-                all.extend(measured(&place, point, unit, base));
+                let parts = unit.parts();
+                for &part in &parts {
+                    let mut figures = measured(&place, point, part, base);
+                    for figure in figures.iter_mut().filter(|_| parts.len() > 1) {
+                        figure.params.insert(MEASURE.into(), part.name().into());
+                        // A speed says nothing of a pause.
+                        figure.ratio = None;
+                    }
+                    all.extend(figures);
+                }
             }
         }
     }
@@ -109,7 +132,10 @@ fn view<'a>(series: &'a SeriesFile, record: &LabRecord, unit: Unit) -> SeriesVie
         ratio: None,
         note: None,
     }));
-    let (rows, columns) = axes(series);
+    let (rows, columns) = match unit.parts().len() {
+        1 => axes(series),
+        _ => ("engine".into(), MEASURE.into()),
+    };
     SeriesView { series, unit, rows, columns, figures: all }
 }
 

@@ -46,6 +46,8 @@ fn line(cell: &Cell) -> Value {
         "cpu_seconds": cell.cpu_seconds,
         "peak_memory_bytes": cell.peak_memory_bytes,
         "latency_micros": cell.latency,
+        "windows_of_100_ms_without_an_operation": cell.empty_windows,
+        "idle_thread_longest_pause_micros": cell.idle.map(|idle| idle.max_micros),
         "not_available": cell.not_available,
         "error": cell.error,
     })

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::grid::{Figure, Grid, SeriesView, views};
+use super::grid::{Figure, Grid, MEASURE, SeriesView, views};
 use super::html::escape;
-use super::lab_text::{cell_text, circumstances, left_out, number};
+use super::lab_text::{cell_text, circumstances, left_out, limits, number};
 use super::lines::{Axes, Line, lines, short};
 use super::page_text::{LAB_METHOD, METHOD, STYLE};
 use super::plot::{Bar, COLOURS, bars};
@@ -35,7 +35,8 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     legend(&mut page, &whos);
     super::lab_glance::glance(&mut page, record, &views, &whos);
     for (index, view) in views.iter().enumerate() {
-        series(&mut page, view, (index, &heading(&views, view)), &whos);
+        let limits = limits(record, &view.series.name);
+        series(&mut page, view, (index, &heading(&views, view)), &whos, &limits);
     }
     super::lab_time::pictures(&mut page, experiment, record, &whos);
     super::lab_measures::measures(&mut page, experiment, record, &whos);
@@ -141,7 +142,13 @@ fn legend(page: &mut String, whos: &Whos) {
     page.push_str("</p>\n");
 }
 
-fn series(page: &mut String, view: &SeriesView<'_>, (index, head): (usize, &str), whos: &Whos) {
+fn series(
+    page: &mut String,
+    view: &SeriesView<'_>,
+    (index, head): (usize, &str),
+    whos: &Whos,
+    limits: &[String],
+) {
     let better = if view.unit.more_is_better() { "higher" } else { "lower" };
     let _ = write!(
         page,
@@ -150,6 +157,12 @@ fn series(page: &mut String, view: &SeriesView<'_>, (index, head): (usize, &str)
         escape(&view.series.about),
         escape(view.unit.name())
     );
+    if let Some(about) = view.unit.about() {
+        let _ = write!(page, "<p class=\"soft\">{}</p>", escape(about));
+    }
+    for limit in limits {
+        let _ = write!(page, "<p class=\"soft\">{}</p>", escape(limit));
+    }
     page.push_str("<div class=\"grid\">\n");
     for slice in view.slices() {
         let figures: Vec<&Figure> = view.in_slice(&slice).collect();
@@ -219,7 +232,11 @@ fn pictures(
         if here.iter().all(|figure| figure.reported) {
             continue;
         }
-        let name = if apart == "phase" { key.clone() } else { format!("{apart} {key}") };
+        let name = if ["phase", MEASURE].contains(&apart) {
+            key.clone()
+        } else {
+            format!("{apart} {key}")
+        };
         let name = if head.is_empty() { name } else { format!("{name}, {head}") };
         let picture = match across {
             Some(axis) => line_picture(view, &here, axis, &name, whos),

@@ -47,6 +47,12 @@ pub fn write(
         if !view.series.about.is_empty() {
             writeln!(out, "{}", view.series.about)?;
         }
+        if let Some(about) = view.unit.about() {
+            writeln!(out, "{about}")?;
+        }
+        for limit in limits(record, &view.series.name) {
+            writeln!(out, "{limit}")?;
+        }
         for grid in view.grids() {
             if !grid.title.is_empty() {
                 writeln!(out, "\n{}{}", mark("**"), grid.title.clone() + &mark("**"))?;
@@ -56,6 +62,7 @@ pub fn write(
         notes(&view, out)?;
     }
     super::lab_time::write_percentiles(experiment, record, out)?;
+    super::lab_time::write_stalls(experiment, record, out)?;
     terms(experiment, record, out)?;
     writeln!(
         out,
@@ -80,6 +87,26 @@ fn terms(experiment: &Experiment, record: &LabRecord, out: &mut dyn Write) -> io
         }
     }
     Ok(())
+}
+
+/// What the engines of a series had their memory limited to.
+pub fn limits(record: &LabRecord, series: &str) -> Vec<String> {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let own = record.sessions.iter().filter(|turn| record.points[turn.point].series == series);
+    for session in own.map(|turn| &turn.session) {
+        let Some(limit) = &session.memory_limit else { continue };
+        let place = told.iter().position(|(text, _)| text == limit).unwrap_or(told.len());
+        if place == told.len() {
+            told.push((limit.clone(), Vec::new()));
+        }
+        if !told[place].1.contains(&session.engine.as_str()) {
+            told[place].1.push(&session.engine);
+        }
+    }
+    let line = |(text, engines): &(String, Vec<&str>)| {
+        format!("Memory was limited for {}: {text}.", engines.join(", "))
+    };
+    told.iter().map(line).collect()
 }
 
 /// What was not measured, and why.

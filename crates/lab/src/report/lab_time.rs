@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::html::escape;
 use super::lab_html::{Whos, colour};
+use super::lab_text::number;
 use super::lines::{Axes, Line, lines};
 use super::table::{align_right, micros_text};
 use crate::experiment::check::{Experiment, phase_labels};
@@ -12,6 +13,7 @@ use crate::measure::histogram::LatencySummary;
 use crate::measure::timeline::BUCKET_MS;
 use crate::record::lab::LabRecord;
 use crate::record::schema::TaskSample;
+use crate::stats::unit::Unit;
 
 /// Fewest tenths of a second that are drawn.
 const BUCKETS_MIN: usize = 8;
@@ -105,11 +107,55 @@ fn over_time(phase: &PhaseSamples<'_>, whos: &Whos) -> String {
         let name = sample.engine.clone();
         all.push(Line { name, colour: own, dashed: false, points, spreads: Vec::new() });
         let stalls = timeline.stalls();
-        let stalled = timeline.stalled_seconds();
-        told.push(format!("{} stalled {stalled:.1} s", sample.engine));
+        told.push(stall_text(sample));
         axes.shaded.extend(stalls.iter().map(|&(from, to)| (second(from), second(to), own)));
     }
-    lines(&all, &axes, &format!("{}: {}", phase.title, told.join("; ")))
+    let mut picture = lines(&all, &axes, &format!("{}: {}", phase.title, told.join("; ")));
+    for line in told {
+        let _ = write!(picture, "<small>{}</small><br>", escape(&line));
+    }
+    picture
+}
+
+/// How still an engine stood, and how still the machine did meanwhile, in a sentence.
+fn stall_text(sample: &TaskSample) -> String {
+    let parts = STALLS.iter().filter_map(|(name, of)| Some(format!("{name} {}", of(sample)?)));
+    format!("{}: {}", sample.engine, parts.collect::<Vec<_>>().join(", "))
+}
+
+type StallPart = (&'static str, fn(&TaskSample) -> Option<String>);
+
+/// What is told of stalls, beside what a thread that only slept meanwhile met with.
+const STALLS: &[StallPart] = &[
+    ("longest operation, ms", |sample| Unit::SlowestMs.of(sample).map(number)),
+    ("windows of 100 ms without one", |sample| {
+        Unit::EmptyWindows.of(sample).map(|windows| format!("{windows:.0}"))
+    }),
+    ("stalled s", |sample| Some(format!("{:.1}", sample.timeline.as_ref()?.stalled_seconds()))),
+    ("an idle thread's p99.9, ms", |sample| Unit::IdleP999Ms.of(sample).map(number)),
+    ("its longest pause, ms", |sample| Unit::IdleMaxMs.of(sample).map(number)),
+];
+
+/// Stalls as text, for a terminal: the engine's beside the machine's own.
+pub fn write_stalls(
+    experiment: &Experiment,
+    record: &LabRecord,
+    out: &mut dyn std::io::Write,
+) -> std::io::Result<()> {
+    let mut head = vec!["stalls", "engine"];
+    head.extend(STALLS.iter().map(|(name, _)| *name));
+    let mut table = super::table::plain_table(&head);
+    let mut any = false;
+    for phase in phases(experiment, record) {
+        for sample in phase.samples.iter().filter(|sample| sample.timeline.is_some()) {
+            any = true;
+            let mut row = vec![phase.title.clone(), sample.engine.clone()];
+            row.extend(STALLS.iter().map(|(_, of)| of(sample).unwrap_or_else(|| "n/a".into())));
+            table.add_row(row);
+        }
+    }
+    align_right(&mut table, 2);
+    if any { writeln!(out, "\n{table}") } else { Ok(()) }
 }
 
 fn nines(phase: &PhaseSamples<'_>, whos: &Whos) -> String {
@@ -154,7 +200,11 @@ fn percentiles(page: &mut String, phases: &[&PhaseSamples<'_>]) {
     for (name, _) in PERCENTILES {
         let _ = write!(page, "<th class=\"n\">{name}</th>");
     }
-    page.push_str("<th class=\"n\">arriving/s</th><th class=\"n\">stalled s</th></tr>\n");
+    page.push_str("<th class=\"n\">arriving/s</th>");
+    for (name, _) in STALLS {
+        let _ = write!(page, "<th class=\"n\">{}</th>", escape(name));
+    }
+    page.push_str("</tr>\n");
     for phase in phases {
         for sample in &phase.samples {
             let Some(latency) = &sample.latency else { continue };
@@ -168,10 +218,12 @@ fn percentiles(page: &mut String, phases: &[&PhaseSamples<'_>]) {
                 let _ = write!(page, "<td class=\"n\">{}</td>", micros_text(of(latency)));
             }
             let rate = sample.rate_per_second.map_or(String::new(), |rate| format!("{rate:.0}"));
-            let stalled = sample.timeline.as_ref().map(|timeline| timeline.stalled_seconds());
-            let stalled = stalled.map_or(String::new(), |seconds| format!("{seconds:.1}"));
-            let _ =
-                writeln!(page, "<td class=\"n\">{rate}</td><td class=\"n\">{stalled}</td></tr>");
+            let _ = write!(page, "<td class=\"n\">{rate}</td>");
+            for (_, of) in STALLS {
+                let text = of(sample).unwrap_or_default();
+                let _ = write!(page, "<td class=\"n\">{text}</td>");
+            }
+            page.push_str("</tr>\n");
         }
     }
     page.push_str("</table></div></details>\n");

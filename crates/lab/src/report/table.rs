@@ -89,6 +89,7 @@ pub fn write_rows(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "{}", row(cell))?;
             if let Some(latency) = &cell.latency {
                 write_latency(latency, out)?;
+                write_stalls(cell, out)?;
             }
         }
     }
@@ -131,6 +132,19 @@ fn write_latency(
         out,
         "P90: {:.3}  P99: {:.3}  P99.9: {:.3}  P99.99: {:.3}",
         latency.p90_micros, latency.p99_micros, latency.p999_micros, latency.p9999_micros
+    )
+}
+
+/// Where nothing was finished, and the machine's own pauses meanwhile.
+fn write_stalls(cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(windows) = cell.empty_windows {
+        writeln!(out, "Windows of 100 ms without an operation: {windows}")?;
+    }
+    let Some(idle) = cell.idle else { return Ok(()) };
+    writeln!(
+        out,
+        "An idle thread's longest pause: {:.3}  P99.9: {:.3}",
+        idle.max_micros, idle.p999_micros
     )
 }
 

@@ -23,6 +23,8 @@ pub struct BenchConfig {
     pub num: Option<u64>,
     /// Reads of each read task. Default: as many as entries.
     pub reads: Option<u64>,
+    /// Entries that each seek of `seekrandom` walks on. Default 0.
+    pub seek_nexts: u64,
     /// Threads of each task. Default 1.
     pub threads: usize,
     /// Bytes of a generated key. Default 16.
@@ -70,6 +72,7 @@ impl Default for BenchConfig {
             engines: "esker,leveldb".into(),
             num: None,
             reads: None,
+            seek_nexts: 0,
             threads: 1,
             key_size: 16,
             value_size: 100,
@@ -104,6 +107,7 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("engines", "LIST", "engines, comma-separated; NAME:PATH for a library with LevelDB's C API"),
     ("num", "N", "entries (1000000, or all rows of the CSV)"),
     ("reads", "N", "reads of each read task (-1: as many as entries)"),
+    ("seek_nexts", "N", "entries that each seek of seekrandom walks on (0)"),
     ("threads", "N", "threads of each task (1)"),
     ("key_size", "BYTES", "bytes of a generated key (16)"),
     ("value_size", "BYTES", "bytes of a generated value (100)"),
@@ -186,6 +190,7 @@ impl BenchConfig {
             "num" => self.num = Some(in_range(name, value, 1, u64::from(u32::MAX) - 1)?),
             "reads" if value.trim() == "-1" => self.reads = None,
             "reads" => self.reads = Some(in_range(name, value, 0, u64::from(u32::MAX))?),
+            "seek_nexts" => self.seek_nexts = in_range(name, value, 0, u64::from(u32::MAX))?,
             "threads" => self.threads = in_range(name, value, 1, THREADS_MAX)? as usize,
             "key_size" => self.key_size = in_range(name, value, 1, 64 << 10)? as usize,
             "value_size" => self.value_size = in_range(name, value, 0, 1 << 30)? as usize,
@@ -294,6 +299,7 @@ impl BenchConfig {
         note("benchmarks", self.benchmarks.clone());
         note("engines", self.engines.clone());
         note("threads", self.threads.to_string());
+        note("seek_nexts", self.seek_nexts.to_string());
         note("write_buffer_size", store.memtable_bytes.to_string());
         note("max_file_size", store.file_max_bytes.to_string());
         note("block_size", store.block_bytes.to_string());

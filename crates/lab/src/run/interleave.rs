@@ -144,7 +144,8 @@ fn one_turn(
     }
     (run.settle_memory)();
     let (config, data, settle_memory) = (run.config, run.data, run.settle_memory);
-    let turn = Turn { engine, config, data, place: &place, repetition, turn, settle_memory };
+    let limit = None;
+    let turn = Turn { engine, config, data, place: &place, repetition, turn, settle_memory, limit };
     let outcome = session::run(&turn, run.tasks, observer);
     if run.config.db.is_none() {
         place.remove()?;

@@ -9,12 +9,15 @@ use super::place::Place;
 use super::progress::Progress;
 use super::work::{self, Context, Done};
 use crate::error::{LabError, Result};
-use crate::measure::counters::Moment;
+use crate::measure::counters::{Moment, Used};
 use crate::measure::host;
+use crate::measure::idle::IdleWatch;
+use crate::measure::limit::MemoryLimit;
 use crate::measure::quiet::{self, Quiet};
 use crate::record::schema::{SessionRecord, TaskSample};
 use crate::target::{Direction, Engine, Target};
 use crate::workload::dataset::Dataset;
+use crate::workload::keys::KeyBuffer;
 use crate::workload::oracle::Oracle;
 use crate::workload::prepare::{OpList, Plan, Prepared, prepare};
 use crate::workload::rng::mix;
@@ -37,6 +40,8 @@ pub struct Turn<'a> {
     /// Gives freed memory back to the system, so that what the lab held for the task before is not
     /// counted as the engine's.
     pub settle_memory: &'a dyn Fn(),
+    /// The memory limit in force; the lab's own lists are added to it.
+    pub limit: Option<&'a MemoryLimit>,
 }
 
 /// What a turn says while it runs.
@@ -108,7 +113,8 @@ pub fn run(
     }
     session.quiet(&moment, &mut samples);
     note_close(session.close(), &mut samples);
-    let used = moment.used().with_mapped(session.mapped_bytes);
+    let mut used = moment.used().with_mapped(session.mapped_bytes);
+    used.cpu_seconds -= idle_cpu_seconds(&samples);
     let user_written_bytes = samples.iter().map(|sample| sample.user_written_bytes).sum();
     let amplified = used.write_amplification(user_written_bytes);
     let persistent = turn.engine.capabilities().persistent;
@@ -120,9 +126,24 @@ pub fn run(
         used: Some(used),
         user_written_bytes,
         write_amplification: amplified.filter(|_| persistent).map(|(ratio, _)| ratio),
-        read_amplification: None,
+        read_amplification: read_amplification(&used, &samples),
+        memory_limit: None,
     };
     (samples, record)
+}
+
+/// Bytes read by calls for each byte the user passed. An engine that reads through a map makes fewer
+/// read calls than the user reads bytes, and has none.
+pub(crate) fn read_amplification(used: &Used, samples: &[TaskSample]) -> Option<f64> {
+    let read: u64 = samples.iter().map(|sample| sample.user_read_bytes).sum();
+    let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
+    let calls = used.read_call_bytes.filter(|&calls| calls > read / 10 && read > 0)?;
+    Some(calls as f64 / (read + written) as f64)
+}
+
+/// Processor time of the idle threads of all phases.
+pub(crate) fn idle_cpu_seconds(samples: &[TaskSample]) -> f64 {
+    samples.iter().filter_map(|sample| sample.idle).map(|idle| idle.cpu_seconds).sum()
 }
 
 impl Session<'_> {
@@ -136,12 +157,48 @@ impl Session<'_> {
         let waited = quiet::wait(target.as_ref());
         let used = since.used().with_mapped(self.mapped_so_far());
         let amplified = used.write_amplification(written).map(|(ratio, _)| ratio);
-        let key_bytes = self.turn.data.key_bytes_mean();
-        let pair = |id: u32| key_bytes + self.oracle.value(id).len_bytes() as f64;
-        // After an existing store was opened nobody knows what is there.
-        let live = self.oracle.is_known().then(|| self.oracle.live().map(pair).sum::<f64>());
-        let place = self.turn.place.store();
-        last.quiet = Some(Quiet::found(waited, amplified, live.unwrap_or(0.0), &place));
+        let live = self.live_bytes().unwrap_or(0) as f64;
+        last.quiet = Some(Quiet::found(waited, amplified, live, &self.turn.place.store()));
+    }
+
+    /// Bytes of the pairs that are there; after an existing store was opened nobody knows.
+    fn live_bytes(&self) -> Option<u64> {
+        self.oracle.is_known().then(|| self.oracle.live_bytes(self.turn.data))
+    }
+
+    /// Room below the memory limit for the lists that are about to be made.
+    fn make_room(&self) {
+        let Some(limit) = self.turn.limit else { return };
+        let config = self.turn.config;
+        let operations = self.turn.data.rows().max(config.reads.unwrap_or(0));
+        let each = 4 * self.turn.data.key_bytes_mean() as u64 + 128;
+        limit.spare(self.oracle.memory_bytes() + operations * config.threads as u64 * each);
+    }
+
+    /// The limit for the task itself: what is left for engine and page cache, where it holds.
+    fn tighten(&self, prepared: &Prepared) -> Option<u64> {
+        let limit = self.turn.limit?;
+        let own = self.oracle.memory_bytes() + prepared.memory_bytes();
+        limit.spare(own).then(|| limit.bytes())
+    }
+
+    /// Where all was deleted, one key is put behind the deleted ones, for [`TaskKind::ReadFirst`]
+    /// to find.
+    fn put_last(&mut self) -> Result<()> {
+        if !self.oracle.is_known() || self.oracle.live().next().is_some() {
+            return Ok(());
+        }
+        self.open()?;
+        let data = self.turn.data;
+        let last = (0..data.rows()).max_by_key(|&row| data.key_of_row(row)).unwrap_or(0);
+        let write = data.write_of_row(last, self.generation, None, true);
+        if let (Some((id, value)), Some(target)) = (write, &self.target) {
+            let mut keys = KeyBuffer::default();
+            data.push_key(id, b"", &mut keys);
+            target.put(keys.get(0), data.value(value), false)?;
+            self.oracle.apply([(id, value)]);
+        }
+        Ok(())
     }
 
     fn close(&mut self) -> Result<()> {
@@ -191,6 +248,10 @@ impl Session<'_> {
             self.oracle = Oracle::empty(self.turn.data);
         }
         self.generation += 1;
+        self.make_room();
+        if task.kind == TaskKind::ReadFirst {
+            self.put_last()?;
+        }
         let Some(prepared) = prepare(task, &self.plan(sample.position)) else {
             return self.not_available(sample, "the data is too small for the task's values");
         };
@@ -207,13 +268,17 @@ impl Session<'_> {
             self.close()?;
         }
         (self.turn.settle_memory)();
+        sample.memory_limit_bytes = self.tighten(&prepared);
         host::reset_peak();
         let mapped = self.mapped_so_far();
         let moment = Moment::now();
+        let idle = IdleWatch::start();
         let start = Instant::now();
         let outcome = self.measured(task, &prepared, sample)?;
         let elapsed = outcome.wall.unwrap_or_else(|| start.elapsed());
-        sample.used = Some(moment.used().with_mapped(self.mapped_so_far() - mapped));
+        sample.idle = idle.finish();
+        let used = moment.used().with_mapped(self.mapped_so_far() - mapped);
+        sample.used = Some(used.without_cpu(sample.idle.map_or(0.0, |idle| idle.cpu_seconds)));
         let peak = host::memory().peak_bytes;
         let own = self.baseline_bytes + prepared.memory_bytes();
         sample.peak_memory_bytes = peak.map(|peak| peak.saturating_sub(own));
@@ -236,6 +301,7 @@ impl Session<'_> {
             threads: config.threads,
             writes: self.turn.data.rows(),
             reads: config.reads.unwrap_or(self.turn.data.rows()),
+            seek_nexts: config.seek_nexts,
             generation: self.generation,
             seed: mix(config.seed ^ mix(part)),
         }
@@ -266,7 +332,8 @@ impl Session<'_> {
             progress: &progress,
         };
         let reads = config.reads.unwrap_or(self.turn.data.rows());
-        let outcome = run_threads(task, &context, prepared, reads);
+        let amounts = Amounts { reads, seek_nexts: config.seek_nexts as usize };
+        let outcome = run_threads(task, &context, prepared, amounts);
         progress.finish();
         outcome
     }
@@ -301,7 +368,8 @@ impl Session<'_> {
             self.oracle.apply(list.writes(written.operations.min(list.len() as u64) as usize));
             sample.user_written_bytes = written.bytes;
         }
-        note_reads(task, prepared, done.found, sample);
+        note_reads(task, prepared, (done.found, done.bytes), sample);
+        sample.live_bytes = self.live_bytes();
         sample.wrong = done.wrong;
         if done.wrong > 0 {
             let first = done.first_wrong.unwrap_or_default();
@@ -326,7 +394,23 @@ struct Outcome {
     wall: Option<Duration>,
 }
 
-fn note_reads(task: &TaskSpec, prepared: &Prepared, found: u64, sample: &mut TaskSample) {
+fn note_reads(
+    task: &TaskSpec,
+    prepared: &Prepared,
+    (found, bytes): (u64, u64),
+    sample: &mut TaskSample,
+) {
+    // Where a key is there, what is read is as long as what was written; summed after the clock.
+    let pair = |list: &OpList, index: usize| match list.values[index] {
+        value if value.is_absent() => 0,
+        value => list.keys.get(index).len() as u64 + value.len_bytes(),
+    };
+    let pairs = |list: &OpList| (0..list.len()).map(|index| pair(list, index)).sum::<u64>();
+    sample.user_read_bytes = match task.kind {
+        TaskKind::ReadForward | TaskKind::ReadReverse => bytes,
+        TaskKind::ReadRandom | TaskKind::ReadHot => prepared.lists.iter().map(pairs).sum(),
+        _ => 0,
+    };
     let expected = |list: &OpList| -> u64 {
         let there = list.values.iter().filter(|value| !value.is_absent()).count() as u64;
         let exact = |&index: &usize| list.landings.get(index) == list.keys.get(index);
@@ -341,6 +425,7 @@ fn note_reads(task: &TaskSpec, prepared: &Prepared, found: u64, sample: &mut Tas
         | TaskKind::ReadMissing
         | TaskKind::ReadHot
         | TaskKind::SeekRandom
+        | TaskKind::ReadFirst
         | TaskKind::ReadForward
         | TaskKind::ReadReverse => {
             sample.found = Some(found);
@@ -355,7 +440,7 @@ fn run_threads(
     task: &TaskSpec,
     context: &Context<'_>,
     prepared: &Prepared,
-    reads: u64,
+    amounts: Amounts,
 ) -> Result<Outcome> {
     let stop = AtomicBool::new(false);
     let extra = usize::from(prepared.writer.is_some());
@@ -375,7 +460,7 @@ fn run_threads(
                 let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();
-                    one_thread(task, context, list, reads)
+                    one_thread(task, context, (list, prepared.walk.as_ref()), amounts)
                 })
             })
             .collect();
@@ -396,7 +481,19 @@ fn run_threads(
     })
 }
 
-fn one_thread(task: &TaskSpec, context: &Context<'_>, list: &OpList, reads: u64) -> Result<Done> {
+/// How much the reading tasks read.
+#[derive(Clone, Copy)]
+struct Amounts {
+    reads: u64,
+    seek_nexts: usize,
+}
+
+fn one_thread(
+    task: &TaskSpec,
+    context: &Context<'_>,
+    (list, walk): (&OpList, Option<&OpList>),
+    Amounts { reads, seek_nexts }: Amounts,
+) -> Result<Done> {
     match task.kind {
         TaskKind::Fill { .. } => work::puts(context, list, task.sync),
         TaskKind::Delete { .. } => work::deletes(context, list),
@@ -404,7 +501,11 @@ fn one_thread(task: &TaskSpec, context: &Context<'_>, list: &OpList, reads: u64)
         | TaskKind::ReadMissing
         | TaskKind::ReadHot
         | TaskKind::ReadWhileWriting => work::gets(context, list),
-        TaskKind::SeekRandom => work::seeks(context, list),
+        TaskKind::SeekRandom => match walk {
+            Some(walk) => work::seeks_on(context, list, walk, seek_nexts),
+            None => work::seeks(context, list),
+        },
+        TaskKind::ReadFirst => work::firsts(context, list),
         TaskKind::ReadForward => work::scan(context, list, Direction::Forward, reads),
         TaskKind::ReadReverse => work::scan(context, list, Direction::Reverse, reads),
         TaskKind::Compact => work::once(context, || context.target.compact()),

@@ -177,6 +177,62 @@ pub fn seeks(context: &Context<'_>, list: &OpList) -> Result<Done> {
     })
 }
 
+/// Seeks the list's keys, walks `nexts` entries on from where each lands, and compares every pair
+/// with those of `walk`. Where the content is unknown, the order alone is checked.
+pub fn seeks_on(context: &Context<'_>, list: &OpList, walk: &OpList, nexts: usize) -> Result<Done> {
+    let mut before: Vec<u8> = Vec::new();
+    each(context, list.len(), |index, done| {
+        let sought = list.keys.get(index);
+        let start = list.starts[index] as usize;
+        let (mut seen, mut wrong, mut exact) = (0usize, false, false);
+        context.target.scan_from(sought, &mut |key, value| {
+            let place = start + seen;
+            if seen == 0 {
+                exact = key == sought;
+            }
+            if context.checked {
+                wrong |= key != walk.keys.get(place)
+                    || walk.values.get(place).is_none_or(|&v| value != context.data.value(v));
+            } else {
+                wrong |= if seen == 0 { key < sought } else { key <= before.as_slice() };
+                before.clear();
+                before.extend_from_slice(key);
+            }
+            seen += 1;
+            seen <= nexts
+        })?;
+        done.found += u64::from(exact);
+        let short = context.checked && seen != walk.len().saturating_sub(start).min(nexts + 1);
+        if wrong || short {
+            let sought = sought.escape_ascii();
+            done.mistake(|| format!("a seek to {sought} walked wrong over {seen} pairs"));
+        }
+        Ok(())
+    })
+}
+
+/// Opens an iterator at the first key, again and again, and compares the pair there.
+pub fn firsts(context: &Context<'_>, list: &OpList) -> Result<Done> {
+    each(context, list.len(), |index, done| {
+        let (expected, first) = (list.values[index], list.keys.get(index));
+        let (mut found, mut right) = (false, false);
+        context.target.scan(Direction::Forward, &mut |key, value| {
+            found = true;
+            right = key == first && value == context.data.value(expected);
+            false
+        })?;
+        done.found += u64::from(found);
+        let fits = if found { right && !expected.is_absent() } else { expected.is_absent() };
+        if context.checked && !fits {
+            done.mistake(|| match found {
+                true => "the first pair is not the one that is there".into(),
+                false => format!("the store is empty where {} is first", first.escape_ascii()),
+            });
+        }
+        Ok(())
+    })
+}
+
 /// Scans from one end and compares each pair; `limit` pairs at most.
 pub fn scan(
     context: &Context<'_>,

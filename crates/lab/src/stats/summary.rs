@@ -2,6 +2,8 @@
 
 use super::compare::{Ratio, median, ratio};
 use crate::measure::histogram::LatencySummary;
+use crate::measure::idle::IdlePauses;
+use crate::measure::timeline::Timeline;
 use crate::record::schema::{RunRecord, TaskSample};
 
 /// The engine ratios refer to, where it runs.
@@ -42,6 +44,10 @@ pub struct Cell {
     pub samples: Vec<f64>,
     /// Latencies of the first repetition.
     pub latency: Option<LatencySummary>,
+    /// Windows of 100 ms in which no operation ended, in the first repetition.
+    pub empty_windows: Option<usize>,
+    /// How late an idle thread woke in the first repetition.
+    pub idle: Option<IdlePauses>,
     /// The first thing that went wrong or does not apply.
     pub error: Option<String>,
     /// The task does not apply.
@@ -125,6 +131,8 @@ fn cell(samples: &[&TaskSample]) -> Cell {
         operations: first.operations,
         samples: samples.iter().filter_map(|sample| sample.micros_per_op).collect(),
         latency: first.latency.clone(),
+        empty_windows: first.timeline.as_ref().and_then(Timeline::empty_windows),
+        idle: first.idle,
         error: failed.and_then(|sample| sample.error.clone()),
         not_available: failed.is_some_and(|sample| sample.not_available),
         ..Cell::default()

@@ -23,7 +23,37 @@ pub enum Unit {
     SpaceAmplification,
     /// Gigabytes (10^9) written.
     WrittenGb,
+    /// Milliseconds of an operation.
+    MillisPerOp,
+    /// Bytes on disk right after the phase for each byte of the pairs that are there.
+    DiskOverLive,
+    /// 4 KiB fetched from the device for each operation, by whatever part of the engine; what the
+    /// system reads ahead is counted.
+    DeviceReads,
+    /// Bytes got from read calls, of files the system has in memory, too, for each byte that the
+    /// user read. None for an engine that reads through a map.
+    ReadAmplification,
+    /// Most memory held during the phase, in MiB.
+    PeakMib,
+    /// 99.9 % of the operations took no longer, in milliseconds.
+    P999Ms,
+    /// The slowest operation, in milliseconds.
+    SlowestMs,
+    /// Windows of 100 ms in which no operation ended.
+    EmptyWindows,
+    /// 99.9 % of the times an idle thread woke no later, in milliseconds.
+    IdleP999Ms,
+    /// The latest an idle thread woke, in milliseconds.
+    IdleMaxMs,
+    /// The five before this side by side.
+    Stalls,
 }
+
+/// What [`Unit::Stalls`] shows.
+const STALLS: &[Unit] =
+    &[Unit::P999Ms, Unit::SlowestMs, Unit::EmptyWindows, Unit::IdleP999Ms, Unit::IdleMaxMs];
+/// Bytes of what is called a read of the device.
+const DEVICE_READ_BYTES: f64 = 4096.0;
 
 /// All units, by the names files use.
 pub const UNITS: &[(&str, Unit)] = &[
@@ -36,6 +66,17 @@ pub const UNITS: &[(&str, Unit)] = &[
     ("write amplification, quiet", Unit::QuietWriteAmplification),
     ("space amplification", Unit::SpaceAmplification),
     ("GB written", Unit::WrittenGb),
+    ("ms/op", Unit::MillisPerOp),
+    ("disk / live data", Unit::DiskOverLive),
+    ("device reads per op", Unit::DeviceReads),
+    ("read amplification", Unit::ReadAmplification),
+    ("peak MiB", Unit::PeakMib),
+    ("p99.9, ms", Unit::P999Ms),
+    ("slowest operation, ms", Unit::SlowestMs),
+    ("windows of 100 ms without an operation", Unit::EmptyWindows),
+    ("an idle thread's p99.9, ms", Unit::IdleP999Ms),
+    ("an idle thread's longest pause, ms", Unit::IdleMaxMs),
+    ("stalls", Unit::Stalls),
 ];
 
 impl Unit {
@@ -47,6 +88,38 @@ impl Unit {
     /// The name files use.
     pub fn name(self) -> &'static str {
         UNITS.iter().find(|(_, unit)| *unit == self).map_or("", |(name, _)| name)
+    }
+
+    /// What stands in a table of this unit: itself, or several side by side.
+    pub fn parts(self) -> Vec<Unit> {
+        if self == Unit::Stalls { STALLS.to_vec() } else { vec![self] }
+    }
+
+    /// Whether single operations must be timed for it.
+    pub fn needs_latencies(self) -> bool {
+        use Unit::{EmptyWindows, P999Ms, SlowestMs, Stalls};
+        matches!(self, P999Ms | SlowestMs | EmptyWindows | Stalls)
+    }
+
+    /// What the name does not say.
+    pub fn about(self) -> Option<&'static str> {
+        Some(match self {
+            Unit::DeviceReads => {
+                "A device read is 4 KiB fetched from storage (read_bytes of /proc/self/io), read-ahead \
+                 and the engine's background work included."
+            }
+            Unit::ReadAmplification => {
+                "Bytes got from read calls, of files that memory holds, too, for each byte the user \
+                 read; n/a where files are read through a map."
+            }
+            Unit::Stalls | Unit::IdleMaxMs | Unit::IdleP999Ms => {
+                "The idle thread only slept, a millisecond at a time: its pauses are the machine's own."
+            }
+            Unit::DiskOverLive => {
+                "Blocks on disk right after the phase over bytes of the live pairs."
+            }
+            _ => return None,
+        })
     }
 
     /// Whether more is better.
@@ -71,6 +144,29 @@ impl Unit {
             Unit::WrittenGb => {
                 Some(sample.write_amplification? * sample.user_written_bytes as f64 / 1e9)
             }
+            Unit::MillisPerOp => sample.micros_per_op.map(|micros| micros / 1e3),
+            Unit::PeakMib => Some(sample.peak_memory_bytes? as f64 / f64::from(1 << 20)),
+            Unit::DiskOverLive => {
+                let live = sample.live_bytes.filter(|&live| live > 0)?;
+                Some(sample.disk_bytes? as f64 / live as f64)
+            }
+            Unit::DeviceReads => {
+                let operations = Some(sample.operations).filter(|&operations| operations > 0)?;
+                let bytes = sample.used?.read_disk_bytes?;
+                Some(bytes as f64 / DEVICE_READ_BYTES / operations as f64)
+            }
+            Unit::ReadAmplification => {
+                let user = Some(sample.user_read_bytes).filter(|&bytes| bytes > 0)?;
+                // An engine that reads through a map makes fewer read calls than the user reads.
+                let calls = sample.used?.read_call_bytes.filter(|&calls| calls > user / 10)?;
+                Some(calls as f64 / user as f64)
+            }
+            Unit::P999Ms => Some(sample.latency.as_ref()?.p999_micros / 1e3),
+            Unit::SlowestMs => Some(sample.latency.as_ref()?.max_micros / 1e3),
+            Unit::EmptyWindows => Some(sample.timeline.as_ref()?.empty_windows()? as f64),
+            Unit::IdleP999Ms => Some(sample.idle?.p999_micros / 1e3),
+            Unit::IdleMaxMs => Some(sample.idle?.max_micros / 1e3),
+            Unit::Stalls => None,
         }
     }
 }
@@ -78,6 +174,19 @@ impl Unit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::counters::Used;
+    use crate::measure::idle::IdlePauses;
+    use crate::measure::timeline::Timeline;
+
+    fn used(read_disk_bytes: u64, read_call_bytes: u64) -> Used {
+        Used {
+            cpu_seconds: 0.0,
+            write_call_bytes: None,
+            read_call_bytes: Some(read_call_bytes),
+            write_disk_bytes: None,
+            read_disk_bytes: Some(read_disk_bytes),
+        }
+    }
 
     #[test]
     fn one_sample_in_every_unit() {
@@ -95,9 +204,28 @@ mod tests {
             disk_bytes: 0,
             disk_files: 0,
         });
+        sample.operations = 10;
+        sample.peak_memory_bytes = Some(3 << 20);
+        (sample.disk_bytes, sample.live_bytes) = (Some(300), Some(200));
+        (sample.user_read_bytes, sample.used) = (100, Some(used(81_920, 700)));
+        let mut latencies = crate::measure::histogram::Latencies::new();
+        (0..10).for_each(|_| latencies.record(4_000_000));
+        sample.latency = latencies.summary();
+        sample.timeline = Some(Timeline { operations: vec![5, 0, 0, 5] });
+        let (wakes, cpu_seconds) = (9, 0.0);
+        sample.idle =
+            Some(IdlePauses { wakes, p999_micros: 250.0, max_micros: 500.0, cpu_seconds });
         let values: Vec<Option<f64>> = UNITS.iter().map(|(_, unit)| unit.of(&sample)).collect();
-        let expected = [2.0, 500_000.0, 500.0, 500.0, 3.0, 4.0, 5.0, 1.5, 4.0].map(Some);
-        assert_eq!(values, expected);
+        let expected =
+            [2.0, 500_000.0, 500.0, 500.0, 3.0, 4.0, 5.0, 1.5, 4.0, 0.002, 1.5, 2.0, 7.0];
+        let (first, stalls) = values.split_at(expected.len());
+        assert_eq!(first, expected.map(Some));
+        let rounded: Vec<f64> =
+            stalls.iter().flatten().map(|value| (value * 100.0).round() / 100.0).collect();
+        assert_eq!(rounded, [3.0, 4.0, 4.0, 2.0, 0.25, 0.5], "{stalls:?}");
+        sample.used = Some(used(0, 5));
+        assert_eq!(Unit::ReadAmplification.of(&sample), None, "read through a map");
+        assert_eq!(Unit::DeviceReads.of(&sample), Some(0.0));
         sample.error = Some("broken".into());
         assert!(UNITS.iter().all(|(_, unit)| unit.of(&sample).is_none()));
         assert!(UNITS.iter().all(|(name, unit)| Unit::parse(name) == Some(*unit)));

@@ -47,6 +47,21 @@ impl Oracle {
         self.values.iter().enumerate().filter_map(there)
     }
 
+    /// Bytes of the pairs that are there, the keys by their mean.
+    pub fn live_bytes(&self, data: &Dataset) -> u64 {
+        let (mut keys, mut values) = (0u64, 0u64);
+        for value in self.values.iter().filter(|value| !value.is_absent()) {
+            keys += 1;
+            values += value.len_bytes();
+        }
+        values + (keys as f64 * data.key_bytes_mean()).round() as u64
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.values.capacity() * size_of::<ValueRef>()) as u64
+    }
+
     /// For each id, the smallest live id that is not below it (`u32::MAX` where there is none).
     pub fn successors(&self) -> Vec<u32> {
         let mut next = u32::MAX;
@@ -77,6 +92,11 @@ mod tests {
         ]);
         oracle.apply([(4, ValueRef::ABSENT)]);
         assert_eq!(oracle.successors(), [1, 1, 3, 3, u32::MAX]);
+        assert_eq!(
+            oracle.live_bytes(&data),
+            2 * 4 + 2,
+            "two keys of four bytes, two values of one"
+        );
         assert_eq!(oracle.live().collect::<Vec<_>>(), [1, 3]);
     }
 }

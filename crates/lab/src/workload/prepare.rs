@@ -23,6 +23,8 @@ pub struct OpList {
     pub alternatives: Vec<ValueRef>,
     /// For seeks: the key each must land on; empty otherwise.
     pub landings: KeyBuffer,
+    /// For seeks that walk on: the place of each landing in [`Prepared::walk`]; empty otherwise.
+    pub starts: Vec<u32>,
 }
 
 impl OpList {
@@ -51,7 +53,7 @@ impl OpList {
         let refs = (self.values.capacity() + self.alternatives.capacity()) * size_of::<ValueRef>();
         self.keys.memory_bytes()
             + self.landings.memory_bytes()
-            + (refs + self.ids.capacity() * 4) as u64
+            + (refs + (self.ids.capacity() + self.starts.capacity()) * 4) as u64
     }
 }
 
@@ -62,6 +64,8 @@ pub struct Prepared {
     pub lists: Vec<OpList>,
     /// The list of the extra writer, gone through again and again.
     pub writer: Option<OpList>,
+    /// For seeks that walk on: every pair of the store in order.
+    pub walk: Option<OpList>,
     /// Whether reads are checked against the lists.
     pub checked: bool,
 }
@@ -69,7 +73,7 @@ pub struct Prepared {
 impl Prepared {
     /// Bytes of memory held by all lists.
     pub fn memory_bytes(&self) -> u64 {
-        self.lists.iter().chain(&self.writer).map(OpList::memory_bytes).sum()
+        self.lists.iter().chain(&self.writer).chain(&self.walk).map(OpList::memory_bytes).sum()
     }
 }
 
@@ -85,6 +89,8 @@ pub struct Plan<'a> {
     pub writes: u64,
     /// Reads of one thread.
     pub reads: u64,
+    /// Entries that each seek walks on.
+    pub seek_nexts: u64,
     /// Tells this task's writes from earlier ones.
     pub generation: u32,
     /// Seed of this task in this repetition.
@@ -94,8 +100,9 @@ pub struct Plan<'a> {
 /// Makes the lists. None when the data is too small for the task's values.
 pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
     let mut prepared = Prepared { checked: plan.oracle.is_known(), ..Prepared::default() };
-    let successors =
-        if task.kind == TaskKind::SeekRandom { plan.oracle.successors() } else { Vec::new() };
+    let is_seek = task.kind == TaskKind::SeekRandom;
+    let successors = if is_seek { plan.oracle.successors() } else { Vec::new() };
+    prepared.walk = (is_seek && plan.seek_nexts > 0).then(|| scan(plan, plan.oracle.live()));
     for thread in 0..plan.threads as u64 {
         let mut rng = Rng::for_part(plan.seed, thread);
         let list = match task.kind {
@@ -109,8 +116,10 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
                 list.alternatives = alternatives(plan, &list)?;
                 list
             }
-            TaskKind::SeekRandom => seeks(plan, &successors, &mut rng),
-            TaskKind::ReadForward | TaskKind::ReadReverse => scan(task, plan),
+            TaskKind::SeekRandom => seeks(plan, &successors, prepared.walk.as_ref(), &mut rng),
+            TaskKind::ReadFirst => firsts(task, plan),
+            TaskKind::ReadForward => scan(plan, plan.oracle.live().take(plan.reads as usize)),
+            TaskKind::ReadReverse => scan(plan, plan.oracle.live().rev().take(plan.reads as usize)),
             TaskKind::Compact | TaskKind::Checksum | TaskKind::Open | TaskKind::Stats => {
                 OpList::default()
             }
@@ -182,7 +191,7 @@ fn alternatives(plan: &Plan<'_>, list: &OpList) -> Option<Vec<ValueRef>> {
     Some(list.ids.iter().map(|&id| new_values[id as usize]).collect())
 }
 
-fn seeks(plan: &Plan<'_>, successors: &[u32], rng: &mut Rng) -> OpList {
+fn seeks(plan: &Plan<'_>, successors: &[u32], walk: Option<&OpList>, rng: &mut Rng) -> OpList {
     let mut list = sized(plan.reads as usize, plan);
     list.landings = KeyBuffer::with_capacity(plan.reads as usize, 16);
     for _ in 0..plan.reads {
@@ -191,6 +200,10 @@ fn seeks(plan: &Plan<'_>, successors: &[u32], rng: &mut Rng) -> OpList {
         let landing = successors.get(id as usize).copied().unwrap_or(u32::MAX);
         list.ids.push(id);
         list.values.push(plan.oracle.value(landing));
+        if let Some(walk) = walk {
+            // Past the end where nothing is left to land on.
+            list.starts.push(walk.ids.binary_search(&landing).unwrap_or(walk.len()) as u32);
+        }
         if landing == u32::MAX {
             list.landings.push(&[]);
         } else {
@@ -200,18 +213,27 @@ fn seeks(plan: &Plan<'_>, successors: &[u32], rng: &mut Rng) -> OpList {
     list
 }
 
-fn scan(task: &TaskSpec, plan: &Plan<'_>) -> OpList {
+/// The first pair there is, for every read; an absent value where the store is empty.
+fn firsts(task: &TaskSpec, plan: &Plan<'_>) -> OpList {
     let mut list = OpList::default();
-    let mut take = |id: u32| {
+    let first = plan.oracle.live().next();
+    for _ in 0..(plan.reads / task.divisor).max(1) {
+        match first {
+            Some(id) => plan.data.push_key(id, b"", &mut list.keys),
+            None => list.keys.push(&[]),
+        }
+        list.values.push(first.map_or(ValueRef::ABSENT, |id| plan.oracle.value(id)));
+    }
+    list
+}
+
+/// The pairs of these keys, as a walk over them must give them.
+fn scan(plan: &Plan<'_>, ids: impl Iterator<Item = u32>) -> OpList {
+    let mut list = OpList::default();
+    for id in ids {
         plan.data.push_key(id, b"", &mut list.keys);
         list.ids.push(id);
         list.values.push(plan.oracle.value(id));
-    };
-    let live = plan.oracle.live();
-    if task.kind == TaskKind::ReadReverse {
-        live.rev().take(plan.reads as usize).for_each(&mut take);
-    } else {
-        live.take(plan.reads as usize).for_each(&mut take);
     }
     list
 }

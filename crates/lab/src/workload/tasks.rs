@@ -23,6 +23,8 @@ pub enum TaskKind {
     ReadHot,
     /// Opens an iterator and seeks, at random.
     SeekRandom,
+    /// Opens an iterator at the first key.
+    ReadFirst,
     /// Scans forward from the first key.
     ReadForward,
     /// Scans backward from the last key.
@@ -77,7 +79,21 @@ pub const TASKS: &[TaskSpec] = &[
     row("readrandom", TaskKind::ReadRandom, false, "get keys at random"),
     row("readmissing", TaskKind::ReadMissing, false, "get keys that are not there"),
     row("readhot", TaskKind::ReadHot, false, "get keys at random in the first hundredth"),
-    row("seekrandom", TaskKind::SeekRandom, false, "open an iterator and seek, at random"),
+    row(
+        "seekrandom",
+        TaskKind::SeekRandom,
+        false,
+        "open an iterator, seek at random, walk on seek_nexts entries",
+    ),
+    TaskSpec {
+        divisor: 10_000,
+        ..row(
+            "readfirst",
+            TaskKind::ReadFirst,
+            false,
+            "open an iterator at the first key, num/10000",
+        )
+    },
     row("readseq", TaskKind::ReadForward, false, "scan forward"),
     row("readreverse", TaskKind::ReadReverse, false, "scan backward"),
     row("compact", TaskKind::Compact, false, "compact everything"),

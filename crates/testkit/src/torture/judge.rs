@@ -163,8 +163,8 @@ impl<'a> Judge<'a> {
             Err(_) => {}
         }
         self.remove(&path)?;
-        self.slots.set(Slot::CopyBegun, 0);
-        self.slots.set(Slot::CopyDone, 0);
+        // Its number is never used again: a power cut may bring back what was removed unsynced.
+        self.slots.set(Slot::CopyBegun, number + 1);
         Ok(1)
     }
 
@@ -181,10 +181,10 @@ impl<'a> Judge<'a> {
         let mut looked = 0;
         match Db::restore(&backups, None, &into, options.clone()) {
             Ok(_) => {
-                let db = Db::open(&into, options.clone()).map_err(lost("open what was restored"))?;
+                let db =
+                    Db::open(&into, options.clone()).map_err(lost("open what was restored"))?;
                 let newest = done == begun;
-                let least =
-                    |w| if newest { self.slots.get(Slot::BackupFrom(w)) } else { 0 };
+                let least = |w| if newest { self.slots.get(Slot::BackupFrom(w)) } else { 0 };
                 self.judge_content(&db, "the backup", least)?;
                 db.close().map_err(lost("close what was restored"))?;
                 self.remove(&into)?;

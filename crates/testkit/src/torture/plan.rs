@@ -138,8 +138,7 @@ impl Model {
     /// After `n` batches, also when that is before now.
     pub fn after(&self, n: u64) -> Model {
         let from_here = n >= self.at;
-        let mut model =
-            if from_here { self.clone() } else { Model::new(self.seed, self.writer) };
+        let mut model = if from_here { self.clone() } else { Model::new(self.seed, self.writer) };
         model.advance(n);
         model
     }

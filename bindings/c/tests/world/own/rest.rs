@@ -1,4 +1,4 @@
-//! The other half of [`crate::own`]: iterators, upkeep, copies, and calls from outside the store.
+//! The other half of `own.rs`: iterators, upkeep, copies, and calls from outside the store.
 
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
@@ -199,7 +199,8 @@ impl World {
                 2 => {
                     let names = [c"", c"no such option", c"block_size", c"\xff\xfe", c"policy"];
                     let name = names[self.rng.below(5)].as_ptr();
-                    let code = esker_options_set(Some(&mut self.options), name, c"?".as_ptr(), None);
+                    let code =
+                        esker_options_set(Some(&mut self.options), name, c"?".as_ptr(), None);
                     assert_eq!(code, INVALID);
                     esker_free(esker_options_get(Some(&self.options), name).cast());
                 }

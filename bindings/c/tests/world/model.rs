@@ -86,8 +86,7 @@ impl Content {
             }
             Op::DeleteRange(start, end) => {
                 let backwards = self.backwards;
-                let order =
-                    |a: &[u8], b: &[u8]| if backwards { b.cmp(a) } else { a.cmp(b) };
+                let order = |a: &[u8], b: &[u8]| if backwards { b.cmp(a) } else { a.cmp(b) };
                 self.pairs.retain(|(key, _)| {
                     order(key, start) == Ordering::Less || order(key, end) != Ordering::Less
                 });

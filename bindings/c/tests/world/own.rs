@@ -15,9 +15,8 @@ use esker_c::own::options::*;
 use esker_c::own::read::*;
 use esker_c::own::store::*;
 
-use crate::model::{Content, Op, Rng, Standing};
+use super::model::{Content, Op, Rng, Standing};
 
-#[path = "own_rest.rs"]
 mod rest;
 
 const OK: i32 = 0;
@@ -244,6 +243,8 @@ impl World {
             self.free_db();
             (self.db, self.closed) = (db, false);
             self.openings += 1;
+            // Its compactions take away what older iterators may not have open.
+            self.iters.iter_mut().for_each(|iter| iter.2 = true);
         }
     }
 
@@ -354,7 +355,8 @@ impl World {
                     (code, k.fine, Op::Delete(key))
                 }
                 1 => {
-                    let code = esker_batch_delete_range(batch, k.start, k.len, o.start, o.len, None);
+                    let code =
+                        esker_batch_delete_range(batch, k.start, k.len, o.start, o.len, None);
                     (code, k.fine && o.fine, Op::DeleteRange(key, other))
                 }
                 _ => {
@@ -416,7 +418,9 @@ impl World {
         if self.snapshots.len() > 2 || (!self.snapshots.is_empty() && self.rng.chance(2)) {
             let at = self.rng.below(self.snapshots.len());
             // SAFETY: made by the library, freed here only.
-            esker_snapshot_destroy(Some(unsafe { Box::from_raw(self.snapshots.swap_remove(at).0) }));
+            esker_snapshot_destroy(Some(unsafe {
+                Box::from_raw(self.snapshots.swap_remove(at).0)
+            }));
             return;
         }
         let mut snapshot = null_mut();

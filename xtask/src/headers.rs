@@ -25,7 +25,8 @@ const INTRODUCTION: &str = "\
  * Ownership:
  *  1. What an esker_*_create or esker_open gives is freed by the function of the same type that
  *     ends in _destroy, once; freeing NULL does nothing. The store may be freed before or after
- *     its iterators and snapshots, which stay readable.
+ *     its iterators and snapshots, which stay readable until it is opened again, removed or
+ *     repaired; then they may fail, but show nothing else.
  *  2. A buffer (a pointer and a length), a string or a path that is passed in is only lent for the
  *     call. A buffer of length 0 may be NULL; strings end with a zero byte; names and values of
  *     options are UTF-8.

@@ -3,7 +3,8 @@
  * Ownership:
  *  1. What an esker_*_create or esker_open gives is freed by the function of the same type that
  *     ends in _destroy, once; freeing NULL does nothing. The store may be freed before or after
- *     its iterators and snapshots, which stay readable.
+ *     its iterators and snapshots, which stay readable until it is opened again, removed or
+ *     repaired; then they may fail, but show nothing else.
  *  2. A buffer (a pointer and a length), a string or a path that is passed in is only lent for the
  *     call. A buffer of length 0 may be NULL; strings end with a zero byte; names and values of
  *     options are UTF-8.
@@ -187,7 +188,8 @@ int32_t esker_open_read_only(const char *path,
                              char **message);
 
 // Closes the store and waits for calls that run on it. Later calls fail with `ESKER_CLOSED`;
-// iterators and snapshots made before stay readable. Closing twice is allowed.
+// iterators and snapshots made before stay readable until the store is opened again, removed or
+// repaired: then they may fail, but show nothing else. Closing twice is allowed.
 int32_t esker_close(const esker_db_t *db, char **message);
 
 // Frees the handle, closing the store if that was not done. No other call may be running on it.
@@ -302,7 +304,8 @@ int32_t esker_batch_delete_range(esker_batch_t *batch,
                                  size_t end_len,
                                  char **message);
 
-// Adds every operation of `other`, which stays as it is, behind this batch's own.
+// Adds every operation of `other`, which stays as it is, behind this batch's own. Both may be the
+// same.
 int32_t esker_batch_append(esker_batch_t *batch, const esker_batch_t *other, char **message);
 
 // Shows every operation in order; a NULL function leaves out the operations of its kind.

@@ -82,7 +82,8 @@ pub unsafe extern "C" fn esker_open_read_only(
 }
 
 /// Closes the store and waits for calls that run on it. Later calls fail with `ESKER_CLOSED`;
-/// iterators and snapshots made before stay readable. Closing twice is allowed.
+/// iterators and snapshots made before stay readable until the store is opened again, removed or
+/// repaired: then they may fail, but show nothing else. Closing twice is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_close(
     db: Option<&esker_db_t>,

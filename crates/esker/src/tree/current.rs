@@ -16,6 +16,8 @@ const MAGIC: &[u8; 8] = b"eskerCUR";
 /// The version of the store's directory this code writes and reads.
 pub const VERSION: u32 = 1;
 const SLOT_BYTES: usize = 512;
+/// Numbers beyond this were never counted up to: a file made by hand has them.
+const COUNT_MAX: u64 = 1 << 60;
 
 /// What a slot says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +113,13 @@ impl Current {
                 }
                 _ => {}
             }
+        }
+        if let Some(slot) = found.filter(|s| s.sequence.max(s.manifest) > COUNT_MAX) {
+            let message = format!(
+                "expected numbers that a store can have come to, found manifest {} in switch {}",
+                slot.manifest, slot.sequence
+            );
+            return Err(Error::corruption(&path, 0, message));
         }
         let message = "expected a pointer to a manifest, found neither of its copies whole";
         found.ok_or_else(|| Error::corruption(&path, 0, message))

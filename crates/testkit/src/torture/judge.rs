@@ -163,8 +163,8 @@ impl<'a> Judge<'a> {
             Err(_) => {}
         }
         self.remove(&path)?;
-        self.slots.set(Slot::CopyBegun, 0);
-        self.slots.set(Slot::CopyDone, 0);
+        // Its number is never used again: a power cut may bring back what was removed unsynced.
+        self.slots.set(Slot::CopyBegun, number + 1);
         Ok(1)
     }
 

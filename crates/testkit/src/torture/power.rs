@@ -170,6 +170,12 @@ fn store(dir: &Path, kind: Kind, seed: u64, cuts: u64, tally: &mut Tally) -> io:
     disk.unmount()
 }
 
+/// Where a victim notes what it was promised to survive a cut.
+fn promises() -> Vec<Slot> {
+    let durable = (0..plan::WRITERS_MAX).map(Slot::Durable);
+    durable.chain([Slot::CopyDone, Slot::BackupDone]).collect()
+}
+
 /// One victim and its cut; whether it did nothing wrong before.
 fn one(
     disk: &Disk,
@@ -192,11 +198,16 @@ fn one(
         ended = victim.try_wait()?;
         std::thread::sleep(Duration::from_micros(300));
     }
+    // With the power, the victim would be gone too: what it is told after the cut does not count.
+    let promised = |slot: &Slot| (*slot, slots.get(*slot));
+    let before = promises().iter().map(promised).collect::<Vec<_>>();
     disk.cut()?;
     tally.count("cuts", 1);
     tally.count(whereabouts(slots), 1);
-    // What it meets after the cut is not its fault.
     end(victim, Duration::ZERO)?;
+    let later = before.iter().filter(|(slot, number)| slots.get(*slot) > *number);
+    tally.count("promises after the cut", later.count() as u64);
+    before.iter().for_each(|(slot, number)| slots.set(*slot, *number));
     if let Some(code) = ended.and_then(|status| status.code()) {
         let said = std::fs::read_to_string(said).unwrap_or_default();
         tally.fail(Verdict::Lost, place, format!("ended with {code} before the cut: {said}"));

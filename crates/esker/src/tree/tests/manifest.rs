@@ -345,3 +345,18 @@ fn a_file_goes_when_its_last_slice_and_its_last_reader_are_gone() {
     drop(reader);
     assert!(!fs.exists(&path).unwrap());
 }
+
+/// Behind a forged checksum: counting on from them would begin again at 0.
+#[test]
+fn a_pointer_with_numbers_that_cannot_be_counted_on_from_is_refused() {
+    use crate::tree::current::{Current, Slot};
+    for (sequence, manifest) in [(u64::MAX, 3), (7, u64::MAX), (1 << 61, 3)] {
+        let fs = MemFs::new();
+        fs.create_dir(dir()).unwrap();
+        let slot = Slot { sequence, store_id: STORE_ID, manifest, manifest_bytes: 64 };
+        Current::create(&*fs, dir(), slot).unwrap();
+        let error = Current::read(&*fs, dir()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{sequence} {manifest}");
+        assert!(open(&fs, false).is_err());
+    }
+}

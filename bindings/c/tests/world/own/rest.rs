@@ -1,4 +1,4 @@
-//! The other half of [`crate::own`]: iterators, upkeep, copies, and calls from outside the store.
+//! The other half of `own.rs`: iterators, upkeep, copies, and calls from outside the store.
 
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;

@@ -15,9 +15,8 @@ use esker_c::own::options::*;
 use esker_c::own::read::*;
 use esker_c::own::store::*;
 
-use crate::model::{Content, Op, Rng, Standing};
+use super::model::{Content, Op, Rng, Standing};
 
-#[path = "own_rest.rs"]
 mod rest;
 
 const OK: i32 = 0;
@@ -244,6 +243,8 @@ impl World {
             self.free_db();
             (self.db, self.closed) = (db, false);
             self.openings += 1;
+            // Its compactions take away what older iterators may not have open.
+            self.iters.iter_mut().for_each(|iter| iter.2 = true);
         }
     }
 

@@ -6,11 +6,10 @@
 //! Failure history these guard against: a batch appended to itself.
 #![allow(unsafe_code)]
 
-mod leveldb;
-mod model;
-mod own;
+mod world;
 
-use model::Rng;
+use world::model::Rng;
+use world::{leveldb, own};
 
 fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)

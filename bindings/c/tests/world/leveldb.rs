@@ -14,8 +14,8 @@ use esker_c::leveldb::shim::*;
 use esker_c::leveldb::store::*;
 use esker_c::own::options::*;
 
-use crate::model::{Content, Op, Rng, Standing};
-use crate::own::{backwards, backwards_name, count, keep_all, matches_all};
+use super::model::{Content, Op, Rng, Standing};
+use super::own::{backwards, backwards_name, count, keep_all, matches_all};
 
 const PATH: &CStr = c"/a/b/store";
 

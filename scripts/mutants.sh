@@ -3,7 +3,7 @@
 # Prints a table, and after it what no test noticed; exit code 1 if less than 95 of 100 were caught.
 #
 # FOLDERS (of crates/esker/src), EVERY (10: every tenth mutant of a folder, beginning with number
-# FROM), WRAP (a command that runs each slice of SECONDS_MAX, 170, seconds), PAUSE (seconds between
+# FROM), WRAP (a command that runs each slice of SECONDS_MAX, 150, seconds), PAUSE (seconds between
 # slices).
 # A copy of the tree is changed, never the tree. A run that is stopped is taken up where it was;
 # FRESH=yes begins again, RETRY=yes asks again about what no test noticed.
@@ -29,7 +29,7 @@ renew() {
 
 # A mutant is chosen by its place in the list of its folder: a filter by name lets others pass.
 ask() { # folder, place, how many the folder has, tests, name → outcome
-    local kind word targets=$4 filter="" arguments=() seconds=180
+    local kind word targets=$4 filter="" arguments=() seconds=100
     if [ "$targets" = folder ]; then targets=--lib filter="$1::" seconds=45; fi
     # They are arguments of the build too, or it would build every test.
     for word in $targets; do arguments+=("--cargo-arg=$word"); done
@@ -51,7 +51,7 @@ slice() { # until SECONDS_MAX have passed; 1 when nothing is left
     renew
     while IFS=$'\t' read -r folder place all name; do
         ! cut -f2 "$results" | grep -qxF -- "$name" || continue
-        [ "$SECONDS" -lt "${SECONDS_MAX:-170}" ] || return 0
+        [ "$SECONDS" -lt "${SECONDS_MAX:-150}" ] || return 0
         for stage in "${stages[@]}"; do
             outcome=$(ask "$folder" "$place" "$all" "$stage" "$name")
             [ "$outcome" = missed ] || break

@@ -296,7 +296,8 @@ fn series_of_speed_run_by_name() {
     args.extend(["--repetitions", "1"]);
     let ran = place.run(&args);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    for part in ["deletes, slowest operation, ms", "longest pause, ms", "disk / live data", "ms/op"] {
+    for part in ["deletes, slowest operation, ms", "longest pause, ms", "disk / live data", "ms/op"]
+    {
         assert!(ran.out.contains(part), "{part} is missing: {}", ran.out);
     }
     assert!(!ran.out.contains("YCSB"), "{}", ran.out);

@@ -23,15 +23,16 @@ pub fn run(
     talk: &mut dyn Write,
 ) -> Result<LabOutcome> {
     let mut candidates: Vec<Candidate> = Vec::new();
+    let mut options = options.clone();
     let named = points(experiment, options.scale);
     let named: Vec<&str> =
         named.iter().flat_map(|point| &point.engines).map(String::as_str).collect();
     // Engines asked for take part whether or not the experiment names them.
-    let asked: Vec<&str> = match &options.engines {
-        Some(asked) => asked.iter().map(String::as_str).collect(),
-        None => named,
+    let asked: Vec<String> = match &options.engines {
+        Some(asked) => asked.clone(),
+        None => named.into_iter().map(String::from).collect(),
     };
-    for spec in asked {
+    for spec in &asked {
         let (name, path) = split_spec(spec);
         if candidates.iter().any(|other| other.name == name) {
             continue;
@@ -40,9 +41,9 @@ pub fn run(
             Err(error) if error.kind() == LabErrorKind::Usage => return Err(error),
             engine => engine,
         };
+        options.specs.insert(name.into(), spec.clone());
         candidates.push(Candidate { name: name.into(), engine });
     }
-    let mut options = options.clone();
     if options.engines.is_some() {
         let names = candidates.iter().map(|candidate| candidate.name.clone());
         options.engines = Some(names.collect());

@@ -198,6 +198,7 @@ fn run_experiment(args: &RunArgs, global: &Global) -> Outcome {
         repetitions: args.repetitions,
         engines: args.engines.as_ref().map(|list| list.split(',').map(String::from).collect()),
         series: args.series.clone(),
+        specs: Default::default(),
         resume: args.resume.clone(),
         base,
     };

@@ -45,6 +45,17 @@ pub fn number(cell: &Value, base: Option<f64>) -> Result<Option<f64>, String> {
     }
 }
 
+/// The units that a series asks for.
+pub fn own_units(series: &SeriesFile) -> Vec<Unit> {
+    let mut units = vec![unit_of(series)];
+    for unit in series.also.iter().filter_map(|name| Unit::parse(name.get_ref())) {
+        if !units.contains(&unit) {
+            units.push(unit);
+        }
+    }
+    units
+}
+
 /// The series' unit.
 pub fn unit_of(series: &SeriesFile) -> Unit {
     let named = series.unit.as_ref().and_then(|unit| Unit::parse(unit.get_ref()));

@@ -8,6 +8,7 @@ mod eta;
 pub mod teach;
 pub mod turn;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -42,10 +43,18 @@ pub struct LabOptions {
     pub engines: Option<Vec<String>>,
     /// Only these series; see [`chosen_series`]. Empty: all.
     pub series: Vec<String>,
+    /// How a child process names engines that are libraries at a path.
+    pub specs: BTreeMap<String, String>,
     /// Go on with this record.
     pub resume: Option<PathBuf>,
     /// Settings that hold before the experiment's own: folders, progress, the CSV.
     pub base: BenchConfig,
+}
+
+impl LabOptions {
+    fn spec_of(&self, engine: &str) -> String {
+        self.specs.get(engine).cloned().unwrap_or_else(|| engine.into())
+    }
 }
 
 /// What a run left behind.
@@ -281,7 +290,10 @@ impl Runner<'_> {
             settle_memory: self.settle_memory,
         };
         self.turn += 1;
-        let outcome = match engine.apart().filter(|_| self.options.base.child.is_some()) {
+        // Under a memory limit the system may end the process: better a child than this one.
+        let limited = || point.memory_limit.map(|_| self.options.spec_of(name));
+        let apart = engine.apart().or_else(limited);
+        let outcome = match apart.filter(|_| self.options.base.child.is_some()) {
             Some(spec) => turn.run_apart(spec, talk),
             None => turn.run(talk),
         };

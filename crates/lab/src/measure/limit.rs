@@ -24,10 +24,8 @@ const LOWER_AGAIN_AFTER: Duration = Duration::from_millis(50);
 impl MemoryLimit {
     /// Limits this process to `bytes`. The error says plainly why the system does not allow it.
     pub fn set(bytes: u64) -> Result<MemoryLimit, String> {
-        let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let (root, own, file) = place(&groups).ok_or("there are no memory control groups")?;
-        let back = root.join(own.trim_start_matches('/'));
-        let group = back.join(format!("esker-lab-{}", std::process::id()));
+        let (back, file) = own_group().ok_or("there are no memory control groups")?;
+        let group = back.join(name_of(std::process::id()));
         let fail =
             |what: &str, e: std::io::Error| format!("cannot {what} {}: {e}", group.display());
         std::fs::create_dir(&group).map_err(|e| fail("make the control group", e))?;
@@ -37,6 +35,14 @@ impl MemoryLimit {
         let own = std::process::id().to_string();
         std::fs::write(group.join("cgroup.procs"), own).map_err(|e| fail("enter", e))?;
         Ok(limit)
+    }
+
+    /// Removes what process `id`, a child that has ended, left of its limit.
+    pub fn remove_left(id: u32) {
+        if let Some((back, _)) = own_group() {
+            // Where the child had no limit, or ended it, there is nothing to remove.
+            let _ = std::fs::remove_dir(back.join(name_of(id)));
+        }
     }
 
     /// What engine and page cache may hold.
@@ -73,6 +79,18 @@ impl Drop for MemoryLimit {
         let _ = std::fs::write(self.back.join("cgroup.procs"), std::process::id().to_string());
         let _ = std::fs::remove_dir(&self.group);
     }
+}
+
+/// The group of a process that has a limit.
+fn name_of(id: u32) -> String {
+    format!("esker-lab-{id}")
+}
+
+/// The group this process is in, and the name of a limit's file.
+fn own_group() -> Option<(PathBuf, &'static str)> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let (root, own, file) = place(&groups)?;
+    Some((root.join(own.trim_start_matches('/')), file))
 }
 
 /// The hierarchy that counts memory: its root, this process's place in it, the limit's file.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::experiment::check::{Experiment, phase_labels};
 use crate::experiment::file::SeriesFile;
-use crate::experiment::reported::{figures, unit_of};
+use crate::experiment::reported::{figures, own_units};
 use crate::record::lab::{LabRecord, PointRecord};
 use crate::record::schema::TaskSample;
 use crate::stats::compare::{Ratio, median, ratio};
@@ -78,17 +78,6 @@ fn units(series: &SeriesFile) -> Vec<Unit> {
     for figure in figures(series) {
         if !units.contains(&figure.unit) {
             units.push(figure.unit);
-        }
-    }
-    units
-}
-
-/// The units that a series asks for.
-pub fn own_units(series: &SeriesFile) -> Vec<Unit> {
-    let mut units = vec![unit_of(series)];
-    for unit in series.also.iter().filter_map(|name| Unit::parse(name.get_ref())) {
-        if !units.contains(&unit) {
-            units.push(unit);
         }
     }
     units

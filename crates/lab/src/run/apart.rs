@@ -1,4 +1,5 @@
-//! A turn in a process of its own: for engines whose licence asks not to be linked into others.
+//! A turn in a process of its own: for engines whose licence asks not to be linked into others, and
+//! under a memory limit, where the system may end the process.
 //!
 //! The child is this very program, called with [`CHILD_ARGUMENTS`]. It reads one [`Request`] as JSON
 //! from its standard input, runs the whole turn (so that nothing between the two is in any clock),
@@ -6,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::bench::say;
 use crate::error::{LabError, LabErrorKind, Result};
 use crate::experiment::plan::Point;
+use crate::measure::limit::MemoryLimit;
 use crate::record::schema::{SessionRecord, TaskSample};
 
 /// What the child is called with.
@@ -69,6 +72,19 @@ pub enum Work {
         run: bool,
     },
 }
+
+impl Work {
+    /// The memory limit it is done under.
+    fn memory_limit(&self) -> Option<u64> {
+        match self {
+            Work::Lab { point, .. } => point.memory_limit,
+            Work::Bench { .. } | Work::Ycsb { .. } => None,
+        }
+    }
+}
+
+/// How the system ends a process that needs more memory than it may have.
+const KILLED: i32 = 9;
 
 /// What the child answers.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -129,11 +145,16 @@ pub fn run(program: Option<&Path>, request: &Request, talk: &mut dyn Write) -> R
         reading.join().unwrap_or_default()
     });
     let status = child.wait().map_err(|e| fail("end", e))?;
+    MemoryLimit::remove_left(child.id());
     let reply: Reply = serde_json::from_slice(&answer).map_err(|_| {
-        LabError::engine(format!(
-            "{}: its process ended without an answer ({status})",
-            request.engine
-        ))
+        let why = match request.work.memory_limit().filter(|_| status.signal() == Some(KILLED)) {
+            Some(bytes) => format!(
+                "needs more than the {} MiB that memory was limited to: the system ended its process",
+                bytes >> 20
+            ),
+            None => format!("its process ended without an answer ({status})"),
+        };
+        LabError::engine(format!("{}: {why}", request.engine))
     })?;
     match reply.error {
         Some(error) => Err(LabError::engine(error)),

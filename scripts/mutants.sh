@@ -16,8 +16,8 @@ out=$(realpath -m "${CARGO_TARGET_DIR:-target}/mutants")
 results=$out/results.tsv # outcome, mutant
 # What one of these does not notice is asked of the next; first its own folder's unit tests.
 stages=("folder" "--lib" "--test model --test faults --test policies --test surface"
-    "--test backup --test concurrent --test crash --test files --test golden --test limits
-    --test orders --test repair --test scrub --test seeks")
+    "--test backup --test concurrent --test crash --test files --test golden --test lies
+    --test limits --test orders --test repair --test scrub --test seeks")
 
 # The copy as the tree is now, whatever a stopped run left in it. Unchanged files keep their times.
 renew() {

@@ -93,6 +93,9 @@ fn what_is_too_long_is_refused_whole_until_the_batch_is_cleared() {
     refusal(db.put(&long, "v"), ErrorKind::InvalidArgument, "the key has 1048577 bytes");
     refusal(db.delete(&long), ErrorKind::InvalidArgument, "the most is 1048576");
     refusal(db.delete_range("a", &long), ErrorKind::InvalidArgument, "the key has");
+    // Nothing touches these bytes, so that they take no memory.
+    let huge = vec![0; (1 << 30) + 1];
+    refusal(db.put("k", &huge), ErrorKind::InvalidArgument, "the value has 1073741825 bytes");
     db.put(&long[1..], "fits").unwrap();
     let mut batch = Batch::new();
     batch.put("a", "1").put(&long, "2").delete(&long).delete_range(&long, "z").put("b", "3");

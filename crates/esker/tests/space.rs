@@ -1,7 +1,6 @@
 //! How much space a store takes on the device: never more than `docs/durability.md` says, while it
-//! is overwritten again and again, and less once nothing is left to do.
-
-mod common;
+//! is overwritten again and again, and less once nothing is left to do. The store has no threads, so
+//! that compaction keeps up however busy the machine is.
 
 use std::path::Path;
 
@@ -15,6 +14,11 @@ const MEMTABLE_BYTES: u64 = 64 << 10;
 const GUARD_BYTES: u64 = 256 << 10;
 const DEBT_BYTES: u64 = 512 << 10;
 const FAN_OUT: u64 = 4;
+const RUNS: u64 = 8;
+/// A mapped log grows ahead of its records by at most this.
+const AHEAD_BYTES: u64 = 1 << 20;
+const FROZEN: u64 = 2;
+const MANIFEST_BYTES: u64 = 16 << 10;
 
 fn options(policy: Policy, wal_io: WalIo) -> Options {
     Options {
@@ -26,9 +30,12 @@ fn options(policy: Policy, wal_io: WalIo) -> Options {
         guard_piece_min_bytes: 16 << 10,
         debt_limit_bytes: Some(DEBT_BYTES),
         fan_out: FAN_OUT,
-        manifest_size_min_bytes: 16 << 10,
+        runs_max: RUNS,
+        last_runs_max: RUNS,
+        frozen_memtables_max: FROZEN,
+        manifest_size_min_bytes: MANIFEST_BYTES,
         compression: Compression::None,
-        background_threads: Some(1),
+        background_threads: Some(0),
         ..Options::default()
     }
 }
@@ -41,13 +48,15 @@ fn bytes_in(dir: &Path, tables: bool) -> u64 {
     wanted.filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum()
 }
 
-/// The most that tables take beside one live copy, as the document has it, in live copies.
-fn copies_max(policy: Policy) -> u64 {
+/// How many copies of the live data the tables may hold, while they are overwritten and once
+/// nothing is due, as the document has it. `alpha` is 1 here.
+fn copies_max(policy: Policy) -> (u64, u64) {
     match policy {
-        Policy::Leveled => 2,
-        Policy::Fluid => 3,
-        Policy::Lazy => 2,
-        Policy::Tiered | Policy::Fragmented => 2,
+        Policy::Leveled => (3, 2),
+        Policy::Lazy => (4, 2),
+        Policy::Fluid => (5, 3),
+        Policy::Tiered => (2 * FAN_OUT, 2 * FAN_OUT - 1),
+        Policy::Fragmented => (RUNS, RUNS - 1),
     }
 }
 
@@ -62,20 +71,29 @@ fn overwrite(policy: Policy, wal_io: WalIo) {
         rng.fill(&mut value);
         let key = if step < KEYS { step } else { rng.below(KEYS) };
         db.put(key.to_be_bytes(), &value).unwrap();
-        if step % 50 == 0 {
+        let mut due = step % 50 == 0;
+        while due {
             tables_most = tables_most.max(bytes_in(&path, true));
             others_most = others_most.max(bytes_in(&path, false));
+            due = db.run_one_job().unwrap();
         }
     }
     db.flush().unwrap();
     db.wait_idle().unwrap();
-    let tables_idle = bytes_in(&path, true);
-    eprintln!(
-        "{policy} {wal_io}: tables {:.2} live, idle {:.2}, others {others_most}",
-        tables_most as f64 / LIVE_BYTES as f64,
-        tables_idle as f64 / LIVE_BYTES as f64,
+    let (reported, tables_idle) = (db.metrics().table_bytes, bytes_in(&path, true));
+    let (busy, idle) = copies_max(policy);
+    // One compaction's output beside its input, and what waits to be pushed.
+    let on_its_way = DEBT_BYTES + 2 * GUARD_BYTES;
+    assert!(
+        tables_most <= busy * LIVE_BYTES + on_its_way,
+        "{policy}: {tables_most} bytes of tables"
     );
-    let _ = copies_max(policy);
+    assert!(tables_idle <= idle * LIVE_BYTES, "{policy}: {tables_idle} bytes of tables when idle");
+    assert!(reported > LIVE_BYTES / 2 && reported <= tables_idle, "{policy}: {reported} reported");
+    // The active log, those of frozen memtables, the one prepared; the manifest and its successor.
+    let ahead = if wal_io == WalIo::Mmap { AHEAD_BYTES } else { 0 };
+    let others = (FROZEN + 2) * (2 * MEMTABLE_BYTES + ahead) + 4 * MANIFEST_BYTES;
+    assert!(others_most <= others, "{policy} {wal_io}: {others_most} bytes of logs and manifests");
     db.close().unwrap();
 }
 

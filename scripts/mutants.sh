@@ -95,9 +95,9 @@ echo "| folder | mutants | tested | unviable | caught | of them hung | missed |"
 echo "|---|---:|---:|---:|---:|---:|---:|"
 awk -F'\t' -v order="$folders all" '
     NR == FNR { outcome[$2] = $1; next }
+    !($1 in size) { size[$1] = $3; size["all"] += $3 }
     !($4 in outcome) { next }
     { kind = outcome[$4]; n[$1, kind]++; n["all", kind]++; n[$1]++; n["all"]++
-      if (!($1 in size)) { size[$1] = $3; size["all"] += $3 }
       if (kind == "missed") missed = missed "missed: " $4 "\n" }
     END {
         rows = split(order, row, " ")

@@ -103,12 +103,6 @@ impl Output {
         Ok(())
     }
 
-    /// Bytes written so far, roughly.
-    pub fn written_bytes(&self) -> u64 {
-        let done: u64 = self.done.iter().map(|f| f.info.size_bytes).sum();
-        done + self.current.as_ref().map_or(0, |(_, w)| w.estimated_bytes())
-    }
-
     /// Closes the last file and returns all of them.
     pub fn finish(mut self) -> Result<Vec<NewFile>> {
         let result = self.try_finish();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::ioctl::{Setter, ioctl, opcode};
+use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 
 use super::judge::{End, Judge};
 use super::kills::{end, start, whereabouts};
@@ -87,7 +87,7 @@ impl Disk {
     }
 
     fn cut(&self) -> io::Result<()> {
-        const SHUTDOWN: u32 = opcode::read::<u32>(b'X', 125);
+        const SHUTDOWN: Opcode = opcode::read::<u32>(b'X', 125);
         let root = File::open(&self.mounted)?;
         // SAFETY: this request takes a pointer to a `u32` and writes nothing.
         unsafe { ioctl(&root, Setter::<SHUTDOWN, u32>::new(WITHOUT_FLUSH)) }?;

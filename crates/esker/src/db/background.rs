@@ -23,6 +23,7 @@ use crate::table::{FilterConfig, TableOptions};
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
 use crate::tree::names;
 use crate::tree::output::OutputConfig;
+use crate::write::pressure;
 
 /// How long a failed piece of work rests before it is tried again.
 const RETRY_WAIT_MS: u64 = 200;
@@ -149,6 +150,7 @@ impl Inner {
     }
 
     pub fn flush_one(&self, frozen: &Frozen) -> Result<()> {
+        let began = Instant::now();
         let snapshots = self.snapshots.all();
         let config = self.output_config(0);
         let files = flush::write_tables(&frozen.memtable, &self.order, snapshots, config)?;
@@ -185,8 +187,13 @@ impl Inner {
                 version: version.clone(),
             });
             queue.frozen.pop_front();
+            self.note_crowd(queue.frozen.len());
         }
         drop(versions);
+        let (bytes, elapsed) = (frozen.memtable.memory_bytes() as u64, began.elapsed());
+        let before = self.pace.flush_rate.load(Ordering::Relaxed);
+        let rate = pressure::flush_rate(before, bytes, elapsed.as_nanos() as u64);
+        self.pace.flush_rate.store(rate, Ordering::Relaxed);
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(written);
         self.counters.levels[0].written_bytes.add(written);

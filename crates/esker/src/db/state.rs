@@ -40,6 +40,9 @@ use crate::write::pressure;
 
 /// What back-pressure asks of one write at most.
 const SLOWED_NS_MAX: u64 = 50_000_000;
+/// What a writer that keeps pace with the flushes sleeps at most, and what is not worth a sleep.
+const PACED_NS_MAX: u64 = 5_000_000;
+const PACED_NS_MIN: u64 = 50_000;
 /// A memtable with this many range tombstones is full: a reader cuts them at each other's bounds,
 /// which takes the square of their number.
 const RANGE_DELETES_MAX: usize = 256;
@@ -116,6 +119,19 @@ impl WriteKnobs {
     }
 }
 
+/// How writers keep pace with the flushes.
+#[derive(Default)]
+pub(crate) struct Pace {
+    /// Whether so many memtables wait that the next full one would make writers wait.
+    crowded: AtomicBool,
+    /// Memtable bytes a second that flushes managed lately; 0 before the first.
+    pub flush_rate: AtomicU64,
+    /// Bytes written since a writer last looked at the clock.
+    unpaced_bytes: AtomicU64,
+    /// Since when the active memtable keeps pace, and how large it was.
+    schedule: Mutex<Option<(Instant, u64)>>,
+}
+
 /// An open store.
 pub(crate) struct Inner {
     pub dir: PathBuf,
@@ -125,6 +141,7 @@ pub(crate) struct Inner {
     pub options: ArcSwap<Options>,
     pub sizes: ArcSwap<Sizes>,
     pub write_knobs: WriteKnobs,
+    pub pace: Pace,
     pub view: ArcSwap<View>,
     pub view_change: Mutex<()>,
     /// Held while options are changed.
@@ -269,6 +286,9 @@ impl Inner {
         if count == 0 {
             return Ok(());
         }
+        if self.pace.crowded.load(Ordering::Relaxed) {
+            self.keep_pace(payload.len() as u64);
+        }
         self.slow_down(payload.len() as u64);
         let durability = durability.unwrap_or_else(|| self.write_knobs.durability());
         self.committer.commit(payload, count, user_bytes, durability, self).map(drop)
@@ -290,6 +310,45 @@ impl Inner {
             crate::base::sync::thread::sleep(std::time::Duration::from_nanos(owed));
             self.counters.slowed_us.add(owed / 1000);
         }
+    }
+
+    /// Sleeps while the active memtable is ahead of the flushes, see [`pressure`].
+    #[cold]
+    fn keep_pace(&self, bytes: u64) {
+        let before = self.pace.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes < pressure::PACE_BYTES {
+            return;
+        }
+        self.pace.unpaced_bytes.store(0, Ordering::Relaxed);
+        let now = Instant::now();
+        let filled = self.view.load().active.memory_bytes() as u64;
+        let ahead = {
+            let mut schedule = self.pace.schedule.lock();
+            // A memtable that shrank is another one.
+            let (began, from) =
+                *schedule.filter(|(_, from)| *from <= filled).get_or_insert((now, filled));
+            *schedule = Some((began, from));
+            let rate = match self.pace.flush_rate.load(Ordering::Relaxed) {
+                0 => pressure::FLUSH_RATE_UNKNOWN,
+                known => known,
+            };
+            pressure::ahead_ns(filled - from, (now - began).as_nanos() as u64, rate)
+        };
+        let ahead = ahead.min(PACED_NS_MAX);
+        if ahead > PACED_NS_MIN {
+            crate::base::sync::thread::sleep(std::time::Duration::from_nanos(ahead));
+            self.counters.slowed_us.add(ahead / 1000);
+        }
+    }
+
+    /// Notes whether the next full memtable would make writers wait. The queue is locked.
+    pub fn note_crowd(&self, frozen: usize) {
+        let crowded =
+            !self.stepped() && frozen >= self.options.load().frozen_memtables_max as usize;
+        if !crowded {
+            *self.pace.schedule.lock() = None;
+        }
+        self.pace.crowded.store(crowded, Ordering::Relaxed);
     }
 
     /// Replaces the view by what `change` makes of it.
@@ -323,6 +382,7 @@ impl Inner {
         core.unsynced_logs.retain(|log| log.number() >= flushed_below);
         let mut queue = self.queue.lock();
         queue.frozen.push_back(Frozen { memtable: full.clone(), logs_below, first_ordinal });
+        self.note_crowd(queue.frozen.len());
         self.change_view(|view| {
             let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
             frozen.push(full);

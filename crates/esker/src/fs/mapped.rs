@@ -189,6 +189,9 @@ pub(super) struct MappedFile {
     next: Arc<Mutex<Next>>,
     /// Syncs since the present window was entered.
     syncs: u32,
+    /// Whether the next window is asked for in large pieces.
+    next_in_large: bool,
+    filled_bytes: u64,
     preparer: Option<Arc<Preparer>>,
 }
 
@@ -208,6 +211,8 @@ impl MappedFile {
             window: Some(window),
             next: Arc::default(),
             syncs: 0,
+            next_in_large: false,
+            filled_bytes: 0,
             preparer: Preparer::shared(),
         };
         mapped.ask_for(1, false);
@@ -216,6 +221,7 @@ impl MappedFile {
 
     fn ask_for(&mut self, index: u64, in_large: bool) {
         self.next = Arc::new(Mutex::new(Next::Asked));
+        self.next_in_large = in_large;
         if let Some(preparer) = &self.preparer {
             let (file, next) = (self.file.clone(), self.next.clone());
             preparer.ask(Request { file, next, index, in_large });
@@ -246,13 +252,15 @@ impl MappedFile {
                 _ => None,
             };
             let in_large = self.syncs <= SYNCS_MAX;
-            self.window = Some(match prepared {
-                Some(window) => window,
+            let (window, filled) = match prepared {
+                Some(window) => (window, self.next_in_large),
                 None if index * WINDOW_BYTES >= self.len_bytes => {
-                    fill(&self.file, index, in_large)?
+                    (fill(&self.file, index, in_large)?, in_large)
                 }
-                None => Window::map(&self.file, index)?,
-            });
+                None => (Window::map(&self.file, index)?, false),
+            };
+            self.window = Some(window);
+            self.filled_bytes += if filled { WINDOW_BYTES } else { 0 };
             self.ask_for(index + 1, in_large);
             self.syncs = 0;
         }
@@ -307,6 +315,10 @@ impl WritableFile for MappedFile {
         self.len_bytes = len_bytes;
         self.allocated = 0;
         Ok(())
+    }
+
+    fn filled_bytes(&self) -> u64 {
+        self.filled_bytes
     }
 }
 

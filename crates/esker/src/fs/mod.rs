@@ -32,6 +32,10 @@ pub trait WritableFile: Send {
     fn sync(&mut self) -> io::Result<()>;
     /// Cuts or extends (with zeros) the file.
     fn set_len(&mut self, len_bytes: u64) -> io::Result<()>;
+    /// Bytes of zeros given to write calls ahead of what was then appended without one.
+    fn filled_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// An advisory, exclusive lock; released when dropped or when the process dies.

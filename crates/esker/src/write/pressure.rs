@@ -1,9 +1,11 @@
-//! How much a writer is slowed, as a function of the debt: bytes that must still be flushed,
-//! pushed or merged.
+//! How much a writer is slowed: as a function of the debt (bytes that must still be flushed, pushed
+//! or merged), and while so many memtables wait for their flush that the next full one would make
+//! writers wait, too.
 //!
-//! Below half the limit nothing happens. From there the allowed rate falls smoothly from
+//! Below half the debt's limit nothing happens. From there the allowed rate falls smoothly from
 //! [`RATE_FULL`] to [`RATE_LEAST`] at the limit and stays there, so that a writer sees a lower rate
-//! and not a stall. Pure: no clock, no lock.
+//! and not a stall. While memtables wait, the active one may fill a little slower than the last ones
+//! were flushed, so that there is room when it is full. Pure: no clock, no lock.
 
 /// Bytes a second allowed where slowing begins.
 pub const RATE_FULL: f64 = 1024.0 * 1024.0 * 1024.0;
@@ -24,9 +26,41 @@ pub fn delay_ns(debt_bytes: u64, limit_bytes: u64, bytes: u64) -> u64 {
     (bytes as f64 / rate * 1e9) as u64
 }
 
+/// Memtable bytes a second that a flush is taken to manage before one was timed.
+pub const FLUSH_RATE_UNKNOWN: u64 = 192 << 20;
+/// A writer that keeps pace looks at the clock each time so many bytes were written.
+pub const PACE_BYTES: u64 = 64 << 10;
+
+/// Nanoseconds the active memtable is ahead of its pace: it grew by `grown_bytes` in `elapsed_ns`,
+/// while flushes manage `flush_rate` bytes a second.
+pub fn ahead_ns(grown_bytes: u64, elapsed_ns: u64, flush_rate: u64) -> u64 {
+    // A tenth slower than flushes were.
+    let needed_ns = grown_bytes as f64 * 1e9 / (flush_rate.max(1) as f64 * 0.9);
+    (needed_ns as u64).saturating_sub(elapsed_ns)
+}
+
+/// The rate of flushes after one of `bytes` in `elapsed_ns`, when it was `before` (0: unknown).
+pub fn flush_rate(before: u64, bytes: u64, elapsed_ns: u64) -> u64 {
+    let rate = (bytes as f64 * 1e9 / elapsed_ns.max(1) as f64) as u64;
+    if before == 0 { rate.max(1) } else { before.midpoint(rate).max(1) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_memtable_that_keeps_pace_fills_later_than_the_one_before_is_flushed() {
+        let (memtable, rate) = (64 << 20, 300_000_000);
+        let flushed_ns = memtable * 1_000_000_000 / rate;
+        assert!(ahead_ns(memtable, flushed_ns, rate) > flushed_ns / 20, "there is time left");
+        assert_eq!(ahead_ns(memtable, 2 * flushed_ns, rate), 0);
+        assert_eq!(ahead_ns(0, 0, rate), 0);
+        assert!(ahead_ns(PACE_BYTES, 0, rate) < 300_000, "waits are short");
+        assert_eq!(flush_rate(0, 1000, 1_000_000_000), 1000);
+        assert_eq!(flush_rate(3000, 1000, 1_000_000_000), 2000);
+        assert!(flush_rate(0, 0, 5) > 0);
+    }
 
     #[test]
     fn delay_is_zero_then_grows_without_a_jump_and_stays_bounded() {

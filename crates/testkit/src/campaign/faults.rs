@@ -21,7 +21,8 @@ use esker::fs::Fs;
 /// What fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The device is full: creating, writing, lengthening fail with `ENOSPC`.
+    /// The device is full, or a quota: creating, writing, lengthening fail with `ENOSPC`, and from
+    /// every second position on with `EDQUOT`.
     Full,
     /// Any operation fails with `EIO`.
     Broken,
@@ -41,6 +42,7 @@ impl Cause {
     /// The fault; `None` where the disk itself must fail.
     pub(super) fn fault(self, nth: u64, for_ever: bool) -> Option<Fault> {
         let (ops, kind) = match self {
+            Cause::Full if nth.is_multiple_of(2) => (OpMask::GROWTH, FaultKind::Quota),
             Cause::Full => (OpMask::GROWTH, FaultKind::NoSpace),
             Cause::Broken => (OpMask::ALL, FaultKind::Io),
             Cause::Short => (OpMask::of(&[Op::Write]), FaultKind::ShortWrite),

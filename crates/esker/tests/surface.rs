@@ -410,3 +410,25 @@ fn sizes_in_words_are_read_back() {
         assert_eq!(parse_bytes(text), bytes, "{text:?}");
     }
 }
+
+#[test]
+fn a_close_flushes_a_long_memtable_and_leaves_a_short_one_to_its_log() {
+    let fs = MemFs::new();
+    let open = || Db::open_on(fs.clone(), "/db", Options::default()).unwrap();
+    let fill = |count: u32| {
+        let db = open();
+        for number in 0..count {
+            db.put(number.to_be_bytes(), [7; 1000]).unwrap();
+        }
+        db.close().unwrap();
+    };
+    let in_level_0 = |db: &Db| db.metrics().levels[0].files;
+    fill(100);
+    let db = open();
+    assert_eq!(in_level_0(&db), 0, "a hundred kilobytes are read again in no time");
+    drop(db);
+    fill(5000);
+    let db = open();
+    assert_eq!(in_level_0(&db), 1, "five megabytes are in a table");
+    assert_eq!(db.iter().unwrap().count(), 5000);
+}

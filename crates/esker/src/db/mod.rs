@@ -324,10 +324,11 @@ impl Db {
         &self.inner.dir
     }
 
-    /// Stops background work, writes what no log holds, and closes the log with a mark that says
-    /// it is whole. Slices made before stay readable; snapshots return `Closed`. An iterator made
-    /// before goes on over what it has open, but another opening of the store may have removed
-    /// files it comes to, which is an `Io` error then.
+    /// Stops background work, flushes what no log holds, and a memtable of 4 MiB and more, which
+    /// would have to be read from its log when the store is opened, and closes the log with a mark
+    /// that says it is whole. Slices made before stay readable; snapshots return `Closed`. An
+    /// iterator made before goes on over what it has open, but another opening of the store may have
+    /// removed files it comes to, which is an `Io` error then.
     pub fn close(self) -> Result<()> {
         self.shut()
     }
@@ -376,7 +377,7 @@ impl Db {
         if threads.is_empty() && self.inner.lock.lock().is_none() {
             return Ok(());
         }
-        let saved = self.inner.save_unlogged();
+        let saved = self.inner.save_memtable();
         self.inner.stop();
         for thread in threads.drain(..) {
             // A background thread that panicked has already reported why.

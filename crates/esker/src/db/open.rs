@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use super::Db;
 use super::repair::swap::INTERRUPTED;
 use super::replay::{Replayed, replay};
-use super::state::{Inner, Queue};
+use super::state::{Inner, Queue, WriteKnobs};
 use super::stats::sizes_here;
 use super::{background, snapshot::SnapshotList};
 use crate::cache::BlockCache;
@@ -325,6 +325,7 @@ fn assemble(
         dir: PathBuf::from(dir),
         read_only: lock.is_none(),
         order: options.key_order.clone(),
+        write_knobs: WriteKnobs::new(&options, &sizes_here(&options)),
         sizes: ArcSwap::from_pointee(sizes_here(&options)),
         options: ArcSwap::from_pointee(options),
         view: ArcSwap::from_pointee(view),

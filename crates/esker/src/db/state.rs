@@ -5,7 +5,7 @@
 //! is read or written, except that `versions` is held while its own manifest record is written and
 //! synced, and that a store without threads does its work in calls that hold others up.
 
-use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -79,6 +79,43 @@ pub(crate) struct Queue {
     pub stop: bool,
 }
 
+/// Copies of what every write asks of `options` and `sizes`: to load those costs each write more than
+/// to use them does.
+pub(crate) struct WriteKnobs {
+    pub memtable_bytes: AtomicU64,
+    pub debt_limit_bytes: AtomicU64,
+    durability: AtomicU8,
+}
+
+impl WriteKnobs {
+    pub fn new(options: &Options, sizes: &Sizes) -> WriteKnobs {
+        let knobs = WriteKnobs {
+            memtable_bytes: AtomicU64::new(0),
+            debt_limit_bytes: AtomicU64::new(0),
+            durability: AtomicU8::new(0),
+        };
+        knobs.adopt(options, sizes);
+        knobs
+    }
+
+    /// Takes over changed options.
+    pub fn adopt(&self, options: &Options, sizes: &Sizes) {
+        self.memtable_bytes.store(sizes.memtable_bytes, Ordering::Relaxed);
+        self.debt_limit_bytes.store(sizes.debt_limit_bytes, Ordering::Relaxed);
+        self.durability.store(options.durability as u8, Ordering::Relaxed);
+    }
+
+    /// What a write without a wish of its own is promised.
+    #[inline]
+    fn durability(&self) -> Durability {
+        match self.durability.load(Ordering::Relaxed) {
+            d if d == Durability::None as u8 => Durability::None,
+            d if d == Durability::Buffered as u8 => Durability::Buffered,
+            _ => Durability::Sync,
+        }
+    }
+}
+
 /// An open store.
 pub(crate) struct Inner {
     pub dir: PathBuf,
@@ -87,6 +124,7 @@ pub(crate) struct Inner {
     pub order: KeyOrder,
     pub options: ArcSwap<Options>,
     pub sizes: ArcSwap<Sizes>,
+    pub write_knobs: WriteKnobs,
     pub view: ArcSwap<View>,
     pub view_change: Mutex<()>,
     /// Held while options are changed.
@@ -232,18 +270,15 @@ impl Inner {
             return Ok(());
         }
         self.slow_down(payload.len() as u64);
-        let durability = durability.unwrap_or_else(|| self.options.load().durability);
-        self.committer.commit(payload, count, durability, self)?;
-        self.counters.user_bytes.add(user_bytes);
-        self.counters.user_ops.add(count as u64);
-        Ok(())
+        let durability = durability.unwrap_or_else(|| self.write_knobs.durability());
+        self.committer.commit(payload, count, user_bytes, durability, self).map(drop)
     }
 
     /// Sleeps for what back-pressure asks, in portions a timer can keep.
     #[inline]
     fn slow_down(&self, bytes: u64) {
         let debt = self.debt_bytes.load(Ordering::Relaxed);
-        let limit = self.sizes.load().debt_limit_bytes;
+        let limit = self.write_knobs.debt_limit_bytes.load(Ordering::Relaxed);
         if debt <= limit / 2 || self.stepped() {
             return;
         }
@@ -348,7 +383,8 @@ impl Surroundings for Inner {
     fn make_room(&self, core: &mut Core) -> Result<()> {
         let full = core.log.as_ref().is_some_and(LogWriter::is_full);
         let full = full || core.memtable.range_delete_count() >= RANGE_DELETES_MAX;
-        let (used, most) = (core.memtable.memory_bytes() as u64, self.sizes.load().memtable_bytes);
+        let used = core.memtable.memory_bytes() as u64;
+        let most = self.write_knobs.memtable_bytes.load(Ordering::Relaxed);
         if !full && used < most {
             if used >= most / NEXT_LOG_FROM && !core.next_log_asked {
                 core.next_log_asked = true;

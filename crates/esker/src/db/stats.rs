@@ -12,6 +12,10 @@ use crate::options::validate::Sizes;
 use crate::tree::edit::VersionEdit;
 use crate::tree::fragment::Fragment;
 
+/// A memtable this long is flushed when the store is closed: it takes some 10 ms to read again, and
+/// one of the usual size half a second.
+const FLUSHED_AT_CLOSE_BYTES_MIN: usize = 4 << 20;
+
 /// The sizes `options` come to on this machine.
 pub(crate) fn sizes_here(options: &Options) -> Sizes {
     let memory_bytes = {
@@ -28,6 +32,7 @@ impl Inner {
         let sizes = sizes_here(&next);
         self.cache.set_policy(next.cache_policy);
         self.pool.set_capacity(sizes.memtable_bytes as usize);
+        self.write_knobs.adopt(&next, &sizes);
         self.options.store(Arc::new(next));
         self.sizes.store(Arc::new(sizes));
         self.fit_cache();
@@ -153,18 +158,28 @@ impl Inner {
         Ok(table.approximate_offset(to).saturating_sub(table.approximate_offset(from)))
     }
 
-    /// Flushes operations that no log holds (`Durability::None`), so that a close keeps them.
-    pub fn save_unlogged(&self) -> Result<()> {
+    /// Flushes operations that no log holds (`Durability::None`), so that a close keeps them, and a
+    /// long memtable, so that the next opening need not read its log again. What a log holds is safe
+    /// there, so a failure of the latter is none of the close.
+    pub fn save_memtable(&self) -> Result<()> {
         if self.read_only {
             return Ok(());
         }
+        let mut must = !self.queue.lock().frozen.is_empty();
         {
             let mut core = self.committer.lock();
-            if core.unlogged && core.poisoned.is_none() {
-                self.freeze(&mut core)?;
+            let long = core.memtable.memory_bytes() >= FLUSHED_AT_CLOSE_BYTES_MIN;
+            if (core.unlogged || long) && core.poisoned.is_none() {
+                let unlogged = core.unlogged;
+                must |= unlogged;
+                let frozen = self.freeze(&mut core);
+                if unlogged {
+                    frozen?;
+                }
             }
         }
-        self.wait_flushed()
+        let flushed = self.wait_flushed();
+        if must { flushed } else { Ok(()) }
     }
 
     /// Tells the threads to end and refuses further calls.

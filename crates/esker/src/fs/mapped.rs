@@ -3,7 +3,10 @@
 //!
 //! The file is mapped window by window. A thread of the process allocates, maps and populates the
 //! next window while the present one fills: a first touch of a page costs ten times what copying a
-//! record into it does. Windows that were never filled leave zeros behind the last byte written.
+//! record into it does. It writes a window's zeros before it maps them, since the kernel takes one
+//! long write in few large pieces of its page cache, and faults page by page; but each such piece is
+//! written to the device whole, so a file that is synced every few records gets none. Windows that
+//! were never filled leave zeros behind the last byte written.
 //!
 //! What stays true:
 //! 1. A byte is only touched inside a window, and a window is only made of a part of the file whose
@@ -11,6 +14,8 @@
 //!    signal.
 //! 2. A window has one owner: the preparing thread until it is handed over, the file after that.
 //! 3. An append that fails has changed nothing: all it needs is allocated before it copies.
+//! 4. Zeros are only written where nothing was: by the file in windows behind its end, and by the
+//!    preparing thread while the file still asks for that window, whose state it holds locked.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -18,7 +23,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
@@ -26,6 +31,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::WritableFile;
+use crate::base::prefetch::prefetch_for_write;
 
 /// Bytes mapped at once: a multiple of every page size in use, and small enough that little is
 /// populated in vain.
@@ -68,6 +74,8 @@ impl Window {
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len());
         }
+        // Where the record after the next will lie, if they are about as long.
+        prefetch_for_write(self.start.as_ptr().addr() + at + 2 * bytes.len(), bytes.len());
     }
 }
 
@@ -82,6 +90,22 @@ impl Drop for Window {
 fn allocate(file: &File, first: u64, last: u64) -> io::Result<()> {
     let (from, len) = (first * WINDOW_BYTES, (last + 1 - first) * WINDOW_BYTES);
     Ok(fallocate(file, FallocateFlags::empty(), from, len)?)
+}
+
+/// A file synced more often than this while it fills a window is synced every few records.
+const SYNCS_MAX: u32 = 1;
+
+/// Maps window `index` of `file`, whose blocks the caller has allocated and which holds nothing yet,
+/// with its pages in memory; `in_large` says whether in large pieces.
+fn fill(file: &File, index: u64, in_large: bool) -> io::Result<Window> {
+    /// Never written, so that it takes no memory.
+    static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; WINDOW_BYTES as usize]);
+    if in_large {
+        file.write_all_at(&ZEROS, index * WINDOW_BYTES)?;
+    }
+    let window = Window::map(file, index)?;
+    window.populate();
+    Ok(window)
 }
 
 /// The window after the present one.
@@ -100,17 +124,19 @@ struct Request {
     file: Arc<File>,
     next: Arc<Mutex<Next>>,
     index: u64,
+    in_large: bool,
 }
 
 impl Request {
     fn carry_out(self) {
-        let made = allocate(&self.file, self.index, self.index)
-            .and_then(|()| Window::map(&self.file, self.index));
-        if let Ok(window) = &made {
-            window.populate();
+        let mut next = self.next.lock();
+        if !matches!(*next, Next::Asked) {
+            return;
         }
+        let made = allocate(&self.file, self.index, self.index)
+            .and_then(|()| fill(&self.file, self.index, self.in_large));
         // After a failure the file tries for itself, and has whom to tell.
-        *self.next.lock() = made.map_or(Next::Unasked, Next::Ready);
+        *next = made.map_or(Next::Unasked, Next::Ready);
     }
 }
 
@@ -161,6 +187,8 @@ pub(super) struct MappedFile {
     allocated: u64,
     window: Option<Window>,
     next: Arc<Mutex<Next>>,
+    /// Syncs since the present window was entered.
+    syncs: u32,
     preparer: Option<Arc<Preparer>>,
 }
 
@@ -179,18 +207,24 @@ impl MappedFile {
             allocated: 1,
             window: Some(window),
             next: Arc::default(),
+            syncs: 0,
             preparer: Preparer::shared(),
         };
-        mapped.ask_for(1);
+        mapped.ask_for(1, false);
         Ok(mapped)
     }
 
-    fn ask_for(&mut self, index: u64) {
-        // A window that is still being prepared for another place is dropped where it arrives.
+    fn ask_for(&mut self, index: u64, in_large: bool) {
         self.next = Arc::new(Mutex::new(Next::Asked));
         if let Some(preparer) = &self.preparer {
-            preparer.ask(Request { file: self.file.clone(), next: self.next.clone(), index });
+            let (file, next) = (self.file.clone(), self.next.clone());
+            preparer.ask(Request { file, next, index, in_large });
         }
+    }
+
+    /// Takes back what was asked for; waits for a preparing thread that has begun.
+    fn forget_next(&mut self) {
+        *self.next.lock() = Next::Unasked;
     }
 
     /// Allocates all that an append of `len` bytes will touch.
@@ -211,11 +245,16 @@ impl MappedFile {
                 Next::Ready(window) if window.index == index => Some(window),
                 _ => None,
             };
+            let in_large = self.syncs <= SYNCS_MAX;
             self.window = Some(match prepared {
                 Some(window) => window,
+                None if index * WINDOW_BYTES >= self.len_bytes => {
+                    fill(&self.file, index, in_large)?
+                }
                 None => Window::map(&self.file, index)?,
             });
-            self.ask_for(index + 1);
+            self.ask_for(index + 1, in_large);
+            self.syncs = 0;
         }
         self.window.as_mut().ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
@@ -249,19 +288,21 @@ impl WritableFile for MappedFile {
     }
 
     fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> io::Result<()> {
+        self.forget_next();
         self.file.write_all_at(bytes, offset_bytes)?;
         self.len_bytes = self.len_bytes.max(offset_bytes + bytes.len() as u64);
         Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
+        self.syncs = self.syncs.saturating_add(1);
         self.file.sync_data()
     }
 
     fn set_len(&mut self, len_bytes: u64) -> io::Result<()> {
         // No window may reach beyond the file's end.
         self.window = None;
-        self.next = Arc::default();
+        self.forget_next();
         self.file.set_len(len_bytes)?;
         self.len_bytes = len_bytes;
         self.allocated = 0;
@@ -304,10 +345,48 @@ mod tests {
         want[0] = b'X';
         file.set_len(want.len() as u64).unwrap();
         drop(file);
-        // A window asked for before the cut may arrive after it and lengthen the file again.
         let read = std::fs::read(&path).unwrap();
         assert_eq!(read[..want.len()], want);
         assert!(read[want.len()..].iter().all(|b| *b == 0));
+    }
+
+    #[test]
+    fn no_zeros_are_written_over_what_was_appended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let mut file = mapped(&path);
+        let (mut want, mut state) = (Vec::new(), 1u64);
+        let mut below = |most: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % most
+        };
+        for step in 0..400 {
+            match below(8) {
+                0 => {
+                    want.truncate(below(want.len() + 1));
+                    file.set_len(want.len() as u64).unwrap();
+                }
+                1 => {
+                    let at = below(want.len() + 1);
+                    file.write_at(b"in between", at as u64).unwrap();
+                    want.resize(want.len().max(at + 10), 0);
+                    want[at..at + 10].copy_from_slice(b"in between");
+                }
+                kind => {
+                    let most = if kind < 5 { 1000 } else { WINDOW_BYTES as usize * 3 / 2 };
+                    let bytes = vec![step as u8 | 1; below(most)];
+                    file.append(&bytes).unwrap();
+                    want.extend_from_slice(&bytes);
+                }
+            }
+            if want.len() > 8 * WINDOW_BYTES as usize {
+                want.truncate(100);
+                file.set_len(100).unwrap();
+            }
+            let read = std::fs::read(&path).unwrap();
+            assert!(read[..want.len()] == want[..], "step {step}");
+            assert!(read[want.len()..].iter().all(|b| *b == 0), "step {step}");
+        }
     }
 
     #[test]

@@ -17,6 +17,13 @@ impl Counter {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
+    /// [`Counter::add`] by the only thread that adds: one that holds a lock all others need for it.
+    /// It leaves the processor's memory operations unordered, so nothing waits for earlier stores.
+    #[inline]
+    pub fn add_alone(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+
     /// The sum so far.
     #[inline]
     pub fn get(&self) -> u64 {
@@ -82,11 +89,11 @@ pub struct LevelCounters {
 /// The store's counters.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Bytes of keys and values given to writes.
-    pub user_bytes: Striped,
-    /// Operations in those writes.
-    pub user_ops: Striped,
-    /// Bytes written to the log.
+    /// Bytes of keys and values given to writes; counted by whoever commits.
+    pub user_bytes: Counter,
+    /// Operations in those writes; the same.
+    pub user_ops: Counter,
+    /// Bytes written to the log; the same.
     pub log_bytes: Counter,
     /// Times the log was synced.
     pub log_syncs: Counter,

@@ -57,6 +57,7 @@ pub struct Core {
 struct Request {
     payload: Vec<u8>,
     count: u32,
+    user_bytes: u64,
     durability: Durability,
     outcome: Mutex<Option<Result<SeqNo>>>,
 }
@@ -72,6 +73,7 @@ pub struct Committer {
 struct Member<'a> {
     payload: &'a [u8],
     count: u32,
+    user_bytes: u64,
     durability: Durability,
 }
 
@@ -95,11 +97,13 @@ impl Committer {
         self.core.try_lock()
     }
 
-    /// Commits one batch and returns the last sequence number it got.
+    /// Commits one batch, whose keys and values have `user_bytes`, and returns the last sequence
+    /// number it got.
     pub fn commit(
         &self,
         payload: &[u8],
         count: u32,
+        user_bytes: u64,
         durability: Durability,
         around: &dyn Surroundings,
     ) -> Result<SeqNo> {
@@ -110,24 +114,19 @@ impl Committer {
             if self.waiting_count.load(Ordering::Relaxed) == 0
                 && let Some(mut core) = self.core.try_lock()
             {
-                let alone = [Member { payload, count, durability }];
+                let alone = [Member { payload, count, user_bytes, durability }];
                 return core.commit_group(&alone, around).map(|last| last[0]);
             }
             std::hint::spin_loop();
         }
-        self.commit_in_group(payload, count, durability, around)
+        self.commit_in_group(Member { payload, count, user_bytes, durability }, around)
     }
 
     #[cold]
-    fn commit_in_group(
-        &self,
-        payload: &[u8],
-        count: u32,
-        durability: Durability,
-        around: &dyn Surroundings,
-    ) -> Result<SeqNo> {
-        let outcome = Mutex::new(None);
-        let mine = Arc::new(Request { payload: payload.to_vec(), count, durability, outcome });
+    fn commit_in_group(&self, member: Member<'_>, around: &dyn Surroundings) -> Result<SeqNo> {
+        let Member { payload, count, user_bytes, durability } = member;
+        let (payload, outcome) = (payload.to_vec(), Mutex::new(None));
+        let mine = Arc::new(Request { payload, count, user_bytes, durability, outcome });
         {
             let mut waiting = self.waiting.lock();
             waiting.push(mine.clone());
@@ -144,7 +143,12 @@ impl Committer {
         };
         let members: Vec<Member<'_>> = group
             .iter()
-            .map(|r| Member { payload: &r.payload, count: r.count, durability: r.durability })
+            .map(|r| Member {
+                payload: &r.payload,
+                count: r.count,
+                user_bytes: r.user_bytes,
+                durability: r.durability,
+            })
             .collect();
         let result = core.commit_group(&members, around);
         for (index, request) in group.iter().enumerate() {
@@ -181,6 +185,8 @@ impl Core {
             ends.push(seqno.saturating_sub(1));
         }
         self.next_seqno = seqno;
+        around.counters().user_ops.add_alone(seqno - first);
+        around.counters().user_bytes.add_alone(members.iter().map(|m| m.user_bytes).sum());
         around.publish(seqno - 1);
         Ok(ends)
     }
@@ -210,7 +216,7 @@ impl Core {
                 if records.is_empty() { Ok(()) } else { log.append_group(&records) }
             }
         };
-        counters.log_bytes.add(log.len_bytes().saturating_sub(before));
+        counters.log_bytes.add_alone(log.len_bytes().saturating_sub(before));
         if let Err(error) = written {
             if error.kind() != ErrorKind::NoSpace {
                 self.poisoned = Some(error.clone());

@@ -25,6 +25,7 @@ impl MemoryLimit {
     /// Limits this process to `bytes`. The error says plainly why the system does not allow it.
     pub fn set(bytes: u64) -> Result<MemoryLimit, String> {
         let (back, file) = own_group().ok_or("there are no memory control groups")?;
+        remove_stale(&back);
         let group = back.join(name_of(std::process::id()));
         let fail =
             |what: &str, e: std::io::Error| format!("cannot {what} {}: {e}", group.display());
@@ -81,9 +82,23 @@ impl Drop for MemoryLimit {
     }
 }
 
+/// What the group of a process that has a limit is called, before its number.
+const NAME: &str = "esker-lab-";
+
 /// The group of a process that has a limit.
 fn name_of(id: u32) -> String {
-    format!("esker-lab-{id}")
+    format!("{NAME}{id}")
+}
+
+/// Removes the groups of processes that were killed. The system removes none that has a process.
+fn remove_stale(back: &Path) {
+    for entry in std::fs::read_dir(back).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|name| name.strip_prefix(NAME)?.parse::<u32>().ok());
+        if id.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists()) {
+            let _ = std::fs::remove_dir(entry.path());
+        }
+    }
 }
 
 /// The group this process is in, and the name of a limit's file.
@@ -123,6 +138,21 @@ mod tests {
         assert_eq!((root.as_path(), own.as_str()), (Path::new("/sys/fs/cgroup"), "/user.slice"));
         assert_eq!(file, "memory.max");
         assert!(place("").is_none());
+    }
+
+    #[test]
+    fn groups_of_processes_that_are_no_more_are_removed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let own = name_of(std::process::id());
+        // No process has the last number: a kernel's limit is 2^22.
+        let gone = name_of(u32::MAX);
+        for name in [own.as_str(), gone.as_str(), "esker-lab-x", "other-4294967295"] {
+            std::fs::create_dir(dir.path().join(name)).expect("made");
+        }
+        remove_stale(dir.path());
+        let left = |name: &str| dir.path().join(name).exists();
+        assert!(left(&own) && left("esker-lab-x") && left("other-4294967295"));
+        assert!(!left(&gone));
     }
 
     #[test]

@@ -18,10 +18,9 @@ every=${EVERY:-10} from=${FROM:-0}
 out=$(realpath -m "${CARGO_TARGET_DIR:-target}/mutants")
 results=$out/results.tsv # outcome, mutant
 # What one of these does not notice is asked of the next; first its own folder's unit tests.
-stages=("folder" "--lib" "--test model --test faults"
+stages=("folder" "--lib" "--test surface --test faults --test seeks"
     "--test backup --test concurrent --test crash --test files --test golden --test lies
-    --test limits --test orders --test policies --test repair --test scrub --test seeks
-    --test surface")
+    --test limits --test model --test orders --test policies --test repair --test scrub")
 
 # The copy as the tree is now, whatever a stopped run left in it. Unchanged files keep their times.
 renew() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A store on a device of 12 MiB that fills up, one on a device that takes few files, where the system
-# lets us mount them, and one in a memory cgroup, where it lets us make one.
+# A store on a device of 12 MiB that fills up, one on a device that takes few files, one of a user
+# with a quota, where the system lets us mount them, and one in a memory cgroup, where it lets us
+# make one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! unshare --map-root-user --mount true 2>/dev/null; then
@@ -18,6 +19,30 @@ on_tmpfs() {
 }
 on_tmpfs size=12m ESKER_SMALL_DISK full_device
 on_tmpfs size=200m,nr_inodes=45 ESKER_FEW_INODES no_more_files
+
+# With quotas in the file system itself; root is above every quota, so the test takes a user's rights.
+under_a_quota() {
+    local image=$disk.ext4 device
+    truncate -s 64M "$image"
+    if [ "$(id -u)" != 0 ] || ! mkfs.ext4 -q -O quota -E quotatype=usrquota "$image" 2>/dev/null ||
+        ! device=$(losetup --find --show "$image" 2>/dev/null); then
+        rm -f "$image"
+        echo "skipped the quota: it takes root, mkfs.ext4 and loop devices" >&2
+        return 0
+    fi
+    local failed=0
+    if mount -o usrquota "$device" "$disk" 2>/dev/null; then
+        chmod 755 "$disk"
+        ESKER_QUOTA=$disk ESKER_QUOTA_DEVICE=$device "$(realpath "$program")" with_a_quota || failed=1
+        umount "$disk"
+    else
+        echo "skipped the quota: this system mounts no ext4 with quotas" >&2
+    fi
+    losetup --detach "$device"
+    rm -f "$image"
+    return "$failed"
+}
+under_a_quota
 
 group=/sys/fs/cgroup/memory/esker-limits-$$
 if ! mkdir "$group" 2>/dev/null || ! echo 64M > "$group/memory.limit_in_bytes" 2>/dev/null; then

@@ -3,10 +3,13 @@
 # Prints a table, and after it what no test noticed; exit code 1 if less than 95 of 100 were caught.
 #
 # FOLDERS (of crates/esker/src), EVERY (10: every tenth mutant of a folder, beginning with number
-# FROM), WRAP (a command that runs each slice of SECONDS_MAX, 150, seconds), PAUSE (seconds between
-# slices).
-# A copy of the tree is changed, never the tree. A run that is stopped is taken up where it was;
-# FRESH=yes begins again, RETRY=yes asks again about what no test noticed.
+# FROM), STAGES (with 2 only the unit tests are asked: what they do not notice costs most, and is
+# asked of the others with RETRY=yes), WRAP (a command that runs each slice of SECONDS_MAX, 150,
+# seconds), PAUSE (seconds between slices).
+# A copy of the tree is changed, never the tree; it must build before anything in it is changed, or
+# whatever is asked would count as unviable. What hung is asked a second time, since other work may
+# have held the machine. A run that is stopped is taken up where it was; FRESH=yes begins again,
+# RETRY=yes asks again about what no test noticed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,16 +18,21 @@ every=${EVERY:-10} from=${FROM:-0}
 out=$(realpath -m "${CARGO_TARGET_DIR:-target}/mutants")
 results=$out/results.tsv # outcome, mutant
 # What one of these does not notice is asked of the next; first its own folder's unit tests.
-stages=("folder" "--lib" "--test model --test faults --test policies --test surface"
+stages=("folder" "--lib" "--test surface --test faults --test seeks"
     "--test backup --test concurrent --test crash --test files --test golden --test lies
-    --test limits --test orders --test repair --test scrub --test seeks")
+    --test limits --test model --test orders --test policies --test repair --test scrub")
 
 # The copy as the tree is now, whatever a stopped run left in it. Unchanged files keep their times.
 renew() {
-    local file
+    local file said
     git ls-files -z -co --exclude-standard | while IFS= read -r -d '' file; do
         [ ! -e "$file" ] || cmp -s "$file" "$out/tree/$file" || cp --parents "$file" "$out/tree/"
     done
+    if ! said=$(cd "$out/tree" && CARGO_TARGET_DIR=$out/build \
+        cargo test --quiet --no-run --profile mutants --package esker --lib 2>&1); then
+        printf '%s\nstopped: the tree does not build as it is\n' "$said" >&2
+        exit 2
+    fi
 }
 
 # A mutant is chosen by its place in the list of its folder: a filter by name lets others pass.
@@ -37,7 +45,7 @@ ask() { # folder, place, how many the folder has, tests, name → outcome
     rm -rf "$out/run"
     CARGO_TARGET_DIR=$out/build cargo mutants --dir "$out/tree" --in-place \
         --package esker --file "crates/esker/src/$1/**" --sharding round-robin --shard "$2/$3" \
-        --baseline skip --timeout "$seconds" --build-timeout 240 --output "$out/run" --colors never \
+        --baseline skip --timeout "$seconds" --build-timeout 3600 --output "$out/run" --colors never \
         "${arguments[@]}" < /dev/null >&2 || true
     for kind in caught unviable timeout missed; do
         # Another name: the tree has changed since the sample was taken.
@@ -52,8 +60,10 @@ slice() { # until SECONDS_MAX have passed; 1 when nothing is left
     while IFS=$'\t' read -r folder place all name; do
         ! cut -f2 "$results" | grep -qxF -- "$name" || continue
         [ "$SECONDS" -lt "${SECONDS_MAX:-150}" ] || return 0
-        for stage in "${stages[@]}"; do
+        for stage in "${stages[@]:0:${STAGES:-9}}"; do
             outcome=$(ask "$folder" "$place" "$all" "$stage" "$name")
+            [ "$outcome" != timeout ] ||
+                outcome=$(ask "$folder" "$place" "$all" "$stage" "$name")
             [ "$outcome" = missed ] || break
         done
         [ "$outcome" != stopped ] || { echo "stopped: $name" >&2; exit 2; }
@@ -80,12 +90,17 @@ for folder in $folders; do
         >> "$out/all"
 done
 # A run that is stopped has then seen something of every folder; the order is always the same.
-shuf --random-source=<(yes) "$out/all" > "$out/sample"
+chance() {
+    local n
+    for n in {1..200}; do sha512sum <<< "$n"; done | cut -c1-128 | tr a-f A-F | basenc --base16 -di
+}
+shuf --random-source=<(chance) "$out/all" > "$out/sample"
 while :; do
     # shellcheck disable=SC2086
     ${WRAP:-} "$0" slice && left=0 || left=$?
     case $left in
         0) sleep "${PAUSE:-0}" ;;
+        2) exit 2 ;;
         10) break ;;
         *) echo "a slice was stopped; it is taken up again" >&2; sleep "${PAUSE:-1}" ;;
     esac

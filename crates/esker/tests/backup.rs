@@ -13,6 +13,7 @@ use esker::fs::Fs;
 use esker::fs::mem::MemFs;
 use esker::{Db, ErrorKind, Options};
 use esker_testkit::crash::{CrashFs, CrashModel};
+use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use parking_lot::Mutex;
 
 const DB: &str = "/data/db";
@@ -108,6 +109,31 @@ fn a_damaged_table_is_neither_shared_nor_restored() {
     let refused = db.backup("/data/other").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     assert_eq!(fs.list(Path::new("/data/other")).unwrap().len(), 1);
+}
+
+#[test]
+fn a_backup_that_could_not_be_looked_at_is_not_taken_for_half_of_one() {
+    let disk = disk();
+    let fs = FaultFs::new(disk.clone());
+    let db = Db::open_on(fs.clone(), DB, options()).unwrap();
+    fill(&db, 0);
+    let first = db.backup(BACKUPS).unwrap().path;
+    let state = pairs(db.iter().unwrap());
+    let looks = |nth| Fault::once(OpMask::of(&[Op::List]), nth, FaultKind::Io);
+    for nth in 1.. {
+        fs.arm(looks(nth));
+        let made = db.backup(BACKUPS);
+        fs.disarm();
+        assert_eq!(held(disk.clone(), &first.display().to_string()), state, "look {nth}");
+        if fs.hits() == 0 {
+            assert!(nth > 3);
+            break;
+        }
+        assert!(made.is_err_and(|error| error.kind() == ErrorKind::Io), "look {nth}");
+    }
+    fs.arm(looks(1).on("CURRENT"));
+    let restored = Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap_err();
+    assert_eq!(restored.kind(), ErrorKind::Io, "{restored}");
 }
 
 /// Runs `work` and looks at images after each of its operations with `check`.

@@ -2,8 +2,9 @@
 //!
 //! Tests that need a process of their own run this program again, with `ESKER_LIMITS` saying what.
 //! `ESKER_SMALL_DISK` is an empty file system of a few MiB for the test of a full one,
-//! `ESKER_FEW_INODES` one that takes few files (`scripts/limits.sh` makes both); without them those
-//! tests look at nothing. `ESKER_LIMITS_KEYS` makes the test of memory longer.
+//! `ESKER_FEW_INODES` one that takes few files, `ESKER_QUOTA` one with quotas, on the device
+//! `ESKER_QUOTA_DEVICE`, for root (`scripts/limits.sh` makes them); without them those tests look at
+//! nothing. `ESKER_LIMITS_KEYS` makes the test of memory longer.
 //!
 //! Failure history these guard against: two openers after someone removed the lock's file; a forked
 //! child that writes to its parent's store; a store that stays read-only after a full device; files
@@ -259,7 +260,8 @@ fn a_store_on_a_full_device_reads_on_and_resumes() {
     };
     let ballast = Path::new(&disk).join("ballast");
     std::fs::write(&ballast, vec![1; 3 << 20]).unwrap();
-    fills_up_and_resumes(Path::new(&disk), &|| std::fs::remove_file(&ballast).unwrap());
+    let wal_io = Options::default().wal_io;
+    fills_up_and_resumes(Path::new(&disk), wal_io, &|| std::fs::remove_file(&ballast).unwrap());
 }
 
 #[test]
@@ -273,12 +275,60 @@ fn a_store_on_a_device_that_takes_no_more_files_reads_on_and_resumes() {
     for i in 0..20 {
         std::fs::write(ballast.join(i.to_string()), "").unwrap();
     }
-    fills_up_and_resumes(Path::new(&disk), &|| std::fs::remove_dir_all(&ballast).unwrap());
+    let wal_io = Options::default().wal_io;
+    fills_up_and_resumes(Path::new(&disk), wal_io, &|| std::fs::remove_dir_all(&ballast).unwrap());
+}
+
+/// Sets how much a user may have on a file system, as root.
+fn set_quota(device: &str, user: u32, bytes: u64) {
+    let (set_user_quota, hard_limit) = ((0x0080_0008 << 8) as libc::c_int, 1);
+    let device = std::ffi::CString::new(device).unwrap();
+    // SAFETY: zeros are a `dqblk`: it is made of integers alone.
+    let mut limits: libc::dqblk = unsafe { std::mem::zeroed() };
+    (limits.dqb_bhardlimit, limits.dqb_valid) = (bytes / 1024, hard_limit);
+    let address = (&raw mut limits).cast();
+    // SAFETY: the name ends with a zero, the limits are whole, and both outlive the call.
+    let set = unsafe { libc::quotactl(set_user_quota, device.as_ptr(), user as i32, address) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Whose rights the whole process has from now on.
+fn become_user(user: u32) {
+    // SAFETY: the call reads and writes no memory of ours.
+    assert_eq!(unsafe { libc::seteuid(user) }, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn a_store_of_a_user_with_a_quota_reads_on_and_resumes() {
+    let (Ok(disk), Ok(device)) =
+        (std::env::var("ESKER_QUOTA"), std::env::var("ESKER_QUOTA_DEVICE"))
+    else {
+        eprintln!("no ESKER_QUOTA: see scripts/limits.sh");
+        return;
+    };
+    for (user, wal_io) in (4242..).zip(esker::WalIo::ALL) {
+        let own = Path::new(&disk).join(wal_io.name());
+        std::fs::create_dir(&own).unwrap();
+        std::os::unix::fs::chown(&own, Some(user), None).unwrap();
+        set_quota(&device, user, 8 << 20);
+        become_user(user);
+        let exceeded = std::fs::write(own.join("too much"), vec![1; 9 << 20]).unwrap_err();
+        assert_eq!(exceeded.kind(), std::io::ErrorKind::QuotaExceeded, "{exceeded}");
+        std::fs::remove_file(own.join("too much")).unwrap();
+        let more = || {
+            become_user(0);
+            set_quota(&device, user, 24 << 20);
+            become_user(user);
+        };
+        fills_up_and_resumes(&own, *wal_io, &more);
+        become_user(0);
+    }
 }
 
 /// Writes to a store on `disk` until that is refused for want of space; `free` makes some.
-fn fills_up_and_resumes(disk: &Path, free: &dyn Fn()) {
+fn fills_up_and_resumes(disk: &Path, wal_io: esker::WalIo, free: &dyn Fn()) {
     let options = || Options {
+        wal_io,
         memtable_size_bytes: Some(256 << 10),
         file_size_max_bytes: 256 << 10,
         compression: esker::Compression::None,

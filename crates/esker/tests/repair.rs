@@ -279,3 +279,32 @@ fn a_repair_that_fails_leaves_the_store_as_it_was() {
     }
     assert!(failures > 10, "{failures}");
 }
+
+#[test]
+fn a_repair_that_dies_at_any_operation_is_put_right_by_the_next() {
+    let options = level_zero_options();
+    let all = layered(&options, 3, 20, |_, _| true);
+    let want = held(&image(Path::new(DIR), &all), &options);
+    let mut between = 0;
+    for nth in 1.. {
+        let disk = image(Path::new(DIR), &all);
+        let fs = FaultFs::new(disk.clone());
+        fs.arm(Fault::for_ever(OpMask::ALL, nth, FaultKind::Io));
+        let ended = Db::repair_on(fs.clone(), DIR, options.clone());
+        if ended.is_ok() {
+            assert_eq!(fs.hits(), 0, "operation {nth}");
+            break;
+        }
+        match Db::open_on(disk.clone(), DIR, options.clone()) {
+            Ok(db) => assert_eq!(pairs(db.iter().unwrap()), want, "operation {nth}"),
+            Err(error) => {
+                assert!(error.is_corruption(), "operation {nth}: {error}");
+                between += 1;
+            }
+        }
+        let report = Db::repair_on(disk.clone(), DIR, options.clone()).unwrap();
+        assert_eq!(report.lost, Vec::<String>::new(), "operation {nth}");
+        assert_eq!(held(&disk, &options), want, "operation {nth}");
+    }
+    assert!(between > 5, "{between}");
+}

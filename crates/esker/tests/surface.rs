@@ -360,7 +360,7 @@ fn errors_print_where_what_and_why() {
     assert_eq!(full.source().unwrap().to_string(), "no room");
     assert_eq!(full.clone().at(Path::new("/y")).path(), Some(path), "the first path stays");
     assert_eq!(Error::invalid("no").at(path).to_string(), "/db/x: no");
-    let quota = std::io::Error::new(std::io::ErrorKind::QuotaExceeded, "quota");
+    let quota = std::io::Error::from_raw_os_error(libc::EDQUOT);
     assert_eq!(Error::io(path, "write", quota).kind(), ErrorKind::NoSpace);
     let gone = Error::io(path, "read", std::io::ErrorKind::NotFound.into());
     assert!(gone.is_not_found() && gone.kind() == ErrorKind::Io && !full.is_not_found());

@@ -91,6 +91,8 @@ impl OpMask {
 pub enum FaultKind {
     /// The device is full. A write leaves half of its bytes.
     NoSpace,
+    /// The user's quota is used up. A write leaves half of its bytes.
+    Quota,
     /// An input/output error. A write leaves nothing.
     Io,
     /// A write leaves all but its last byte and says so; any other operation fails as with `Io`.
@@ -106,6 +108,7 @@ impl FaultKind {
     fn error(self) -> io::Error {
         let kind = match self {
             FaultKind::NoSpace => io::ErrorKind::StorageFull,
+            FaultKind::Quota => io::ErrorKind::QuotaExceeded,
             FaultKind::Io | FaultKind::Death => io::ErrorKind::Other,
             FaultKind::ShortWrite => io::ErrorKind::WriteZero,
             FaultKind::UnexpectedEof => io::ErrorKind::UnexpectedEof,
@@ -116,7 +119,7 @@ impl FaultKind {
     /// How many of `len` bytes a failed write leaves.
     fn written(self, len: usize) -> usize {
         match self {
-            FaultKind::NoSpace | FaultKind::Death => len / 2,
+            FaultKind::NoSpace | FaultKind::Quota | FaultKind::Death => len / 2,
             FaultKind::ShortWrite => len.saturating_sub(1),
             FaultKind::Io | FaultKind::UnexpectedEof => 0,
         }
@@ -465,6 +468,7 @@ mod tests {
     fn a_failed_write_leaves_what_its_kind_says() {
         for (kind, left) in [
             (FaultKind::NoSpace, "12"),
+            (FaultKind::Quota, "12"),
             (FaultKind::Io, ""),
             (FaultKind::ShortWrite, "123"),
             (FaultKind::UnexpectedEof, ""),

@@ -4,6 +4,7 @@
 //! any operation, a store that does not open again, damage served as data, errors taken for the end.
 
 use esker::Policy;
+use esker_testkit::campaign::chores::{self, Chore, World};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
 use esker_testkit::campaign::model;
@@ -70,4 +71,14 @@ fn all_option_sets_answer_alike() {
     sound(&tally);
     assert_eq!(tally.of("option sets"), 80);
     assert!(tally.of("merges") > 500);
+}
+
+#[test]
+fn any_operation_of_a_chore_may_fail_once_or_for_ever() {
+    for (policy, theme) in [(Policy::Leveled, Theme::Mixed), (Policy::Fluid, Theme::Logs)] {
+        let world = World::make(&script(policy, theme, 5, 40));
+        let tally = chores::run(&world, &Chore::ALL, |fs| fs);
+        sound(&tally);
+        assert!(tally.of("positions") > 1000, "{policy}");
+    }
 }

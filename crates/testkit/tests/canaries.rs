@@ -10,6 +10,7 @@ use std::sync::Arc;
 use esker::fs::mem::MemFs;
 use esker::fs::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 use esker::{Options, Policy};
+use esker_testkit::campaign::chores::{self, Chore, World};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
 use esker_testkit::campaign::ledger::{Ledger, Op};
@@ -153,4 +154,13 @@ fn a_store_that_forgets_a_write_is_noticed() {
     ledger.lock().attempt(&[Op::Put(b"forgotten".to_vec(), Vec::new())]);
     ledger.lock().acknowledge(true);
     assert!(life.read().is_err());
+}
+
+#[test]
+fn a_chore_that_swallows_the_errors_of_writes_is_noticed() {
+    let world = World::make(&script(Policy::Leveled, Theme::Mixed, 5, 30));
+    for chore in [Chore::Checkpoint, Chore::Backup, Chore::Restore, Chore::Repair] {
+        let tally = chores::run(&world, &[chore], |fs| Arc::new(Liar(fs)));
+        assert!(!tally.failures.is_empty(), "{chore:?}: {:?}", tally.counts);
+    }
 }

@@ -69,7 +69,7 @@ impl Db {
     /// The numbers of the backups in `dir`, oldest first.
     pub fn backups(dir: impl AsRef<Path>) -> Result<Vec<u64>> {
         let (fs, dir) = (OsFs::shared(), dir.as_ref());
-        Ok(numbers(&*fs, dir)?.into_iter().filter(|n| is_whole(&*fs, dir, *n)).collect())
+        Ok(look_for_backups(&*fs, dir)?.0)
     }
 
     /// Makes a store in `into`, which must not exist, of the backup `number` in `dir` (the newest
@@ -96,10 +96,9 @@ impl Db {
         options: Options,
     ) -> Result<u64> {
         let (dir, into) = (dir.as_ref(), into.as_ref());
-        let there = |n: &u64| is_whole(&*fs, dir, *n);
         let found = match number {
-            Some(number) => Some(number).filter(there),
-            None => numbers(&*fs, dir)?.into_iter().rfind(there),
+            Some(number) => is_whole(&*fs, dir, number)?.then_some(number),
+            None => look_for_backups(&*fs, dir)?.0.pop(),
         };
         let Some(found) = found else {
             return Err(Error::invalid("there is no such backup here").at(dir));
@@ -186,8 +185,9 @@ fn backup_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{PREFIX}{number:06}"))
 }
 
-fn is_whole(fs: &dyn Fs, dir: &Path, number: u64) -> bool {
-    fs.exists(&backup_path(dir, number).join(names::CURRENT)).unwrap_or(false)
+fn is_whole(fs: &dyn Fs, dir: &Path, number: u64) -> Result<bool> {
+    let path = backup_path(dir, number).join(names::CURRENT);
+    fs.exists(&path).map_err(|e| Error::io(&path, "look whether the backup is whole", e))
 }
 
 /// The numbers of backups and halves of them in `dir`, in order; an error if anything else is there.
@@ -210,16 +210,21 @@ fn numbers(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
     Ok(found)
 }
 
+/// The numbers of whole backups in `dir`, and of halves.
+fn look_for_backups(fs: &dyn Fs, dir: &Path) -> Result<(Vec<u64>, Vec<u64>)> {
+    let (mut whole, mut halves) = (Vec::new(), Vec::new());
+    for number in numbers(fs, dir)? {
+        if is_whole(fs, dir, number)? { whole.push(number) } else { halves.push(number) }
+    }
+    Ok((whole, halves))
+}
+
 /// The numbers of the backups in `dir`, once halves of backups are removed.
 fn whole_backups(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
-    let mut whole = Vec::new();
-    for number in numbers(fs, dir)? {
-        if is_whole(fs, dir, number) {
-            whole.push(number);
-        } else {
-            let path = backup_path(dir, number);
-            remove_half(fs, &path).map_err(|e| Error::io(&path, "remove half a backup", e))?;
-        }
+    let (whole, halves) = look_for_backups(fs, dir)?;
+    for number in halves {
+        let path = backup_path(dir, number);
+        remove_half(fs, &path).map_err(|e| Error::io(&path, "remove half a backup", e))?;
     }
     Ok(whole)
 }

@@ -12,6 +12,7 @@ use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
 use super::Db;
+use super::repair::swap::INTERRUPTED;
 use super::replay::{Replayed, replay};
 use super::state::{Inner, Pace, Queue, WriteKnobs};
 use super::stats::sizes_here;
@@ -159,6 +160,11 @@ impl Found {
         self.entries.iter().any(|e| e.name == name)
     }
 
+    /// Whether a repair was interrupted while it moved files: the next one undoes or finishes that.
+    pub fn is_between_stores(&self) -> bool {
+        self.entries.iter().any(|e| e.name.starts_with(INTERRUPTED))
+    }
+
     /// Refuses a directory another program made.
     pub fn refuse_foreign(&self, dir: &Path) -> Result<()> {
         let entries: Vec<&str> = self.entries.iter().map(|e| e.name.as_str()).collect();
@@ -191,6 +197,10 @@ impl Found {
             let message =
                 "CURRENT is missing but the store's files are here; `repair` can rebuild it";
             return Err(Error::corruption(&dir.join(&entry.name), 0, message));
+        }
+        if self.is_between_stores() {
+            let message = "a repair of this store was interrupted; `repair` puts it right";
+            return Err(Error::corruption(dir, 0, message));
         }
         Ok(false)
     }

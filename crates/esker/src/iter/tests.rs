@@ -415,3 +415,36 @@ fn a_merge_of_nothing_is_empty() {
     merge.seek_before(b"x", 1).unwrap();
     assert!(!merge.valid());
 }
+
+#[test]
+fn many_versions_of_a_key_take_few_moves_to_pass() {
+    let order = KeyOrder::default();
+    let version = |key: &[u8], seqno| {
+        let (key, value) = (key.to_vec(), format!("{seqno}").into_bytes());
+        Entry { key, seqno, kind: Kind::Put, value }
+    };
+    let mut entries: Vec<Entry> = (1..=200).map(|seqno| version(b"b", seqno)).collect();
+    entries.extend([version(b"a", 50), version(b"c", 50)]);
+    for forward in [true, false] {
+        let mut list = ListCursor::new(&order, entries.clone());
+        // A move for each of a hundred versions would be too many.
+        list.fail_in = 60;
+        let mut cursor = VisibleCursor::new(list, order.clone(), 100, None);
+        if forward {
+            cursor.seek_to_first().unwrap()
+        } else {
+            cursor.seek_to_last().unwrap()
+        }
+        let mut seen = Vec::new();
+        while cursor.valid() {
+            seen.push((cursor.key().to_vec(), cursor.value().to_vec()));
+            if forward { cursor.next().unwrap() } else { cursor.prev().unwrap() }
+        }
+        let pair = |key: &[u8], value: &[u8]| (key.to_vec(), value.to_vec());
+        let mut want = vec![pair(b"a", b"50"), pair(b"b", b"100"), pair(b"c", b"50")];
+        if !forward {
+            want.reverse();
+        }
+        assert_eq!(seen, want);
+    }
+}

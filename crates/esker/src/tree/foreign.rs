@@ -32,6 +32,7 @@ pub fn identify(entries: &[&str]) -> Option<&'static str> {
     let stranger = entries.iter().any(|e| {
         !names::is_ours(e)
             && *e != "rebuilt"
+            && !e.starts_with("rebuilt-moving-")
             && !e.starts_with("before-repair-")
             && *e != "lost+found"
     });
@@ -61,7 +62,7 @@ mod tests {
         assert_eq!(identify(&["PG_VERSION", "base"]), Some("a PostgreSQL directory"));
         assert_eq!(identify(&["data.mdb", "lock.mdb"]), Some("an LMDB directory"));
         assert_eq!(identify(&["notes.txt"]), Some("a directory with other files"));
-        for left in ["rebuilt", "before-repair-1", "lost+found", "LOCK"] {
+        for left in ["rebuilt", "rebuilt-moving-in", "before-repair-1", "lost+found", "LOCK"] {
             assert_eq!(identify(&[left]), None, "{left}");
             assert_eq!(identify(&[left, "notes.txt"]), Some(STRANGERS), "{left}");
         }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use cap::Cap;
 use esker::Policy;
+use esker_testkit::campaign::chores::{self, Chore, World};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
 use esker_testkit::campaign::model;
@@ -29,6 +30,7 @@ struct Size {
     steps: usize,
     nest_one_in: u64,
     fault_scripts: u64,
+    chore_worlds: u64,
     bit_stores: u64,
     mutations: u64,
     model_steps: usize,
@@ -39,6 +41,7 @@ const SHORT: Size = Size {
     steps: 130,
     nest_one_in: 200,
     fault_scripts: 5,
+    chore_worlds: 5,
     bit_stores: 2,
     mutations: 24_000,
     model_steps: 13_000,
@@ -49,6 +52,7 @@ const LONG: Size = Size {
     steps: 250,
     nest_one_in: 100,
     fault_scripts: 40,
+    chore_worlds: 100,
     bit_stores: 10,
     mutations: 200_000,
     model_steps: 130_000,
@@ -97,6 +101,13 @@ fn fault(size: &Size, seed: u64, causes: &[Cause]) -> Tally {
         all.merge(faults::run(&script, causes, |fs| fs));
     }
     all
+}
+
+/// Chores beside stores of every policy and theme.
+fn chore(size: &Size, seed: u64) -> Tally {
+    let worlds = seed..seed + size.chore_worlds;
+    let run = |seed| chores::run(&World::make(&nth_script(seed, 60)), &Chore::ALL, |fs| fs);
+    worlds.map(run).fold(Tally::default(), merged)
 }
 
 fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
@@ -166,6 +177,11 @@ fn rows(size: &Size, seed: u64) -> Vec<Row> {
         timed("T3: every operation fails, once and for ever", positions, || {
             fault(size, seed, &fault_causes)
         }),
+        timed(
+            "T3: every operation of opening, reading, copying and mending fails",
+            positions,
+            || chore(size, seed),
+        ),
         timed("T4: every sync fails and drops its pages", positions, || {
             fault(size, seed, &[sync_drops])
         }),

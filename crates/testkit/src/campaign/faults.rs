@@ -21,7 +21,8 @@ use esker::fs::Fs;
 /// What fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The device is full: creating, writing, lengthening fail with `ENOSPC`.
+    /// The device is full, or a quota: creating, writing, lengthening fail with `ENOSPC`, and from
+    /// every second position on with `EDQUOT`.
     Full,
     /// Any operation fails with `EIO`.
     Broken,
@@ -38,16 +39,24 @@ impl Cause {
     pub const ALL: [Cause; 5] =
         [Cause::Full, Cause::Broken, Cause::Short, Cause::Truncated, Cause::SyncDrops];
 
-    fn arm(self, disk: &CrashFs, fs: &FaultFs, nth: u64, for_ever: bool) {
+    /// The fault; `None` where the disk itself must fail.
+    pub(super) fn fault(self, nth: u64, for_ever: bool) -> Option<Fault> {
         let (ops, kind) = match self {
+            Cause::Full if nth.is_multiple_of(2) => (OpMask::GROWTH, FaultKind::Quota),
             Cause::Full => (OpMask::GROWTH, FaultKind::NoSpace),
             Cause::Broken => (OpMask::ALL, FaultKind::Io),
             Cause::Short => (OpMask::of(&[Op::Write]), FaultKind::ShortWrite),
             Cause::Truncated => (OpMask::of(&[Op::Read, Op::Open]), FaultKind::UnexpectedEof),
-            Cause::SyncDrops => return disk.fail_sync(nth, for_ever),
+            Cause::SyncDrops => return None,
         };
-        let once = Fault::once(ops, nth, kind);
-        fs.arm(Fault { for_ever, ..once });
+        Some(Fault { for_ever, ..Fault::once(ops, nth, kind) })
+    }
+
+    fn arm(self, disk: &CrashFs, fs: &FaultFs, nth: u64, for_ever: bool) {
+        match self.fault(nth, for_ever) {
+            Some(fault) => fs.arm(fault),
+            None => disk.fail_sync(nth, for_ever),
+        }
     }
 
     fn disarm(self, disk: &CrashFs, fs: &FaultFs) {

@@ -94,7 +94,8 @@ fn piece_of_work(db: &Db) -> esker::Result<()> {
 /// A fault that lasts until it is disarmed, or once.
 fn fault(rng: &mut SplitMix64) -> Fault {
     let (ops, kind) = match rng.below(6) {
-        0 | 1 => (OpMask::GROWTH, FaultKind::NoSpace),
+        0 => (OpMask::GROWTH, FaultKind::NoSpace),
+        1 => (OpMask::GROWTH, FaultKind::Quota),
         2 => (OpMask::of(&[Op::Write]), FaultKind::ShortWrite),
         3 => (OpMask::of(&[Op::Sync, Op::SyncDir]), FaultKind::Io),
         4 => (OpMask::of(&[Op::Read, Op::Open]), FaultKind::Io),

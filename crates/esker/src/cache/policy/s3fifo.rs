@@ -199,3 +199,20 @@ impl Ghost {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_is_remembered_as_there_is_room_for_and_no_more() {
+        let mut ghost = Ghost::default();
+        ghost.set_capacity(100);
+        ghost.remember(1, 60);
+        ghost.remember(2, 40);
+        assert_eq!((ghost.tickets.len(), ghost.bytes), (2, 100), "it is full to the last byte");
+        ghost.remember(3, 40);
+        assert_eq!((ghost.tickets.len(), ghost.bytes), (2, 80), "the oldest is forgotten");
+        assert!(!ghost.recall(1) && ghost.recall(2) && ghost.recall(3));
+    }
+}

@@ -8,6 +8,7 @@
 
 mod parts;
 mod salvage;
+pub(super) mod swap;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ use crate::tree::output::NewFile;
 use crate::tree::set::VersionSet;
 use parts::{Part, open_table};
 use salvage::Salvage;
+use swap::clear_dir;
 
 /// What [`Db::repair`] did.
 #[derive(Debug, Default)]
@@ -66,7 +68,9 @@ impl Db {
     /// Every table block and log record whose checksum holds is used; the rest is listed. When the
     /// manifest cannot be read, every table found is used, and deletes whose tombstones were
     /// already compacted away may come undone where their obsolete tables were not yet removed.
-    /// The original files are moved to `before-repair-N` inside the directory and never deleted.
+    /// The original files are moved to `before-repair-N` inside the directory and never deleted. A
+    /// repair that fails leaves them where they were; one that a crash interrupts while it moves
+    /// them leaves no store, until the next repair has put it right.
     ///
     /// Memory is needed for a memtable, for a block and the index of each table that overlaps
     /// others (at most 64 of them), and for the range tombstones, whatever the size of the store.
@@ -89,12 +93,15 @@ impl Db {
         let found = look(&*fs, dir)?;
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
-        if !found.entries.iter().any(|e| names::is_ours(&e.name) && e.name != names::LOCK) {
+        let interrupted = found.is_between_stores();
+        let ours = |name: &str| names::is_ours(name) && name != names::LOCK;
+        if !interrupted && !found.entries.iter().any(|e| ours(&e.name)) {
             return Err(Error::invalid("there is no store here to repair").at(dir));
         }
         let lock = take_lock(&fs, dir)?;
+        swap::resume(&*fs, dir)?;
         let mut report = RepairReport::default();
-        let rebuilt = dir.join("rebuilt");
+        let rebuilt = swap::rebuilt(dir);
         clear_dir(&*fs, &rebuilt)?;
         fs.create_dir(&rebuilt).map_err(|e| Error::io(&rebuilt, "create the directory", e))?;
         if let Err(error) = rebuild(&fs, dir, &rebuilt, &options, &mut report) {
@@ -102,7 +109,7 @@ impl Db {
             let _ = clear_dir(&*fs, &rebuilt);
             return Err(error);
         }
-        swap(&*fs, dir, &rebuilt, &mut report)?;
+        report.originals = swap::exchange(&*fs, dir)?;
         drop(lock);
         Ok(report)
     }
@@ -260,43 +267,4 @@ fn content(limits: &TreeLimits, level: usize, files: Vec<NewFile>, next_file: u6
         edit.added.push(AddedSlice { level, order: 1, file: new, lo: None, hi: file.hi });
     }
     edit
-}
-
-/// Moves the originals aside and the rebuilt files in, `CURRENT` last.
-fn swap(fs: &dyn Fs, dir: &Path, rebuilt: &Path, report: &mut RepairReport) -> Result<()> {
-    let rename = |from: PathBuf, to: PathBuf| {
-        fs.rename(&from, &to).map_err(|e| Error::io(&from, "move a file aside", e))
-    };
-    let aside = (1..u32::MAX)
-        .map(|n| dir.join(format!("before-repair-{n}")))
-        .find(|p| !fs.exists(p).unwrap_or(true))
-        .unwrap_or_else(|| dir.join("before-repair"));
-    fs.create_dir(&aside).map_err(|e| Error::io(&aside, "create the directory", e))?;
-    let mut ours = look(fs, dir)?.entries;
-    ours.retain(|e| e.is_file && names::is_ours(&e.name) && e.name != names::LOCK);
-    for entry in ours {
-        rename(dir.join(&entry.name), aside.join(&entry.name))?;
-    }
-    let mut made = look(fs, rebuilt)?.entries;
-    made.retain(|e| e.is_file && names::is_ours(&e.name));
-    made.sort_by_key(|e| e.name == names::CURRENT);
-    for entry in made {
-        rename(rebuilt.join(&entry.name), dir.join(&entry.name))?;
-    }
-    clear_dir(fs, rebuilt)?;
-    for path in [&aside, dir] {
-        fs.sync_dir(path).map_err(|e| Error::io(path, "sync the directory", e))?;
-    }
-    report.originals = aside;
-    Ok(())
-}
-
-/// Removes a directory of plain files, if it is there.
-fn clear_dir(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    for entry in look(fs, dir)?.entries {
-        let path = dir.join(&entry.name);
-        fs.remove(&path).map_err(|e| Error::io(&path, "remove a file", e))?;
-    }
-    let _ = fs.remove_dir(dir);
-    Ok(())
 }

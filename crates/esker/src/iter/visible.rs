@@ -143,7 +143,7 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 
     /// The same where the stretch begins in the hint below `key`, as it does when keys are deleted in
-    /// order: then it need only be walked forward, which costs half as much.
+    /// order: then it need only be walked forward.
     fn dead_run_behind_hint(&mut self, key: &[u8]) -> Result<Option<DeadRun>> {
         let hints = self.detours.as_ref().map(|detours| detours.hints.clone());
         let Some(hint) = hints.as_ref().and_then(|hints| hints.below(&self.order, key)) else {

@@ -222,6 +222,104 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
     }
 }
 
+/// Deletes enough for a skip hint, and puts into it at every moment of its making.
+fn hints_under(threads: u64) {
+    let options = tiny(Policy::Fluid, MemtableKind::Btree);
+    let db = Arc::new(Db::open_on(MemFs::new(), "/db", options).unwrap());
+    for n in 0..18u8 {
+        db.put([n], [0]).unwrap();
+    }
+    let putters: Vec<_> = (0..threads as u8)
+        .map(|own| {
+            let db = db.clone();
+            thread::spawn(move || {
+                for turn in 0..2u8 {
+                    (0..16u8).filter(|n| n % 2 == own).for_each(|n| db.delete([n]).unwrap());
+                    if turn == 1 {
+                        // Sometimes the hint is there by now.
+                        (0..40)
+                            .take_while(|_| db.metrics().hints == 0)
+                            .for_each(|_| thread::yield_now());
+                    }
+                    let key = [8 + own];
+                    db.put(key, [turn]).unwrap();
+                    for _ in 0..3 {
+                        let mut iter = db.range(key..=key).unwrap();
+                        iter.seek_to_first().unwrap();
+                        assert_eq!(iter.value(), [turn], "a put that returned is not walked over");
+                        let ahead = db.iter().unwrap().filter(|p| p.as_ref().unwrap().0 == key);
+                        assert_eq!(ahead.count(), 1, "a put that returned is jumped over");
+                        thread::yield_now();
+                    }
+                }
+            })
+        })
+        .collect();
+    let reader = {
+        let db = db.clone();
+        thread::spawn(move || {
+            for turn in 0..8u8 {
+                let key = [8 + turn % 2];
+                // Nobody deletes it again after the last put.
+                if db.get(key).unwrap().as_deref() != Some(&[1]) {
+                    thread::yield_now();
+                    continue;
+                }
+                let iter = db.iter().unwrap().into_reverse();
+                let found = iter.filter(|p| p.as_ref().unwrap().0 == key).count();
+                assert_eq!(found, 1, "what a get finds is jumped over");
+            }
+        })
+    };
+    putters.into_iter().for_each(|putter| putter.join().unwrap());
+    reader.join().unwrap();
+    assert_eq!(db.iter().unwrap().count() as u64, 2 + threads);
+}
+
+/// A put into a skip hint that is there, or, when `early`, that is just being looked for.
+fn a_put_into_a_hint(early: bool) {
+    let options = tiny(Policy::Fluid, MemtableKind::Btree);
+    let db = Arc::new(Db::open_on(MemFs::new(), "/db", options).unwrap());
+    for n in 0..18u8 {
+        db.put([n], [0]).unwrap();
+    }
+    (0..16u8).for_each(|n| db.delete([n]).unwrap());
+    let wait = |db: &Db| {
+        (0..200).take_while(|_| db.metrics().hints == 0).for_each(|_| thread::yield_now());
+    };
+    if !early {
+        wait(&db);
+    }
+    let put = db.metrics().last_seqno + 1;
+    let reader = {
+        let db = db.clone();
+        thread::spawn(move || {
+            for _ in 0..30 {
+                let snapshot = db.snapshot();
+                if snapshot.seqno() >= put {
+                    let count = snapshot.iter().unwrap().count();
+                    assert_eq!(count, 3, "a put that is visible is jumped over");
+                    return;
+                }
+                thread::yield_now();
+            }
+        })
+    };
+    db.put([5], [1]).unwrap();
+    if early {
+        wait(&db);
+    }
+    assert_eq!(db.iter().unwrap().count(), 3, "a put that returned is jumped over");
+    reader.join().unwrap();
+}
+
+#[test]
+fn a_put_is_seen_whenever_a_skip_hint_is_made_around_it() {
+    explore(8, || hints_under(2));
+    explore(4, || a_put_into_a_hint(false));
+    explore(4, || a_put_into_a_hint(true));
+}
+
 /// Whether exploring `body` with `bug` in the engine fails.
 fn finds(bug: Bug, body: fn()) -> bool {
     let outcome = std::panic::catch_unwind(|| {
@@ -237,4 +335,6 @@ fn mistakes_made_on_purpose_are_found() {
     let batches: fn() = || batches_under(Policy::Fluid, MemtableKind::Btree);
     assert!(finds(Bug::PublishFirst, batches));
     assert!(finds(Bug::ForgetFirst, batches));
+    assert!(finds(Bug::CutLate, || a_put_into_a_hint(false)));
+    assert!(finds(Bug::WalkUnwatched, || a_put_into_a_hint(true)));
 }

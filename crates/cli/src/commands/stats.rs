@@ -185,6 +185,7 @@ pub fn to_json(metrics: &Metrics) -> Value {
         "compaction_read_bytes": metrics.compaction_read_bytes,
         "write_amplification": metrics.write_amplification(),
         "slowed_us": metrics.slowed_us, "stalled_us": metrics.stalled_us,
+        "hints": metrics.hints, "hint_jumps": metrics.hint_jumps,
         "scrub": {
             "bytes": metrics.scrub_bytes, "rounds": metrics.scrub_rounds,
             "problems": metrics.scrub_problems, "problem": metrics.scrub_problem,

@@ -22,6 +22,10 @@ pub enum Bug {
     PublishFirst,
     /// A memtable leaves the view before its table is in it.
     ForgetFirst,
+    /// A put is visible before it has cut the skip hints.
+    CutLate,
+    /// Puts are not watched while a skip hint is looked for.
+    WalkUnwatched,
 }
 
 /// Whether this mistake is being made on purpose: never, outside the schedules' own test.

@@ -1,4 +1,4 @@
-//! The threads of a store: one flushes, the others compact. A store opened without threads does
+//! The threads of a store: one flushes, some compact, one each syncs, scrubs and looks for skip hints. A store opened without threads does
 //! the same work in the calls that need it and in [`crate::Db::run_one_job`], so that a test can
 //! choose every step.
 //!
@@ -43,13 +43,14 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
         }
     }));
     let compactors = inner.sizes.load().compaction_threads;
-    for index in 0..compactors + 3 {
+    for index in 0..compactors + 4 {
         let shared = inner.clone();
         let (name, run): (String, fn(&Inner)) = match index {
             0 => ("esker-flush".into(), Inner::flush_loop),
             1 => ("esker-sync".into(), Inner::sync_loop),
             2 => ("esker-scrub".into(), Inner::scrub_loop),
-            _ => (format!("esker-compact-{}", index - 2), Inner::compact_loop),
+            3 => ("esker-hints".into(), Inner::hint_loop),
+            _ => (format!("esker-compact-{}", index - 3), Inner::compact_loop),
         };
         let body = move || run(&shared);
         let thread = crate::base::sync::thread::Builder::new().name(name).spawn(body);

@@ -3,6 +3,7 @@
 pub(crate) mod background;
 pub mod backup;
 pub mod checkpoint;
+mod hints;
 mod next_log;
 pub mod open;
 pub mod repair;

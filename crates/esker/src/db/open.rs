@@ -33,6 +33,7 @@ use crate::tree::version::Version;
 use crate::tree::{foreign, names};
 use crate::wal::format::LogStart;
 use crate::write::commit::{Committer, Core};
+use crate::write::hints::HintKeeper;
 
 /// More logs than this are turned into tables at open: each costs a sync at every opening.
 const REPLAYED_LOGS_MAX: usize = 3;
@@ -317,6 +318,7 @@ fn assemble(
         next_seqno: replayed.last_seqno + 1,
         unlogged: false,
         next_log_asked: false,
+        hints: HintKeeper::new(options.key_order.clone()),
         poisoned: None,
     };
     let view = View { active: replayed.memtable.clone(), frozen: Vec::new(), version };
@@ -333,6 +335,8 @@ fn assemble(
         view_change: Mutex::new(()),
         options_change: Mutex::new(()),
         visible: AtomicU64::new(replayed.last_seqno),
+        hints: ArcSwap::default(),
+        any_hints: AtomicBool::new(false),
         committer: Committer::new(core),
         tables,
         cache,

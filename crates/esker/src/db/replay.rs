@@ -181,7 +181,7 @@ fn replay_one(
             let message = "a log record with a valid checksum holds no valid operations";
             return Err(Error::corruption(path, record.offset_bytes, message));
         }
-        let next = apply(&state.memtable, record.payload, record.first_seqno);
+        let next = apply(&state.memtable, record.payload, record.first_seqno, |_| {});
         state.last_seqno = state.last_seqno.max(next.saturating_sub(1));
         *expected = Some(record.ordinal + 1);
     }

@@ -23,6 +23,7 @@ use crate::cache::BlockCache;
 use crate::compaction::BusySet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileLock, Fs, fork};
+use crate::iter::hints::Hints;
 use crate::memtable::{ChunkPool, Memtable};
 use crate::metrics::Counters;
 use crate::options::Options;
@@ -72,6 +73,8 @@ pub(crate) struct Queue {
     pub make_way: usize,
     /// The log after the present one.
     pub next_log: NextLog,
+    /// Deleted keys around which skip hints may be found.
+    pub hint_samples: VecDeque<Vec<u8>>,
     /// Flushes begun.
     pub flush_tries: u64,
     /// The last failure of a flush, until the next is tried.
@@ -147,6 +150,10 @@ pub(crate) struct Inner {
     /// Held while options are changed.
     pub options_change: Mutex<()>,
     pub visible: AtomicU64,
+    /// The skip hints, as the last commit left them.
+    pub hints: ArcSwap<Hints>,
+    /// Whether that list holds any, for whoever need not load it then.
+    pub any_hints: AtomicBool,
     pub committer: Committer,
     pub tables: Arc<Tables>,
     pub cache: Arc<BlockCache<Block>>,
@@ -256,9 +263,16 @@ impl Inner {
         fill_cache: bool,
     ) -> Result<DbIterator> {
         self.check_open()?;
+        // This number first, the hints last: see `iter::hints`.
+        let in_view = seqno.unwrap_or_else(|| self.visible_seqno());
         let view = self.view.load_full();
         let seqno = seqno.unwrap_or_else(|| self.visible_seqno());
-        DbIterator::new(view, &self.tables, seqno, bounds, fill_cache)
+        let hints = self.hints();
+        let iter = DbIterator::new(view, &self.tables, seqno, bounds, fill_cache)?;
+        Ok(match hints {
+            Some(hints) => iter.with_hints(hints, in_view),
+            None => iter,
+        })
     }
 
     /// The bounds of the keys that start with `prefix`.
@@ -459,6 +473,14 @@ impl Surroundings for Inner {
 
     fn publish(&self, seqno: SeqNo) {
         self.visible.store(seqno, Ordering::Release);
+    }
+
+    fn show_hints(&self, hints: Arc<Hints>) {
+        Inner::show_hints(self, hints);
+    }
+
+    fn ask_for_hints(&self, sample: Vec<u8>) {
+        Inner::ask_for_hints(self, sample);
     }
 
     fn counters(&self) -> &Counters {

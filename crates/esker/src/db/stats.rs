@@ -101,6 +101,8 @@ impl Inner {
             last_seqno: self.visible_seqno(),
             table_bytes: files.iter().map(|f| f.info.size_bytes).sum(),
             table_files: files.len() as u64,
+            hints: self.hints.load().len() as u64,
+            hint_jumps: self.hints.load().jumps.get(),
             scrub_bytes: counters.scrub_bytes.get(),
             scrub_rounds: counters.scrub_rounds.get(),
             scrub_problems: counters.scrub_problems.get(),

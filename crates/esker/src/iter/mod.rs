@@ -1,9 +1,10 @@
 //! Walking many sorted sources as one.
 //!
 //! [`merge`] puts sources together in internal order, [`visible`] shows of the result what a reader
-//! at one sequence number sees, [`retain`] says what of it a rewrite may drop. Nothing here knows
+//! at one sequence number sees, [`hints`] say where that is nothing, [`retain`] says what of it a rewrite may drop. Nothing here knows
 //! where the entries come from.
 
+pub mod hints;
 pub mod merge;
 pub mod retain;
 #[cfg(test)]

@@ -6,10 +6,14 @@
 //! 2. Going forward, the source stands on that very version, and nothing is copied but the key.
 //!    Going backward, the version is copied, because to find it the source had to go past it, to
 //!    the last version of the key before.
+//!
+//! Where many keys in a row are not shown, the cursor asks the reader's skip hints ([`super::hints`]) how
+//! far that goes, and seeks there. A reader without hints never asks.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::hints::{Edge, Hints};
 use super::{copy_into, same_key};
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
@@ -19,6 +23,12 @@ use crate::error::Result;
 
 /// After stepping over this many versions of one key, seek past the rest.
 const STEPS_MAX: u32 = 8;
+/// After this many keys in a row that are not shown, the hints are asked,
+const DEAD_MIN: u64 = if cfg!(debug_assertions) { 2 } else { 8 };
+/// and again after each so many more.
+const DEAD_STEP: u64 = if cfg!(debug_assertions) { 3 } else { 32 };
+/// A jump counts as so many steps: it is a seek more than a merge would leave to do.
+const JUMP_STEPS: u64 = 64;
 
 /// The keys and values visible at a snapshot.
 pub struct VisibleCursor<C: Cursor> {
@@ -38,6 +48,45 @@ pub struct VisibleCursor<C: Cursor> {
     saved_key: Vec<u8>,
     /// Backward: the value stood on.
     saved_value: Vec<u8>,
+    /// After so many keys in a row that are not shown, `detours` are asked; never without them.
+    asked_at: u64,
+    detours: Option<Box<Detours>>,
+}
+
+/// Where a walk may leave out keys, and where it must end.
+struct Detours {
+    hints: Arc<Hints>,
+    /// The hints up to this number are believed.
+    as_of: SeqNo,
+    /// How often in one move it may be asked before the move ends nowhere.
+    patience: u64,
+    asked: u64,
+    /// Where a move ended for lack of patience.
+    stopped_at: Option<Arc<[u8]>>,
+    /// Steps spared by the jumps so far.
+    spared: u64,
+}
+
+/// What came of asking the hints.
+enum Detour {
+    /// They know nothing: the walk goes on where it is.
+    Walked,
+    /// The source stands behind what is not shown.
+    Jumped,
+    /// There is nothing to come, or no patience left.
+    Ended,
+}
+
+/// A stretch of keys of which none is visible.
+pub struct DeadRun {
+    /// It begins after this key.
+    pub after: Edge,
+    /// It ends before this key.
+    pub before: Edge,
+    /// About how many entries are in it.
+    pub dead: u64,
+    /// Keys from which to go on, where patience ended.
+    pub open: Vec<Arc<[u8]>>,
 }
 
 impl<C: Cursor> VisibleCursor<C> {
@@ -61,7 +110,72 @@ impl<C: Cursor> VisibleCursor<C> {
             stepped_over: 0,
             saved_key: Vec::new(),
             saved_value: Vec::new(),
+            asked_at: u64::MAX,
+            detours: None,
         }
+    }
+
+    /// Believes `hints` up to the number `as_of`, see [`super::hints`]; a move that has asked them
+    /// `patience` times ends nowhere.
+    pub fn take_detours(&mut self, hints: Arc<Hints>, as_of: SeqNo, patience: u64) {
+        let (asked, stopped_at, spared) = (0, None, 0);
+        self.detours =
+            Some(Box::new(Detours { hints, as_of, patience, asked, stopped_at, spared }));
+        self.asked_at = DEAD_MIN;
+    }
+
+    /// The stretch around `key` without visible keys, as far as patience goes both ways; `None` if
+    /// `key` itself is visible.
+    pub fn dead_run(&mut self, key: &[u8]) -> Result<Option<DeadRun>> {
+        if let Some(run) = self.dead_run_behind_hint(key)? {
+            return Ok(Some(run));
+        }
+        let mut open = Vec::new();
+        self.seek(key)?;
+        if self.valid && same_key(&self.order, self.key(), key) {
+            return Ok(None);
+        }
+        let before = self.edge(&mut open);
+        self.seek_for_prev(key)?;
+        let after = self.edge(&mut open);
+        let spared = self.detours.as_ref().map_or(0, |detours| detours.spared);
+        Ok(Some(DeadRun { after, before, dead: self.stepped_over + spared, open }))
+    }
+
+    /// The same where the stretch begins in the hint below `key`, as it does when keys are deleted in
+    /// order: then it need only be walked forward.
+    fn dead_run_behind_hint(&mut self, key: &[u8]) -> Result<Option<DeadRun>> {
+        let hints = self.detours.as_ref().map(|detours| detours.hints.clone());
+        let Some(hint) = hints.as_ref().and_then(|hints| hints.below(&self.order, key)) else {
+            return Ok(None);
+        };
+        let Some(from) = &hint.before else { return Ok(None) };
+        let mut open = Vec::new();
+        self.seek(from)?;
+        let before = self.edge(&mut open);
+        if before.as_ref().is_some_and(|before| self.order.compare(before, key).is_le()) {
+            if open.is_empty() {
+                self.stepped_over = 0;
+                return Ok(None);
+            }
+            open = vec![Arc::from(key)];
+        }
+        let spared = self.detours.as_ref().map_or(0, |detours| detours.spared);
+        let dead = hint.dead + self.stepped_over + spared;
+        Ok(Some(DeadRun { after: hint.after.clone(), before, dead, open }))
+    }
+
+    /// What the last move ended at.
+    fn edge(&mut self, open: &mut Vec<Arc<[u8]>>) -> Edge {
+        let stopped_at = self.detours.as_mut().and_then(|detours| {
+            detours.asked = 0;
+            detours.stopped_at.take()
+        });
+        if self.valid {
+            return Some(Arc::from(self.key()));
+        }
+        open.extend(stopped_at.clone());
+        stopped_at
     }
 
     /// Whether the cursor stands on a key.
@@ -117,12 +231,18 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Moves to the last key at or before `key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         self.valid = false;
+        self.place_at_or_before(key)?;
+        self.settle_backward()
+    }
+
+    /// Places the source on the last version of `key`, or of the key before it.
+    fn place_at_or_before(&mut self, key: &[u8]) -> Result<()> {
         // The very last version a key can have, or the first entry behind it.
         self.source.seek(key, 0)?;
         if !(self.source.valid() && same_key(&self.order, self.source.key(), key)) {
             self.source.seek_before(key, 0)?;
         }
-        self.settle_backward()
+        Ok(())
     }
 
     /// Moves to the next key. Nothing happens when not valid.
@@ -184,7 +304,7 @@ impl<C: Cursor> VisibleCursor<C> {
     #[inline]
     fn settle_forward(&mut self, mut skipping: bool) -> Result<()> {
         self.forward = true;
-        let mut steps = 0;
+        let (mut steps, mut dead, mut asked_at) = (0, 0, self.asked_at);
         while self.source.valid() {
             if skipping && self.at_marked_key() {
                 steps += 1;
@@ -208,13 +328,50 @@ impl<C: Cursor> VisibleCursor<C> {
                 self.seqno = seqno;
                 return Ok(());
             }
-            self.mark_key();
-            skipping = seqno != 0;
             steps = 0;
             self.stepped_over += 1;
+            dead += 1;
+            if dead >= asked_at {
+                match self.detour()? {
+                    Detour::Walked => asked_at = dead + DEAD_STEP,
+                    Detour::Ended => return Ok(()),
+                    Detour::Jumped => {
+                        (dead, asked_at) = (0, self.asked_at);
+                        continue;
+                    }
+                }
+            }
+            self.mark_key();
+            skipping = seqno != 0;
             self.source.next()?;
         }
         Ok(())
+    }
+
+    /// Asks the hints about the key where the source stands, which is not shown or not known yet.
+    #[cold]
+    fn detour(&mut self) -> Result<Detour> {
+        let Some(detours) = self.detours.as_deref_mut() else { return Ok(Detour::Walked) };
+        detours.asked += 1;
+        let key = self.source.key();
+        if let Some(hint) = detours.hints.find(&self.order, key, detours.as_of) {
+            detours.hints.jumps.add(1);
+            detours.spared += hint.dead;
+            self.stepped_over += JUMP_STEPS;
+            let edge = if self.forward { &hint.before } else { &hint.after };
+            let Some(key) = edge.clone() else { return Ok(Detour::Ended) };
+            if self.forward {
+                self.source.seek(&key, self.snapshot)?;
+            } else {
+                self.place_at_or_before(&key)?;
+            }
+            return Ok(Detour::Jumped);
+        }
+        if detours.asked >= detours.patience {
+            detours.stopped_at = Some(Arc::from(key));
+            return Ok(Detour::Ended);
+        }
+        Ok(Detour::Walked)
     }
 
     /// Steps over a version newer than the snapshot, or over all of its key's when there are many.
@@ -246,7 +403,19 @@ impl<C: Cursor> VisibleCursor<C> {
     /// the first key with a visible version.
     fn settle_backward(&mut self) -> Result<()> {
         self.forward = false;
+        let (mut dead, mut asked_at) = (0, self.asked_at);
         while self.source.valid() {
+            if dead >= asked_at {
+                match self.detour()? {
+                    Detour::Walked => asked_at = dead + DEAD_STEP,
+                    Detour::Ended => return Ok(()),
+                    Detour::Jumped => {
+                        (dead, asked_at) = (0, self.asked_at);
+                        continue;
+                    }
+                }
+            }
+            dead += 1;
             self.stepped_over += 1;
             copy_into(&mut self.saved_key, self.source.key());
             let Some((seqno, Kind::Put)) = self.newest_of_saved_key()? else { continue };

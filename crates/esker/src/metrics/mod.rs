@@ -237,6 +237,10 @@ pub struct Metrics {
     pub table_bytes: u64,
     /// Table files.
     pub table_files: u64,
+    /// Ranges known to hold nothing visible, which scans jump over.
+    pub hints: u64,
+    /// Jumps over them.
+    pub hint_jumps: u64,
     /// Bytes the scrub read since open.
     pub scrub_bytes: u64,
     /// Times the scrub read the whole store.

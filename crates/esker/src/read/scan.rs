@@ -8,8 +8,9 @@ use super::View;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
+use crate::iter::hints::Hints;
 use crate::iter::merge::MergeCursor;
-use crate::iter::visible::VisibleCursor;
+use crate::iter::visible::{DeadRun, VisibleCursor};
 use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
 use crate::tree::tables::Tables;
 
@@ -96,6 +97,24 @@ impl DbIterator {
             tables: tables.clone(),
             view,
         })
+    }
+
+    /// The same iterator, leaving out what `hints` up to the number `as_of` say is not visible
+    /// ([`crate::iter::hints`]).
+    pub fn with_hints(mut self, hints: Arc<Hints>, as_of: SeqNo) -> DbIterator {
+        self.cursor.take_detours(hints, as_of, u64::MAX);
+        self
+    }
+
+    /// The stretch around `key` without visible keys; see [`VisibleCursor::dead_run`].
+    pub fn dead_run(
+        mut self,
+        key: &[u8],
+        hints: Arc<Hints>,
+        patience: u64,
+    ) -> Result<Option<DeadRun>> {
+        self.cursor.take_detours(hints, SeqNo::MAX, patience);
+        self.cursor.dead_run(key)
     }
 
     /// Moves to the first key within the bounds.

@@ -8,15 +8,18 @@
 //!    is synced, also those in older logs.
 //! 3. After a failed log write or sync no further write is accepted: what the kernel kept is
 //!    unknown. A full device is the exception while the log could be cut back to its last record.
+//! 4. A put has cut the skip hints before it is visible ([`super::hints`]).
 
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crate::base::sync::{Bug, Mutex, MutexGuard, is_seeded};
 
+use super::hints::HintKeeper;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::ops;
 use crate::error::{Error, ErrorKind, Result};
+use crate::iter::hints::Hints;
 use crate::memtable::Memtable;
 use crate::metrics::Counters;
 use crate::options::kinds::Durability;
@@ -35,6 +38,10 @@ pub trait Surroundings {
     fn make_room(&self, core: &mut Core) -> Result<()>;
     /// Makes everything up to `seqno` visible to readers.
     fn publish(&self, seqno: SeqNo);
+    /// Gives readers another list of skip hints.
+    fn show_hints(&self, hints: Arc<Hints>);
+    /// Has the keys around `sample`, which was deleted, looked at for a skip hint.
+    fn ask_for_hints(&self, sample: Vec<u8>);
     /// Where bytes and syncs are counted.
     fn counters(&self) -> &Counters;
 }
@@ -53,6 +60,8 @@ pub struct Core {
     pub unlogged: bool,
     /// Whether the log after this one was asked for.
     pub next_log_asked: bool,
+    /// The skip hints.
+    pub hints: HintKeeper,
     /// Why no write is accepted, once the log failed.
     pub poisoned: Option<Error>,
 }
@@ -182,7 +191,7 @@ impl Core {
             around.publish(first + members.iter().map(|m| u64::from(m.count)).sum::<u64>() - 1);
         }
         for member in members {
-            apply(&self.memtable, member.payload, seqno);
+            apply(&self.memtable, member.payload, seqno, |op| self.hints.note(op.kind, op.key));
             seqno += member.count as u64;
             self.unlogged |= member.durability == Durability::None;
             ends.push(seqno.saturating_sub(1));
@@ -190,7 +199,17 @@ impl Core {
         self.next_seqno = seqno;
         around.counters().user_ops.add_alone(seqno - first);
         around.counters().user_bytes.add_alone(members.iter().map(|m| m.user_bytes).sum());
+        if is_seeded(Bug::CutLate) {
+            around.publish(seqno - 1);
+            (0..8).for_each(|_| crate::base::sync::thread::yield_now());
+        }
+        if let Some(hints) = self.hints.changed() {
+            around.show_hints(hints);
+        }
         around.publish(seqno - 1);
+        if let Some(sample) = self.hints.sample() {
+            around.ask_for_hints(sample);
+        }
         Ok(ends)
     }
 
@@ -262,10 +281,16 @@ impl Core {
     }
 }
 
-/// Puts the operations of a valid payload into the memtable, numbered from `seqno`; returns the
-/// number after the last.
-pub fn apply(memtable: &Memtable, payload: &[u8], mut seqno: SeqNo) -> SeqNo {
+/// Puts the operations of a valid payload into the memtable, numbered from `seqno`, and shows each
+/// to `note`; returns the number after the last.
+pub fn apply(
+    memtable: &Memtable,
+    payload: &[u8],
+    mut seqno: SeqNo,
+    mut note: impl FnMut(&ops::Op<'_>),
+) -> SeqNo {
     for op in ops::Ops::new(payload).flatten() {
+        note(&op);
         match op.kind {
             Kind::RangeDelete => memtable.add_range_delete(op.key, op.value, seqno),
             kind => memtable.add(seqno, kind, op.key, op.value),

@@ -3,4 +3,5 @@
 
 pub mod batch;
 pub mod commit;
+pub mod hints;
 pub mod pressure;

@@ -1,0 +1,345 @@
+//! Skip hints: key ranges in which nothing is visible, so that a walk need not step over every
+//! tombstone to find that out.
+//!
+//! A hint says: at sequence number `since`, and at every later one so far, no key strictly between
+//! `after` and `before` was visible. Hints are in memory only, and no answer needs them.
+//!
+//! What stays true:
+//! 1. The list is changed only by who holds the commit lock, and readers get it as a whole. A hint
+//!    enters it when no put into its range with a number above `since` has been committed; a put
+//!    into its range takes its key out of it before the put becomes visible.
+//! 2. So a reader that found number `r` visible *before* it took the list may believe every hint in
+//!    it with `since <= r`: a key visible at `r` inside the range would be a put numbered in
+//!    `since + 1 ..= r`, published before the list was taken, and therefore cut out of it. That
+//!    holds for a snapshot made at any earlier moment, too: its number was visible before the
+//!    iterator took the list. A list once taken stays right for the reader's number for ever.
+//! 3. A reader may see less than its number says: what is committed between its view and its number
+//!    can be missing ([`crate::read`]). A hint from between the two would hide keys whose deletes
+//!    the view does not have, and a batch that moved a pair would be seen in part. So `r` above is a
+//!    number that was visible before the *view* was taken; everything up to it is in the view, and
+//!    what the reader sees is the store at some number not below it.
+//! 4. Hints are sorted in the store's order and do not overlap. The bounds themselves are not
+//!    inside: nothing is said of them.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::base::key::SeqNo;
+use crate::base::order::KeyOrder;
+use crate::metrics::Counter;
+
+/// So many hints are kept; the ones that spare the fewest steps go first.
+pub const HINTS_MAX: usize = if cfg!(debug_assertions) { 8 } else { 64 };
+/// Puts may cut a hint and its parts so often before all of it is dropped: each time the list is
+/// made anew, and that must not cost more than finding the hint did.
+const CUTS_MAX: u8 = 15;
+/// Hints with longer bounds are not kept, so that the list stays small.
+pub const BOUND_BYTES_MAX: usize = 1024;
+
+/// A bound of a hint; `None` is the end of all keys.
+pub type Edge = Option<Arc<[u8]>>;
+
+/// One range without a visible key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hint {
+    /// The range begins after this key.
+    pub after: Edge,
+    /// The range ends before this key.
+    pub before: Edge,
+    /// From this sequence number on nothing in it is visible.
+    pub since: SeqNo,
+    /// About how many entries a walk is spared.
+    pub dead: u64,
+    cuts_left: u8,
+}
+
+impl Hint {
+    /// A hint about the keys between `after` and `before`.
+    pub fn new(after: Edge, before: Edge, since: SeqNo, dead: u64) -> Hint {
+        Hint { after, before, since, dead, cuts_left: CUTS_MAX }
+    }
+
+    /// Whether `key` lies inside.
+    pub fn contains(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        self.after.as_ref().is_none_or(|after| order.compare(after, key).is_lt())
+            && self.before.as_ref().is_none_or(|before| order.compare(key, before).is_lt())
+    }
+
+    fn is_empty(&self, order: &KeyOrder) -> bool {
+        !is_before(order, &self.after, &self.before)
+    }
+
+    fn is_short(&self) -> bool {
+        let short = |edge: &Edge| edge.as_ref().is_none_or(|key| key.len() <= BOUND_BYTES_MAX);
+        short(&self.after) && short(&self.before)
+    }
+}
+
+/// Whether a range that begins after `after` can hold something before `before`.
+fn is_before(order: &KeyOrder, after: &Edge, before: &Edge) -> bool {
+    match (after, before) {
+        (Some(after), Some(before)) => order.compare(after, before).is_lt(),
+        _ => true,
+    }
+}
+
+/// The hints of a store at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Hints {
+    list: Vec<Hint>,
+    /// How often readers jumped.
+    pub jumps: Arc<Counter>,
+}
+
+impl Hints {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// All of them, in order.
+    pub fn all(&self) -> &[Hint] {
+        &self.list
+    }
+
+    /// The hint `key` lies in.
+    fn position(&self, order: &KeyOrder, key: &[u8]) -> Option<usize> {
+        let begun = |hint: &Hint| hint.after.as_ref().is_none_or(|a| order.compare(a, key).is_lt());
+        let at = self.list.partition_point(begun).checked_sub(1)?;
+        self.list[at].contains(order, key).then_some(at)
+    }
+
+    /// The hint `key` lies in, for a reader that may believe hints up to `as_of`.
+    pub fn find(&self, order: &KeyOrder, key: &[u8], as_of: SeqNo) -> Option<&Hint> {
+        let hint = &self.list[self.position(order, key)?];
+        (hint.since <= as_of).then_some(hint)
+    }
+
+    /// The last hint that ends at or before `key`.
+    pub fn below(&self, order: &KeyOrder, key: &[u8]) -> Option<&Hint> {
+        let ended =
+            |hint: &Hint| hint.before.as_ref().is_some_and(|b| order.compare(b, key).is_le());
+        self.list[..self.list.partition_point(ended)].last()
+    }
+
+    /// Adds a hint, as one with all that overlap it. Each of them holds now, so all hold from the
+    /// latest `since` on. `false` when it is not kept.
+    pub fn add(&mut self, order: &KeyOrder, hint: Hint) -> bool {
+        if hint.is_empty(order) || !hint.is_short() {
+            return false;
+        }
+        let from = self.list.partition_point(|h| !is_before(order, &hint.after, &h.before));
+        let to = self.list.partition_point(|h| is_before(order, &h.after, &hint.before));
+        let mut all = hint;
+        let overlapped = from..to.max(from);
+        if let (Some(first), Some(last)) =
+            (self.list[overlapped.clone()].first(), self.list[overlapped.clone()].last())
+        {
+            if is_lower(order, &first.after, &all.after) {
+                all.after = first.after.clone();
+            }
+            if is_higher(order, &last.before, &all.before) {
+                all.before = last.before.clone();
+            }
+        }
+        for old in &self.list[overlapped.clone()] {
+            all.since = all.since.max(old.since);
+            all.dead = all.dead.max(old.dead);
+        }
+        let kept = (all.after.clone(), all.before.clone());
+        self.list.splice(overlapped, [all]);
+        self.keep_the_longest();
+        self.list.iter().any(|h| h.after == kept.0 && h.before == kept.1)
+    }
+
+    /// Takes `key`, which is being put, out of the hint it lies in. `false` when it lies in none.
+    pub fn cut(&mut self, order: &KeyOrder, key: &[u8]) -> bool {
+        let Some(at) = self.position(order, key) else { return false };
+        let hint = self.list.remove(at);
+        if hint.cuts_left == 0 || key.len() > BOUND_BYTES_MAX {
+            return true;
+        }
+        let (key, cuts_left) = (Some(Arc::from(key)), (hint.cuts_left - 1) / 2);
+        let dead = hint.dead / 2;
+        let front = Hint { before: Clone::clone(&key), cuts_left, dead, ..hint.clone() };
+        let back = Hint { after: key, cuts_left, dead, ..hint };
+        self.list.splice(at..at, [front, back]);
+        self.keep_the_longest();
+        true
+    }
+
+    fn keep_the_longest(&mut self) {
+        while self.list.len() > HINTS_MAX {
+            let shortest = (0..self.list.len()).min_by_key(|&at| self.list[at].dead);
+            self.list.remove(shortest.unwrap_or(0));
+        }
+    }
+}
+
+/// Whether the range that begins after `a` begins before the one that begins after `b`.
+fn is_lower(order: &KeyOrder, a: &Edge, b: &Edge) -> bool {
+    match (a, b) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(a), Some(b)) => order.compare(a, b) == Ordering::Less,
+    }
+}
+
+/// Whether the range that ends before `a` ends behind the one that ends before `b`.
+fn is_higher(order: &KeyOrder, a: &Edge, b: &Edge) -> bool {
+    match (a, b) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(a), Some(b)) => order.compare(a, b) == Ordering::Greater,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::order::Comparator;
+
+    fn edge(key: &[u8]) -> Edge {
+        Some(Arc::from(key))
+    }
+
+    fn hint(after: u8, before: u8, since: SeqNo) -> Hint {
+        Hint::new(edge(&[after]), edge(&[before]), since, u64::from(before.abs_diff(after)))
+    }
+
+    fn ranges(hints: &Hints) -> Vec<(u8, u8, SeqNo)> {
+        let byte = |edge: &Edge, end: u8| edge.as_ref().map_or(end, |key| key[0]);
+        hints.all().iter().map(|h| (byte(&h.after, 0), byte(&h.before, 255), h.since)).collect()
+    }
+
+    /// Whether a list that keeps its promises covers `key`, asked in the slow way.
+    fn covers(order: &KeyOrder, hints: &Hints, key: u8) -> bool {
+        let slow = hints.all().iter().any(|h| h.contains(order, &[key]));
+        assert_eq!(hints.find(order, &[key], SeqNo::MAX).is_some(), slow);
+        slow
+    }
+
+    #[test]
+    fn overlapping_hints_become_one_and_touching_ones_do_not() {
+        let order = KeyOrder::Bytewise;
+        let mut hints = Hints::default();
+        assert!(hints.add(&order, hint(10, 20, 1)));
+        assert!(hints.add(&order, hint(40, 50, 2)));
+        // Nothing is said of 20 itself.
+        assert!(hints.add(&order, hint(20, 30, 3)));
+        assert_eq!(ranges(&hints), [(10, 20, 1), (20, 30, 3), (40, 50, 2)]);
+        assert!(hints.add(&order, hint(19, 21, 4)));
+        assert_eq!(ranges(&hints), [(10, 30, 4), (40, 50, 2)]);
+        assert!(hints.add(&order, Hint::new(None, edge(&[45]), 5, 9)));
+        assert_eq!(ranges(&hints), [(0, 50, 5)]);
+        assert!(hints.add(&order, Hint::new(None, None, 6, 9)));
+        assert_eq!(ranges(&hints), [(0, 255, 6)]);
+        assert!(!hints.add(&order, hint(7, 7, 8)), "an empty range");
+        assert!(!hints.add(&order, Hint::new(edge(&[1; BOUND_BYTES_MAX + 1]), None, 9, 9)));
+    }
+
+    #[test]
+    fn a_reader_believes_hints_up_to_its_own_number_and_no_bound_is_inside() {
+        let order = KeyOrder::Bytewise;
+        let mut hints = Hints::default();
+        hints.add(&order, hint(10, 20, 7));
+        assert!(hints.find(&order, &[15], 6).is_none());
+        assert!(hints.find(&order, &[15], 7).is_some());
+        for outside in [9, 10, 20, 21] {
+            assert!(hints.find(&order, &[outside], 9).is_none());
+        }
+        assert!(hints.find(&order, &[10, 0], 9).is_some());
+        assert!(hints.below(&order, &[19]).is_none());
+        assert!(hints.below(&order, &[20]).is_some());
+    }
+
+    #[test]
+    fn a_put_cuts_a_hint_in_two_until_it_was_cut_too_often() {
+        let order = KeyOrder::Bytewise;
+        let mut hints = Hints::default();
+        hints.add(&order, hint(10, 200, 7));
+        assert!(!hints.cut(&order, &[10]) && !hints.cut(&order, &[200]));
+        assert!(hints.cut(&order, &[50]));
+        assert_eq!(ranges(&hints), [(10, 50, 7), (50, 200, 7)]);
+        let mut cuts = 1;
+        for key in 51..200 {
+            cuts += u8::from(hints.cut(&order, &[key]));
+        }
+        assert!(cuts <= CUTS_MAX, "{cuts}");
+        assert_eq!(ranges(&hints)[0], (10, 50, 7));
+        assert!(hints.find(&order, &[100], 9).is_none(), "the rest is gone");
+        assert!(hints.cut(&order, &[11; BOUND_BYTES_MAX + 1]));
+        assert!(hints.find(&order, &[12], 9).is_none(), "a long bound is not kept");
+    }
+
+    #[test]
+    fn the_hints_that_spare_the_least_go_first() {
+        let order = KeyOrder::Bytewise;
+        let mut hints = Hints::default();
+        for at in 0..=HINTS_MAX as u8 {
+            let (after, before) = (edge(&[2 * at]), edge(&[2 * at + 1]));
+            hints.add(&order, Hint::new(after, before, 1, u64::from(at.abs_diff(3))));
+        }
+        assert_eq!(hints.len(), HINTS_MAX);
+        assert!(hints.find(&order, &[6, 0], 1).is_none(), "the shortest went");
+        assert!(!hints.add(&order, Hint::new(edge(&[250]), None, 1, 0)), "shorter than all");
+    }
+
+    /// Bytes with the upper half first; the case of letters does not count.
+    struct Strange;
+
+    impl Comparator for Strange {
+        fn name(&self) -> &str {
+            "strange"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            let rank = |k: &[u8]| k.iter().map(|b| b.to_ascii_lowercase() ^ 64).collect::<Vec<_>>();
+            rank(a).cmp(&rank(b))
+        }
+    }
+
+    #[test]
+    fn every_order_keeps_what_was_added_and_loses_what_was_put() {
+        use proptest::prelude::*;
+        let orders = [KeyOrder::Bytewise, KeyOrder::Reverse, KeyOrder::Custom(Arc::new(Strange))];
+        let steps = proptest::collection::vec((any::<bool>(), any::<u8>(), any::<u8>()), 1..60);
+        proptest!(ProptestConfig { failure_persistence: None, ..Default::default() },
+        |(steps in steps, which in 0usize..3)| {
+            let order = &orders[which];
+            let mut hints = Hints::default();
+            let mut dead = [false; 256];
+            for (since, (add, a, b)) in steps.into_iter().enumerate() {
+                if add {
+                    let (after, before) =
+                        if order.compare(&[a], &[b]).is_lt() { (a, b) } else { (b, a) };
+                    let new = Hint::new(edge(&[after]), edge(&[before]), since as SeqNo, 1);
+                    for key in 0..=255u8 {
+                        dead[key as usize] |= new.contains(order, &[key]);
+                    }
+                    hints.add(order, new);
+                } else {
+                    for key in 0..=255u8 {
+                        dead[key as usize] &= order.compare(&[key], &[a]).is_ne();
+                    }
+                    let was = covers(order, &hints, a);
+                    prop_assert_eq!(hints.cut(order, &[a]), was);
+                }
+                for key in 0..=255u8 {
+                    let told = covers(order, &hints, key);
+                    prop_assert!(!told || dead[key as usize], "{key} is not known to be dead");
+                }
+                for pair in hints.all().windows(2) {
+                    let apart = (pair[0].before.as_deref(), pair[1].after.as_deref());
+                    let (Some(end), Some(start)) = apart else { panic!("an open end inside") };
+                    prop_assert!(order.compare(end, start).is_le());
+                }
+                prop_assert!(hints.len() <= HINTS_MAX);
+            }
+        });
+    }
+}

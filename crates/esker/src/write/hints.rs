@@ -1,0 +1,241 @@
+//! The writers' side of the skip hints ([`crate::iter::hints`]): part of the core, so that whoever
+//! commits or adds a hint does it alone.
+//!
+//! What stays true:
+//! 1. A put takes its key out of the hints before its number is published. Nothing else makes a key
+//!    visible: deletes and range deletes hide, and what a log brings back at opening is there before
+//!    the first hint.
+//! 2. A hint is looked for under a watch, begun where everything committed so far is numbered up to
+//!    `since`; what is put meanwhile bounds the range that is then added.
+//! 3. With no hint and no watch a put costs one comparison here, and a delete a counter.
+
+use std::sync::Arc;
+
+use crate::base::key::{Kind, SeqNo};
+use crate::base::order::KeyOrder;
+use crate::base::sync::{Bug, is_seeded};
+use crate::iter::hints::{BOUND_BYTES_MAX, Edge, Hint, Hints};
+use crate::iter::visible::DeadRun;
+
+/// After so many deletes the keys around one of them are looked at.
+const ASK_EVERY: u32 = if cfg!(debug_assertions) { 16 } else { 4096 };
+/// The same where looking around found nothing.
+const ASK_EVERY_MAX: u32 = 4 * ASK_EVERY;
+/// Runs with fewer entries are not worth a hint.
+const DEAD_MIN: u64 = if cfg!(debug_assertions) { 4 } else { 256 };
+
+/// What has been put around a key since somebody began to look there.
+struct Watch {
+    key: Vec<u8>,
+    /// The greatest key put below it.
+    below: Edge,
+    /// The least key put above it.
+    above: Edge,
+    /// Whether it was put itself.
+    hit: bool,
+}
+
+/// The hints, and what the next is to be about.
+pub struct HintKeeper {
+    order: KeyOrder,
+    hints: Hints,
+    watch: Option<Watch>,
+    /// Whether puts matter: there is a hint or a watch.
+    armed: bool,
+    changed: bool,
+    deletes: u32,
+    ask_every: u32,
+    sample: Option<Vec<u8>>,
+}
+
+impl HintKeeper {
+    /// No hints yet.
+    pub fn new(order: KeyOrder) -> HintKeeper {
+        HintKeeper {
+            order,
+            hints: Hints::default(),
+            watch: None,
+            armed: false,
+            changed: false,
+            deletes: 0,
+            ask_every: ASK_EVERY,
+            sample: None,
+        }
+    }
+
+    /// Notes an operation that is being committed.
+    #[inline]
+    pub fn note(&mut self, kind: Kind, key: &[u8]) {
+        if kind != Kind::Put {
+            // One range delete may hide any number of keys.
+            self.deletes += if kind == Kind::Delete { 1 } else { self.ask_every };
+            if self.deletes >= self.ask_every {
+                self.take_sample(key);
+            }
+        } else if self.armed {
+            self.note_put(key);
+        }
+    }
+
+    #[cold]
+    fn take_sample(&mut self, key: &[u8]) {
+        self.deletes = 0;
+        if key.len() <= BOUND_BYTES_MAX {
+            self.sample = Some(key.to_vec());
+        }
+    }
+
+    fn note_put(&mut self, key: &[u8]) {
+        if let Some(watch) = &mut self.watch {
+            let order = &self.order;
+            match order.compare(key, &watch.key) {
+                std::cmp::Ordering::Less => {
+                    if watch.below.as_ref().is_none_or(|k| order.compare(k, key).is_lt()) {
+                        watch.below = Some(Arc::from(key));
+                    }
+                }
+                std::cmp::Ordering::Greater => {
+                    if watch.above.as_ref().is_none_or(|k| order.compare(key, k).is_lt()) {
+                        watch.above = Some(Arc::from(key));
+                    }
+                }
+                std::cmp::Ordering::Equal => watch.hit = true,
+            }
+        }
+        if self.hints.cut(&self.order, key) {
+            self.changed = true;
+            self.arm();
+        }
+    }
+
+    fn arm(&mut self) {
+        self.armed = self.watch.is_some() || !self.hints.is_empty();
+    }
+
+    /// The key to look around next, if it is time to.
+    #[inline]
+    pub fn sample(&mut self) -> Option<Vec<u8>> {
+        self.sample.take()
+    }
+
+    /// The list as it is now, if readers have another.
+    #[inline]
+    pub fn changed(&mut self) -> Option<Arc<Hints>> {
+        if !self.changed {
+            return None;
+        }
+        self.changed = false;
+        Some(Arc::new(self.hints.clone()))
+    }
+
+    /// Begins to watch around `key` and returns the hints there are; `None` where one of them covers
+    /// the key.
+    pub fn watch(&mut self, key: &[u8]) -> Option<Arc<Hints>> {
+        if self.hints.find(&self.order, key, SeqNo::MAX).is_some() {
+            return None;
+        }
+        if !is_seeded(Bug::WalkUnwatched) {
+            self.watch = Some(Watch { key: key.to_vec(), below: None, above: None, hit: false });
+        }
+        self.arm();
+        Some(Arc::new(self.hints.clone()))
+    }
+
+    /// Ends the watch and adds what was found to the hints: no key of `run` was visible at `since`,
+    /// the last number when the watch began. `true` when there is a new hint.
+    pub fn add(&mut self, run: Option<&DeadRun>, since: SeqNo) -> bool {
+        let watch = self.watch.take();
+        let added = run.filter(|run| run.dead >= DEAD_MIN).is_some_and(|run| {
+            let (mut after, mut before) = (run.after.clone(), run.before.clone());
+            if let Some(watch) = watch {
+                if watch.hit {
+                    return false;
+                }
+                let order = &self.order;
+                after = later(after, watch.below, |a, b| order.compare(a, b).is_lt());
+                before = later(before, watch.above, |a, b| order.compare(b, a).is_lt());
+            }
+            self.hints.add(&self.order, Hint::new(after, before, since, run.dead))
+        });
+        self.changed |= added;
+        self.ask_every = if added { ASK_EVERY } else { (2 * self.ask_every).min(ASK_EVERY_MAX) };
+        self.arm();
+        added
+    }
+}
+
+/// Of two bounds the one that leaves less.
+fn later(found: Edge, put: Edge, is_before: impl Fn(&[u8], &[u8]) -> bool) -> Edge {
+    match (found, put) {
+        (Some(found), Some(put)) if is_before(&found, &put) => Some(put),
+        (None, put) => put,
+        (found, _) => found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(after: &[u8], before: &[u8]) -> DeadRun {
+        let (after, before) = (Some(Arc::from(after)), Some(Arc::from(before)));
+        DeadRun { after, before, dead: DEAD_MIN, open: Vec::new() }
+    }
+
+    fn bounds(hints: &Hints) -> Vec<(&[u8], &[u8])> {
+        let bytes = |edge: &'_ Edge| -> &'_ [u8] { edge.as_deref().expect("bounded") }
+            as fn(&Edge) -> &[u8];
+        hints.all().iter().map(|h| (bytes(&h.after), bytes(&h.before))).collect()
+    }
+
+    #[test]
+    fn what_is_put_while_somebody_looks_bounds_what_is_added() {
+        let mut keeper = HintKeeper::new(KeyOrder::Bytewise);
+        keeper.watch(b"m").expect("nothing covers it");
+        for key in [b"c", b"e", b"d", b"s", b"q", b"r"] {
+            keeper.note(Kind::Put, key);
+        }
+        keeper.note(Kind::Delete, b"l");
+        assert!(keeper.changed().is_none());
+        assert!(keeper.add(Some(&run(b"a", b"z")), 5));
+        let hints = keeper.changed().expect("a new hint");
+        assert_eq!(bounds(&hints), [(&b"e"[..], &b"q"[..])]);
+        assert!(keeper.watch(b"m").is_none(), "a hint covers it");
+        keeper.note(Kind::Put, b"m");
+        let hints = keeper.changed().expect("a cut hint");
+        assert_eq!(bounds(&hints), [(&b"e"[..], &b"m"[..]), (&b"m"[..], &b"q"[..])]);
+    }
+
+    #[test]
+    fn nothing_is_added_around_a_key_that_was_put_meanwhile_nor_for_a_short_run() {
+        let mut keeper = HintKeeper::new(KeyOrder::Reverse);
+        keeper.watch(b"m").expect("nothing covers it");
+        keeper.note(Kind::Put, b"m");
+        assert!(!keeper.add(Some(&run(b"z", b"a")), 5));
+        keeper.watch(b"m").expect("nothing covers it");
+        assert!(!keeper.add(Some(&DeadRun { dead: DEAD_MIN - 1, ..run(b"z", b"a") }), 6));
+        assert!(keeper.changed().is_none() && !keeper.armed);
+    }
+
+    #[test]
+    fn deletes_are_asked_about_once_in_a_while_and_less_often_in_vain() {
+        let mut keeper = HintKeeper::new(KeyOrder::Bytewise);
+        let mut waits = Vec::new();
+        for _ in 0..4 {
+            let mut deletes = 0;
+            let sample = loop {
+                deletes += 1;
+                keeper.note(Kind::Delete, &[1, deletes as u8]);
+                if let Some(sample) = keeper.sample() {
+                    break sample;
+                }
+            };
+            assert_eq!(sample, [1, deletes as u8]);
+            waits.push(deletes / ASK_EVERY);
+            keeper.add(None, 1);
+        }
+        assert_eq!(waits, [1, 2, 4, 4]);
+        keeper.note(Kind::RangeDelete, b"r");
+        assert_eq!(keeper.sample().as_deref(), Some(&b"r"[..]));
+    }
+}

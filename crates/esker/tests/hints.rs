@@ -1,0 +1,354 @@
+//! Skip hints: long runs of deleted keys are jumped over, and no answer changes by it.
+//!
+//! Built for tests the store looks for hints after a few deletes already, so stores of this size
+//! make many. Failure history these guard against: a put into a range that was being looked at, a
+//! put that is visible before the hint is cut, and a reader whose view is older than the hint.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::tiny_options;
+use esker::fs::mem::MemFs;
+use esker::{Batch, Comparator, Db, DbIterator, KeyOrder, MemtableKind, Options, ReadOptions};
+use esker_testkit::rng::SplitMix64;
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn key(n: u64) -> Vec<u8> {
+    (n as u32).to_be_bytes().to_vec()
+}
+
+fn open(options: Options) -> Db {
+    Db::open_on(MemFs::new(), "/db", options).unwrap()
+}
+
+/// Waits for the thread that looks for hints.
+fn wait_for_hints(db: &Db) {
+    for _ in 0..10_000 {
+        if db.metrics().hints > 0 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("there is no hint");
+}
+
+fn forward(iter: DbIterator) -> Pairs {
+    iter.map(Result::unwrap).collect()
+}
+
+fn backward(iter: DbIterator) -> Pairs {
+    let mut pairs: Pairs = iter.into_reverse().map(Result::unwrap).collect();
+    pairs.reverse();
+    pairs
+}
+
+#[test]
+fn deleted_keys_are_jumped_over_both_ways_and_from_the_middle() {
+    const KEYS: u64 = 10_000;
+    let options =
+        Options { auto_compaction: false, background_threads: Some(1), ..Options::default() };
+    let db = open(options);
+    for n in 0..KEYS {
+        db.put(key(n), b"value").unwrap();
+    }
+    let before = db.snapshot();
+    for n in 1..KEYS - 1 {
+        db.delete(key(n)).unwrap();
+    }
+    wait_for_hints(&db);
+    let jumps = db.metrics().hint_jumps;
+    let live = [0, KEYS - 1].map(|n| (key(n), b"value".to_vec()));
+    assert_eq!(forward(db.iter().unwrap()), live);
+    assert_eq!(backward(db.iter().unwrap()), live);
+    assert!(db.metrics().hint_jumps >= jumps + 2);
+    let mut iter = db.iter().unwrap();
+    iter.seek(key(KEYS / 4)).unwrap();
+    assert_eq!(iter.key(), key(KEYS - 1));
+    iter.retreat().unwrap();
+    assert_eq!(iter.key(), key(0));
+    iter.retreat().unwrap();
+    assert!(!iter.valid());
+    iter.seek_for_prev(key(KEYS / 4)).unwrap();
+    assert_eq!(iter.key(), key(0));
+    let inside = || db.range(key(10)..key(KEYS / 2)).unwrap();
+    assert!(forward(inside()).is_empty() && backward(inside()).is_empty());
+    assert_eq!(before.iter().unwrap().count() as u64, KEYS, "a snapshot is not told of it");
+    assert_eq!(backward(before.iter().unwrap()).len() as u64, KEYS);
+    db.put(key(KEYS / 3), b"again").unwrap();
+    assert_eq!(db.iter().unwrap().count(), 3);
+    assert_eq!(backward(db.iter().unwrap()).len(), 3);
+}
+
+#[test]
+fn a_deleted_range_is_jumped_over_too() {
+    let db = open(Options { background_threads: Some(1), ..Options::default() });
+    for n in 0..10_000 {
+        db.put(key(n), b"value").unwrap();
+    }
+    db.delete_range(key(5), key(9_990)).unwrap();
+    wait_for_hints(&db);
+    assert_eq!(db.iter().unwrap().count(), 15);
+    assert!(db.metrics().hint_jumps > 0);
+    assert_eq!(backward(db.iter().unwrap()).len(), 15);
+}
+
+#[test]
+fn a_store_without_threads_makes_none() {
+    let db = open(Options { background_threads: Some(0), ..tiny_options() });
+    for n in 0..200 {
+        db.delete(key(n)).unwrap();
+    }
+    assert_eq!(db.metrics().hints, 0);
+    assert_eq!(db.iter().unwrap().count(), 0);
+}
+
+/// Bytewise by the number without its last bit, so that neighbours are one key.
+struct Halved;
+
+impl Comparator for Halved {
+    fn name(&self) -> &str {
+        "halved"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        let half = |k: &[u8]| u32::from_be_bytes(k.try_into().unwrap_or_default()) / 2;
+        half(a).cmp(&half(b))
+    }
+}
+
+/// One step of the model: stretches of deletes, with puts among them.
+fn change(db: &Db, oracle: &mut BTreeMap<u64, u64>, rng: &mut SplitMix64, keys: u64, turn: u64) {
+    let from = rng.below(keys);
+    let to = (from + rng.below(keys / 2)).min(keys);
+    match rng.below(10) {
+        0..=3 => {
+            for n in from..to {
+                db.delete(key(2 * n)).unwrap();
+                oracle.remove(&n);
+            }
+        }
+        4 => {
+            db.delete_range(key(2 * from), key(2 * to)).unwrap();
+            oracle.retain(|n, _| !(from..to).contains(n));
+        }
+        5 => {
+            let mut batch = Batch::new();
+            for n in from..to.min(from + 30) {
+                if rng.chance(3) {
+                    batch.put(key(2 * n), turn.to_be_bytes());
+                    oracle.insert(n, turn);
+                } else {
+                    batch.delete(key(2 * n));
+                    oracle.remove(&n);
+                }
+            }
+            db.write(batch).unwrap();
+        }
+        6 => {
+            for n in from..to {
+                db.put(key(2 * n), turn.to_be_bytes()).unwrap();
+                oracle.insert(n, turn);
+            }
+        }
+        _ => {
+            for _ in 0..rng.below(4) {
+                let n = rng.below(keys);
+                db.put(key(2 * n), turn.to_be_bytes()).unwrap();
+                oracle.insert(n, turn);
+            }
+        }
+    }
+}
+
+fn sorted(oracle: &BTreeMap<u64, u64>, reverse: bool) -> Pairs {
+    let all = oracle.iter().map(|(n, turn)| (key(2 * n), turn.to_be_bytes().to_vec()));
+    if reverse { all.rev().collect() } else { all.collect() }
+}
+
+/// A walk from a random place in random directions, and both whole walks.
+fn check(iter: impl Fn() -> DbIterator, want: &Pairs, rng: &mut SplitMix64, keys: u64, rev: bool) {
+    assert_eq!(&forward(iter()), want);
+    assert_eq!(&backward(iter()), want);
+    let mut walk = iter();
+    for _ in 0..4 {
+        let target = key(2 * rng.below(keys));
+        let is_before = |k: &Vec<u8>| if rev { *k > target } else { *k < target };
+        let mut at = want.partition_point(|(k, _)| is_before(k)) as isize;
+        if rng.chance(2) {
+            walk.seek(&target).unwrap();
+        } else {
+            walk.seek_for_prev(&target).unwrap();
+            at -= isize::from(want.get(at as usize).is_none_or(|(k, _)| *k != target));
+        }
+        for _ in 0..6 {
+            let here = usize::try_from(at).ok().and_then(|at| want.get(at));
+            assert_eq!(walk.valid(), here.is_some());
+            let Some((key, value)) = here else { break };
+            assert_eq!((walk.key(), walk.value()), (&key[..], &value[..]));
+            if rng.chance(2) {
+                walk.advance().unwrap();
+                at += 1;
+            } else {
+                walk.retreat().unwrap();
+                at -= 1;
+            }
+        }
+    }
+}
+
+fn model(options: Options, seed: u64) -> u64 {
+    const KEYS: u64 = 300;
+    let mut rng = SplitMix64::new(seed);
+    let rev = matches!(options.key_order, KeyOrder::Reverse);
+    let db = open(options);
+    let mut oracle = BTreeMap::new();
+    let mut snapshots: Vec<(esker::Snapshot, Pairs)> = Vec::new();
+    for turn in 0..120 {
+        if rev {
+            // Stretches that are deleted as ranges run the other way there.
+            let (from, to) = (rng.below(KEYS), rng.below(KEYS));
+            for n in from.min(to)..from.max(to) {
+                db.delete(key(2 * n)).unwrap();
+                oracle.remove(&n);
+            }
+            for _ in 0..20 {
+                let n = rng.below(KEYS);
+                db.put(key(2 * n), u64::to_be_bytes(turn)).unwrap();
+                oracle.insert(n, turn);
+            }
+        } else {
+            change(&db, &mut oracle, &mut rng, KEYS, turn);
+        }
+        check(|| db.iter().unwrap(), &sorted(&oracle, rev), &mut rng, KEYS, rev);
+        let (a, b) = (rng.below(KEYS), rng.below(KEYS));
+        let (a, b) = if rev { (a.max(b), a.min(b)) } else { (a.min(b), a.max(b)) };
+        let bounds = (Bound::Excluded(key(2 * a)), Bound::Included(key(2 * b)));
+        let mut want = sorted(&oracle, rev);
+        want.retain(|(k, _)| {
+            if rev {
+                *k < key(2 * a) && *k >= key(2 * b)
+            } else {
+                *k > key(2 * a) && *k <= key(2 * b)
+            }
+        });
+        let options = ReadOptions::default();
+        check_range(|| db.iter_with(&options, bounds.clone()).unwrap(), &want);
+        if rng.chance(4) {
+            snapshots.push((db.snapshot(), sorted(&oracle, rev)));
+        }
+        if snapshots.len() > 3 {
+            snapshots.remove(rng.below(4) as usize);
+        }
+        for (snapshot, then) in &snapshots {
+            check(|| snapshot.iter().unwrap(), then, &mut rng, KEYS, rev);
+        }
+    }
+    db.metrics().hint_jumps
+}
+
+fn check_range(iter: impl Fn() -> DbIterator, want: &Pairs) {
+    assert_eq!(&forward(iter()), want);
+    assert_eq!(&backward(iter()), want);
+}
+
+#[test]
+fn with_hints_a_store_answers_as_a_map_does() {
+    let mut jumps = 0;
+    for (seed, order) in [KeyOrder::Bytewise, KeyOrder::Custom(Arc::new(Halved)), KeyOrder::Reverse]
+        .iter()
+        .enumerate()
+    {
+        for (turn, &memtable_kind) in MemtableKind::ALL.iter().enumerate() {
+            let options = Options { key_order: order.clone(), memtable_kind, ..tiny_options() };
+            jumps += model(options, 100 * seed as u64 + turn as u64);
+        }
+    }
+    assert!(jumps > 0 || !cfg!(debug_assertions), "no hint was used");
+}
+
+/// One writer's share of the keys: it deletes stretches of them, puts some again, and after every
+/// few operations expects of each what it did last.
+fn own_keys(db: &Db, own: u64, writers: u64) {
+    let mut rng = SplitMix64::new(own);
+    let mut oracle: BTreeMap<u64, u64> = BTreeMap::new();
+    let mine = |pairs: Pairs| -> Vec<(u64, u64)> {
+        let number = |k: &[u8]| u64::from(u32::from_be_bytes(k.try_into().unwrap()));
+        let value = |v: &[u8]| u64::from_be_bytes(v.try_into().unwrap());
+        let pairs = pairs.iter().map(|(k, v)| (number(k), value(v)));
+        pairs.filter(|(n, _)| n % writers == own && *n < 1 << 20).collect()
+    };
+    for turn in 0..150 {
+        let from = rng.below(200);
+        for n in from..from + rng.below(60) {
+            db.delete(key(n * writers + own)).unwrap();
+            oracle.remove(&(n * writers + own));
+        }
+        for _ in 0..rng.below(3) {
+            let n = rng.below(200) * writers + own;
+            db.put(key(n), u64::to_be_bytes(turn)).unwrap();
+            oracle.insert(n, turn);
+            let mut iter = db.iter().unwrap();
+            iter.seek(key(n)).unwrap();
+            assert_eq!(iter.key(), key(n), "a put that returned is not there");
+        }
+        let want: Vec<(u64, u64)> = oracle.iter().map(|(n, turn)| (*n, *turn)).collect();
+        assert_eq!(mine(forward(db.iter().unwrap())), want);
+        assert_eq!(mine(backward(db.iter().unwrap())), want);
+    }
+}
+
+#[test]
+fn iterators_are_right_while_threads_put_and_delete_where_hints_are() {
+    const WRITERS: u64 = 3;
+    const TOKENS: u64 = 5;
+    let db = open(Options { background_threads: Some(2), ..tiny_options() });
+    // Tokens that one thread moves, each by one batch: half a batch is a token too few or too many.
+    let token = |n: u64| key((1 << 20) + n);
+    for n in 0..TOKENS {
+        db.put(token(n), [0; 8]).unwrap();
+    }
+    let (stop, scans) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|own| {
+                scope.spawn({
+                    let db = &db;
+                    move || own_keys(db, own, WRITERS)
+                })
+            })
+            .collect();
+        let (db, stop, scans) = (&db, &stop, &scans);
+        let mover = scope.spawn(move || {
+            for n in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let mut batch = Batch::new();
+                batch.delete(token(n)).put(token(n + TOKENS), [0; 8]);
+                db.write(batch).unwrap();
+            }
+        });
+        for way in [forward, backward] {
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let bounds = (Bound::Included(key(1 << 20)), Bound::Unbounded);
+                    let iter = db.iter_with(&ReadOptions::default(), bounds).unwrap();
+                    assert_eq!(way(iter).len() as u64, TOKENS, "a reader saw half a batch");
+                    scans.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let failed = writers.into_iter().filter_map(|writer| writer.join().err()).next();
+        stop.store(true, Ordering::Relaxed);
+        mover.join().unwrap();
+        if let Some(panic) = failed {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    assert!(scans.load(Ordering::Relaxed) > 0);
+    assert!(db.metrics().hint_jumps > 0 || !cfg!(debug_assertions), "no hint was used");
+}

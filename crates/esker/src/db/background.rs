@@ -85,9 +85,11 @@ impl Inner {
     fn sync_loop(&self) {
         let mut due = Instant::now();
         loop {
-            let every = Duration::from_millis(self.options.load().sync_every_ms);
+            let every;
             {
                 let mut queue = self.queue.lock();
+                // With the lock held: a change of options tells of itself under it.
+                every = Duration::from_millis(self.options.load().sync_every_ms);
                 if queue.stop {
                     return;
                 }

@@ -76,8 +76,9 @@ impl Inner {
     fn wait_for_scrub(&self, pace: &mut Pace, bytes: u64) -> bool {
         pace.owed_bytes += bytes;
         loop {
-            let rate = self.options.load().scrub_bytes_per_second;
             let mut queue = self.queue.lock();
+            // With the lock held: a change of options tells of itself under it.
+            let rate = self.options.load().scrub_bytes_per_second;
             if queue.stop {
                 return false;
             }

@@ -37,6 +37,8 @@ impl Inner {
         self.sizes.store(Arc::new(sizes));
         self.fit_cache();
         self.refresh_debt();
+        // With the lock held, so that no thread is between its last look and its wait.
+        let _queue = self.queue.lock();
         self.work.notify_all();
     }
 

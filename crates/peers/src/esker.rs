@@ -76,17 +76,13 @@ impl Engine for Esker {
         }
         let db = Db::open(dir, own).map_err(fail)?;
         let synced = WriteOptions { durability: Some(EskerDurability::Sync) };
-        let log_mapped = db.option("wal_io").as_deref() == Some("mmap");
-        Ok(Box::new(EskerStore { db, synced, log_mapped }))
+        Ok(Box::new(EskerStore { db, synced }))
     }
 }
 
 struct EskerStore {
     db: Db,
     synced: WriteOptions,
-    /// Whether log bytes are in no write call. Where the file system cannot map they are in both
-    /// counts, which makes write amplification look larger, never smaller.
-    log_mapped: bool,
 }
 
 impl Target for EskerStore {
@@ -153,10 +149,7 @@ impl Target for EskerStore {
     }
 
     fn mapped_write_bytes(&self) -> u64 {
-        let metrics = self.db.metrics();
-        // The zeros were write calls: with the records in their place they are the same pages.
-        let in_calls = metrics.log_filled_bytes;
-        if self.log_mapped { metrics.log_bytes.saturating_sub(in_calls) } else { 0 }
+        self.db.metrics().log_mapped_bytes
     }
 
     fn close(self: Box<Self>) -> Result<()> {

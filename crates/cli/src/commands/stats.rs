@@ -178,7 +178,7 @@ pub fn to_json(metrics: &Metrics) -> Value {
         "debt_bytes": metrics.debt_bytes, "last_seqno": metrics.last_seqno,
         "snapshots": metrics.snapshots,
         "user_bytes": metrics.user_bytes, "user_ops": metrics.user_ops,
-        "log_bytes": metrics.log_bytes, "log_filled_bytes": metrics.log_filled_bytes,
+        "log_bytes": metrics.log_bytes, "log_mapped_bytes": metrics.log_mapped_bytes,
         "log_syncs": metrics.log_syncs,
         "flushes": metrics.flushes, "flush_bytes": metrics.flush_bytes,
         "compactions": metrics.compactions, "compaction_bytes": metrics.compaction_bytes,

@@ -88,7 +88,7 @@ impl Inner {
             user_bytes: counters.user_bytes.get(),
             user_ops: counters.user_ops.get(),
             log_bytes: counters.log_bytes.get(),
-            log_filled_bytes: counters.log_filled_bytes.get(),
+            log_mapped_bytes: counters.log_mapped_bytes.get(),
             log_syncs: counters.log_syncs.get(),
             flushes: counters.flushes.get(),
             flush_bytes: counters.flush_bytes.get(),

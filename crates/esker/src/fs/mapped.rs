@@ -191,7 +191,9 @@ pub(super) struct MappedFile {
     syncs: u32,
     /// Whether the next window is asked for in large pieces.
     next_in_large: bool,
-    filled_bytes: u64,
+    /// Whether the zeros of the present window were given to a write call.
+    filled: bool,
+    mapped_bytes: u64,
     preparer: Option<Arc<Preparer>>,
 }
 
@@ -212,7 +214,8 @@ impl MappedFile {
             next: Arc::default(),
             syncs: 0,
             next_in_large: false,
-            filled_bytes: 0,
+            filled: false,
+            mapped_bytes: 0,
             preparer: Preparer::shared(),
         };
         mapped.ask_for(1, false);
@@ -260,7 +263,7 @@ impl MappedFile {
                 None => (Window::map(&self.file, index)?, false),
             };
             self.window = Some(window);
-            self.filled_bytes += if filled { WINDOW_BYTES } else { 0 };
+            self.filled = filled;
             self.ask_for(index + 1, in_large);
             self.syncs = 0;
         }
@@ -273,6 +276,7 @@ impl MappedFile {
             let at = (offset % WINDOW_BYTES) as usize;
             let (now, later) = bytes.split_at(bytes.len().min(WINDOW_BYTES as usize - at));
             self.enter(offset / WINDOW_BYTES)?.copy(at, now);
+            self.mapped_bytes += if self.filled { 0 } else { now.len() as u64 };
             (bytes, offset) = (later, offset + now.len() as u64);
         }
         Ok(())
@@ -287,6 +291,7 @@ impl WritableFile for MappedFile {
             && window.index == self.len_bytes / WINDOW_BYTES
         {
             window.copy(at, bytes);
+            self.mapped_bytes += if self.filled { 0 } else { bytes.len() as u64 };
         } else {
             self.reserve(bytes.len())?;
             self.copy(bytes, self.len_bytes)?;
@@ -317,8 +322,8 @@ impl WritableFile for MappedFile {
         Ok(())
     }
 
-    fn filled_bytes(&self) -> u64 {
-        self.filled_bytes
+    fn mapped_bytes(&self) -> u64 {
+        self.mapped_bytes
     }
 }
 
@@ -347,6 +352,8 @@ mod tests {
             assert_eq!(read[..want.len()], want);
             assert!(read[want.len()..].iter().all(|b| *b == 0));
         }
+        // The first window is made without zeros, and the second unless the file comes to it first.
+        assert!([WINDOW_BYTES, 2 * WINDOW_BYTES].contains(&file.mapped_bytes()));
         file.sync().unwrap();
         file.set_len(50).unwrap();
         file.append(b"after the cut").unwrap();

@@ -32,8 +32,8 @@ pub trait WritableFile: Send {
     fn sync(&mut self) -> io::Result<()>;
     /// Cuts or extends (with zeros) the file.
     fn set_len(&mut self, len_bytes: u64) -> io::Result<()>;
-    /// Bytes of zeros given to write calls ahead of what was then appended without one.
-    fn filled_bytes(&self) -> u64 {
+    /// Appended bytes that no write call carried: neither they nor zeros in their place.
+    fn mapped_bytes(&self) -> u64 {
         0
     }
 }

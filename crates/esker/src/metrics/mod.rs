@@ -95,8 +95,8 @@ pub struct Counters {
     pub user_ops: Counter,
     /// Bytes written to the log; the same.
     pub log_bytes: Counter,
-    /// Zeros written ahead of the log's records; the same.
-    pub log_filled_bytes: Counter,
+    /// Those that no write call carried; the same.
+    pub log_mapped_bytes: Counter,
     /// Times the log was synced.
     pub log_syncs: Counter,
     /// Flushes of a memtable.
@@ -206,9 +206,10 @@ pub struct Metrics {
     pub user_ops: u64,
     /// Bytes written to the log.
     pub log_bytes: u64,
-    /// Zeros written to it ahead of them, in bytes: a mapped log has its pages made so. A page is
-    /// carried to the device once, unless the system does so between the zeros and the records.
-    pub log_filled_bytes: u64,
+    /// Bytes of those that no write call of this process carried, so that the system's counters miss
+    /// them. Most pages of a mapped log are made by writing zeros; a record put there later is
+    /// counted with them, as the page is carried to the device once.
+    pub log_mapped_bytes: u64,
     /// Times the log was synced.
     pub log_syncs: u64,
     /// Flushes.

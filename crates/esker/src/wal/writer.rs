@@ -32,8 +32,8 @@ pub struct LogWriter {
     len_bytes: u64,
     synced_bytes: u64,
     durable_ordinal: u64,
-    /// Of the zeros written ahead, how many were told of.
-    filled_told_bytes: u64,
+    /// Of what no write call carried, how many bytes were told of.
+    mapped_told_bytes: u64,
     scratch: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ impl LogWriter {
             len_bytes: HEADER_BYTES as u64,
             synced_bytes: HEADER_BYTES as u64,
             durable_ordinal: 0,
-            filled_told_bytes: 0,
+            mapped_told_bytes: 0,
             scratch: Vec::new(),
         };
         let written = writer.file.append(&header.encode()).and_then(|()| writer.file.sync());
@@ -235,10 +235,11 @@ impl LogWriter {
         self.len_bytes
     }
 
-    /// Zeros that were written ahead of the records since this was last asked, in bytes.
-    pub fn take_filled_bytes(&mut self) -> u64 {
-        let before = std::mem::replace(&mut self.filled_told_bytes, self.file.filled_bytes());
-        self.filled_told_bytes - before
+    /// Bytes that no write call carried, see [`WritableFile::mapped_bytes`], since this was last
+    /// asked.
+    pub fn take_mapped_bytes(&mut self) -> u64 {
+        let before = std::mem::replace(&mut self.mapped_told_bytes, self.file.mapped_bytes());
+        self.mapped_told_bytes - before
     }
 
     /// Bytes of it known to be durable.

@@ -28,9 +28,6 @@ use crate::wal::LogWriter;
 /// How often a writer tries to get the core before it joins a group: about a microsecond.
 const TRIES: u32 = if cfg!(feature = "shuttle") { 1 } else { 64 };
 
-/// How often the zeros written ahead of the log's records are counted, in bytes of the log.
-const FILLED_LOOK_BYTES: u64 = 64 << 10;
-
 /// What the committer needs of the store around it.
 pub trait Surroundings {
     /// Called with the core held before a group is committed: freeze a full memtable, wait for
@@ -239,9 +236,7 @@ impl Core {
             }
         };
         counters.log_bytes.add_alone(log.len_bytes().saturating_sub(before));
-        if before / FILLED_LOOK_BYTES != log.len_bytes() / FILLED_LOOK_BYTES {
-            counters.log_filled_bytes.add_alone(log.take_filled_bytes());
-        }
+        counters.log_mapped_bytes.add_alone(log.take_mapped_bytes());
         if let Err(error) = written {
             if error.kind() != ErrorKind::NoSpace {
                 self.poisoned = Some(error.clone());

@@ -5,22 +5,14 @@
 
 /// Bytes the processor fetches at once.
 const LINE_BYTES: usize = 64;
-/// The most that is asked for to be written.
-const WRITE_BYTES_MAX: usize = 1024;
+/// The most that is asked for at once.
+const BYTES_MAX: usize = 1024;
 
-/// As [`prefetch_lines`] of memory that will be written, `bytes` of it: a store to a line that is not
-/// there is cheap until something waits for it, as every lock does.
+/// Asks for `bytes` from `address`, at most [`BYTES_MAX`], where something will be written: a store to
+/// a line that is not there is cheap until something waits for it, as every lock does.
 #[inline]
-pub fn prefetch_for_write(address: usize, bytes: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for line in 0..bytes.min(WRITE_BYTES_MAX).div_ceil(LINE_BYTES) {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        let from = address.wrapping_add(line * LINE_BYTES) as *const i8;
-        // SAFETY: as below; processors without the instruction for writing take it for none.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(from) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (address, bytes, WRITE_BYTES_MAX);
+pub fn prefetch_bytes(address: usize, bytes: usize) {
+    prefetch_lines(address, bytes.min(BYTES_MAX).div_ceil(LINE_BYTES));
 }
 
 /// Asks for `lines` cache lines from `address`, which need not be one of this process any more.
@@ -35,5 +27,5 @@ pub fn prefetch_lines(address: usize, lines: usize) {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (address, lines, LINE_BYTES);
+    let _ = (address, lines);
 }

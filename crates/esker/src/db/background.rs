@@ -1,6 +1,6 @@
-//! The threads of a store: one flushes, some compact, one each syncs, scrubs and looks for skip hints. A store opened without threads does
-//! the same work in the calls that need it and in [`crate::Db::run_one_job`], so that a test can
-//! choose every step.
+//! The threads of a store: one flushes, some compact, one each syncs, scrubs and looks for skip
+//! hints. A store opened without threads flushes and compacts in the calls that need it and in
+//! [`crate::Db::run_one_job`], so that a test can choose every step.
 //!
 //! What stays true: a memtable leaves the view by the same change that brings its tables in; a
 //! failed piece of work changes nothing and is tried again, unless the manifest itself failed.
@@ -23,7 +23,6 @@ use crate::table::{FilterConfig, TableOptions};
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
 use crate::tree::names;
 use crate::tree::output::OutputConfig;
-use crate::write::pressure;
 
 /// How long a failed piece of work rests before it is tried again.
 const RETRY_WAIT_MS: u64 = 200;
@@ -193,10 +192,7 @@ impl Inner {
             self.note_crowd(queue.frozen.len());
         }
         drop(versions);
-        let (bytes, elapsed) = (frozen.memtable.memory_bytes() as u64, began.elapsed());
-        let before = self.pace.flush_rate.load(Ordering::Relaxed);
-        let rate = pressure::flush_rate(before, bytes, elapsed.as_nanos() as u64);
-        self.pace.flush_rate.store(rate, Ordering::Relaxed);
+        self.pace.note_flush(frozen.memtable.memory_bytes() as u64, began.elapsed());
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(written);
         self.counters.levels[0].written_bytes.add(written);

@@ -14,7 +14,7 @@ use super::open::look;
 use super::state::Inner;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::os::OsFs;
-use crate::fs::{Fs, parent_of};
+use crate::fs::{Fs, parent_of, sync_dir};
 use crate::options::Options;
 use crate::table::{Table, TableSource};
 use crate::tree::fragment::FileMeta;
@@ -55,8 +55,7 @@ impl Db {
         let fs = &*inner.fs;
         if !fs.exists(dir).map_err(|e| Error::io(dir, "look at the backup's directory", e))? {
             fs.create_dir(dir).map_err(|e| Error::io(dir, "create the backup's directory", e))?;
-            let parent = parent_of(dir);
-            fs.sync_dir(&parent).map_err(|e| Error::io(&parent, "sync the directory", e))?;
+            sync_dir(fs, &parent_of(dir))?;
         }
         let before = whole_backups(fs, dir)?;
         let number = before.last().map_or(1, |last| last + 1);
@@ -134,7 +133,7 @@ impl Inner {
             for file in version.files() {
                 self.take_table(&file, path, previous, &mut report)?;
             }
-            self.fs.sync_dir(path).map_err(|e| Error::io(path, "sync the directory", e))
+            sync_dir(&*self.fs, path)
         };
         if let Err(error) = tables().and_then(|()| self.name_tables(&version, path)) {
             let _ = remove_half(&*self.fs, path);

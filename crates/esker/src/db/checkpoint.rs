@@ -6,7 +6,7 @@ use super::Db;
 use super::state::Inner;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
-use crate::fs::parent_of;
+use crate::fs::{parent_of, sync_dir};
 use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::tree::version::Version;
@@ -62,7 +62,6 @@ impl Inner {
         edit.last_seqno = Some(self.visible_seqno());
         edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
         VersionSet::create(fs.clone(), dir, self.order.clone(), self.next_id(), edit)?;
-        let parent = parent_of(dir);
-        fs.sync_dir(&parent).map_err(|e| Error::io(&parent, "sync the directory", e))
+        sync_dir(&**fs, &parent_of(dir))
     }
 }

@@ -7,7 +7,8 @@
 
 use super::state::Inner;
 use crate::base::sync::atomic::Ordering;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
+use crate::fs::sync_dir;
 use crate::options::kinds::WalIo;
 use crate::tree::names;
 use crate::wal::LogWriter;
@@ -126,9 +127,9 @@ impl Inner {
         let mapped = self.options.load().wal_io == WalIo::Mmap;
         let header = FileHeader { number, generation: self.next_id() };
         let log = LogWriter::prepare(&*self.fs, &path, header, mapped)?;
-        if let Err(error) = self.fs.sync_dir(&self.dir) {
+        if let Err(error) = sync_dir(&*self.fs, &self.dir) {
             let _ = self.fs.remove(&path);
-            return Err(Error::io(&self.dir, "sync the directory", error));
+            return Err(error);
         }
         Ok(log)
     }

@@ -20,7 +20,7 @@ use super::{background, snapshot::SnapshotList};
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::os::OsFs;
-use crate::fs::{DirEntry, FileLock, Fs, fork, parent_of};
+use crate::fs::{DirEntry, FileLock, Fs, fork, parent_of, sync_dir};
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::read::View;
@@ -132,7 +132,7 @@ impl Db {
             let path = dir.join(&entry.name);
             fs.remove(&path).map_err(|e| Error::io(&path, "remove a file of the store", e))?;
             if entry.name == names::CURRENT {
-                fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync the directory", e))?;
+                sync_dir(&*fs, dir)?;
             }
         }
         drop(lock);
@@ -245,8 +245,7 @@ fn begin_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &Found) -
         }
     }
     // Also if the directory was there: whoever made it may have failed here.
-    let parent = parent_of(dir);
-    fs.sync_dir(&parent).map_err(|e| Error::io(&parent, "sync the directory", e))?;
+    sync_dir(&**fs, &parent_of(dir))?;
     let store_id = fs.unique_number();
     VersionSet::create(
         fs.clone(),

@@ -1,16 +1,17 @@
 //! What an open store holds, shared by its handles, snapshots, iterators and threads.
 //!
 //! Lock order, outermost first: `options_change` → `committer.core` → `stepping` → `versions` →
-//! `queue` → `view_change`. The snapshot list's lock is taken alone. No lock is held while a table
-//! is read or written, except that `versions` is held while its own manifest record is written and
-//! synced, and that a store without threads does its work in calls that hold others up.
+//! `queue` → `view_change`, or the schedule of `pace`. The snapshot list's lock is taken alone. No
+//! lock is held while a table is read or written, except that `versions` is held while its own
+//! manifest record is written and synced, and that a store without threads does its work in calls
+//! that hold others up.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
@@ -128,11 +129,20 @@ pub(crate) struct Pace {
     /// Whether so many memtables wait that the next full one would make writers wait.
     crowded: AtomicBool,
     /// Memtable bytes a second that flushes managed lately; 0 before the first.
-    pub flush_rate: AtomicU64,
+    flush_rate: AtomicU64,
     /// Bytes written since a writer last looked at the clock.
     unpaced_bytes: AtomicU64,
     /// Since when the active memtable keeps pace, and how large it was.
     schedule: Mutex<Option<(Instant, u64)>>,
+}
+
+impl Pace {
+    /// Notes how long the flush of a memtable took.
+    pub fn note_flush(&self, bytes: u64, elapsed: Duration) {
+        let before = self.flush_rate.load(Ordering::Relaxed);
+        let rate = pressure::flush_rate(before, bytes, elapsed.as_nanos() as u64);
+        self.flush_rate.store(rate, Ordering::Relaxed);
+    }
 }
 
 /// An open store.
@@ -321,7 +331,7 @@ impl Inner {
         let owed = self.owed_ns.fetch_add(delay, Ordering::Relaxed) + delay;
         if owed >= 500_000 {
             self.owed_ns.store(0, Ordering::Relaxed);
-            crate::base::sync::thread::sleep(std::time::Duration::from_nanos(owed));
+            crate::base::sync::thread::sleep(Duration::from_nanos(owed));
             self.counters.slowed_us.add(owed / 1000);
         }
     }
@@ -340,17 +350,14 @@ impl Inner {
             let mut schedule = self.pace.schedule.lock();
             // A memtable that shrank is another one.
             let (began, from) =
-                *schedule.filter(|(_, from)| *from <= filled).get_or_insert((now, filled));
+                schedule.filter(|(_, from)| *from <= filled).unwrap_or((now, filled));
             *schedule = Some((began, from));
-            let rate = match self.pace.flush_rate.load(Ordering::Relaxed) {
-                0 => pressure::FLUSH_RATE_UNKNOWN,
-                known => known,
-            };
+            let rate = self.pace.flush_rate.load(Ordering::Relaxed);
             pressure::ahead_ns(filled - from, (now - began).as_nanos() as u64, rate)
         };
         let ahead = ahead.min(PACED_NS_MAX);
         if ahead > PACED_NS_MIN {
-            crate::base::sync::thread::sleep(std::time::Duration::from_nanos(ahead));
+            crate::base::sync::thread::sleep(Duration::from_nanos(ahead));
             self.counters.slowed_us.add(ahead / 1000);
         }
     }

@@ -31,7 +31,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::WritableFile;
-use crate::base::prefetch::prefetch_for_write;
+use crate::base::prefetch::prefetch_bytes;
 
 /// Bytes mapped at once: a multiple of every page size in use, and small enough that little is
 /// populated in vain.
@@ -42,6 +42,8 @@ struct Window {
     start: NonNull<u8>,
     /// Which window of the file it is.
     index: u64,
+    /// Whether its zeros were given to a write call.
+    filled: bool,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and `Window` is its only owner.
@@ -55,7 +57,7 @@ impl Window {
         // SAFETY: a new mapping at an address the kernel chooses overlaps nothing of ours.
         let start = unsafe { mmap(ptr::null_mut(), len, protection, flags, file, offset)? };
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Window { start, index })
+        Ok(Window { start, index, filled: false })
     }
 
     /// Faults every page in. Kernels before 5.14 cannot; then the first write to a page does.
@@ -66,8 +68,8 @@ impl Window {
         };
     }
 
-    /// Copies `bytes` to `at`.
-    fn copy(&mut self, at: usize, bytes: &[u8]) {
+    /// Copies `bytes` to `at`; returns how many of them no write call carried.
+    fn copy(&mut self, at: usize, bytes: &[u8]) -> u64 {
         assert!(at + bytes.len() <= WINDOW_BYTES as usize, "a copy stays within its window");
         // SAFETY: the target lies within the mapping (checked above), which nobody else writes or
         // borrows from; its blocks are allocated (invariant 1), so the kernel can back each page.
@@ -75,7 +77,8 @@ impl Window {
             ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len());
         }
         // Where the record after the next will lie, if they are about as long.
-        prefetch_for_write(self.start.as_ptr().addr() + at + 2 * bytes.len(), bytes.len());
+        prefetch_bytes(self.start.as_ptr().addr() + at + 2 * bytes.len(), bytes.len());
+        if self.filled { 0 } else { bytes.len() as u64 }
     }
 }
 
@@ -103,7 +106,8 @@ fn fill(file: &File, index: u64, in_large: bool) -> io::Result<Window> {
     if in_large {
         file.write_all_at(&ZEROS, index * WINDOW_BYTES)?;
     }
-    let window = Window::map(file, index)?;
+    let mut window = Window::map(file, index)?;
+    window.filled = in_large;
     window.populate();
     Ok(window)
 }
@@ -189,10 +193,6 @@ pub(super) struct MappedFile {
     next: Arc<Mutex<Next>>,
     /// Syncs since the present window was entered.
     syncs: u32,
-    /// Whether the next window is asked for in large pieces.
-    next_in_large: bool,
-    /// Whether the zeros of the present window were given to a write call.
-    filled: bool,
     mapped_bytes: u64,
     preparer: Option<Arc<Preparer>>,
 }
@@ -213,8 +213,6 @@ impl MappedFile {
             window: Some(window),
             next: Arc::default(),
             syncs: 0,
-            next_in_large: false,
-            filled: false,
             mapped_bytes: 0,
             preparer: Preparer::shared(),
         };
@@ -224,7 +222,6 @@ impl MappedFile {
 
     fn ask_for(&mut self, index: u64, in_large: bool) {
         self.next = Arc::new(Mutex::new(Next::Asked));
-        self.next_in_large = in_large;
         if let Some(preparer) = &self.preparer {
             let (file, next) = (self.file.clone(), self.next.clone());
             preparer.ask(Request { file, next, index, in_large });
@@ -255,15 +252,13 @@ impl MappedFile {
                 _ => None,
             };
             let in_large = self.syncs <= SYNCS_MAX;
-            let (window, filled) = match prepared {
-                Some(window) => (window, self.next_in_large),
+            self.window = Some(match prepared {
+                Some(window) => window,
                 None if index * WINDOW_BYTES >= self.len_bytes => {
-                    (fill(&self.file, index, in_large)?, in_large)
+                    fill(&self.file, index, in_large)?
                 }
-                None => (Window::map(&self.file, index)?, false),
-            };
-            self.window = Some(window);
-            self.filled = filled;
+                None => Window::map(&self.file, index)?,
+            });
             self.ask_for(index + 1, in_large);
             self.syncs = 0;
         }
@@ -275,8 +270,7 @@ impl MappedFile {
         while !bytes.is_empty() {
             let at = (offset % WINDOW_BYTES) as usize;
             let (now, later) = bytes.split_at(bytes.len().min(WINDOW_BYTES as usize - at));
-            self.enter(offset / WINDOW_BYTES)?.copy(at, now);
-            self.mapped_bytes += if self.filled { 0 } else { now.len() as u64 };
+            self.mapped_bytes += self.enter(offset / WINDOW_BYTES)?.copy(at, now);
             (bytes, offset) = (later, offset + now.len() as u64);
         }
         Ok(())
@@ -290,8 +284,7 @@ impl WritableFile for MappedFile {
             && let Some(window) = &mut self.window
             && window.index == self.len_bytes / WINDOW_BYTES
         {
-            window.copy(at, bytes);
-            self.mapped_bytes += if self.filled { 0 } else { bytes.len() as u64 };
+            self.mapped_bytes += window.copy(at, bytes);
         } else {
             self.reserve(bytes.len())?;
             self.copy(bytes, self.len_bytes)?;

@@ -14,6 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
+
 /// A file open for reading at any position, from many threads.
 pub trait ReadableFile: Send + Sync {
     /// Fills `buf` from `offset_bytes`; an error of kind `UnexpectedEof` when the file is shorter.
@@ -95,6 +97,11 @@ pub trait Fs: Send + Sync + 'static {
     }
     /// Free bytes on the device that holds `path`, where it can be told.
     fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>>;
+}
+
+/// [`Fs::sync_dir`], with the directory in the error.
+pub fn sync_dir(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync the directory", e))
 }
 
 /// The parent of `path`, with `.` for a bare name.

@@ -1,8 +1,8 @@
 //! Walking many sorted sources as one.
 //!
 //! [`merge`] puts sources together in internal order, [`visible`] shows of the result what a reader
-//! at one sequence number sees, [`hints`] say where that is nothing, [`retain`] says what of it a rewrite may drop. Nothing here knows
-//! where the entries come from.
+//! at one sequence number sees, [`hints`] say where that is nothing, [`retain`] says what of it a
+//! rewrite may drop. Nothing here knows where the entries come from.
 
 pub mod hints;
 pub mod merge;

@@ -7,8 +7,8 @@
 //!    Going backward, the version is copied, because to find it the source had to go past it, to
 //!    the last version of the key before.
 //!
-//! Where many keys in a row are not shown, the cursor asks the reader's skip hints ([`super::hints`]) how
-//! far that goes, and seeks there. A reader without hints never asks.
+//! Where many keys in a row are not shown, the cursor asks the reader's skip hints
+//! ([`super::hints`]) how far that goes, and seeks there. A reader without hints never asks.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -65,16 +65,6 @@ struct Detours {
     stopped_at: Option<Arc<[u8]>>,
     /// Steps spared by the jumps so far.
     spared: u64,
-}
-
-/// What came of asking the hints.
-enum Detour {
-    /// They know nothing: the walk goes on where it is.
-    Walked,
-    /// The source stands behind what is not shown.
-    Jumped,
-    /// There is nothing to come, or no patience left.
-    Ended,
 }
 
 /// A stretch of keys of which none is visible.
@@ -332,13 +322,10 @@ impl<C: Cursor> VisibleCursor<C> {
             self.stepped_over += 1;
             dead += 1;
             if dead >= asked_at {
-                match self.detour()? {
-                    Detour::Walked => asked_at = dead + DEAD_STEP,
-                    Detour::Ended => return Ok(()),
-                    Detour::Jumped => {
-                        (dead, asked_at) = (0, self.asked_at);
-                        continue;
-                    }
+                let Some(way) = self.detour(dead)? else { return Ok(()) };
+                (dead, asked_at) = way;
+                if dead == 0 {
+                    continue;
                 }
             }
             self.mark_key();
@@ -348,10 +335,13 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// Asks the hints about the key where the source stands, which is not shown or not known yet.
+    /// Asks the hints about the key where the source stands, which is not shown or not known yet,
+    /// `dead` keys that are not shown behind. Returns how many are behind now, 0 after a jump, and
+    /// after how many to ask again; `None` where nothing is to come, or no patience is left.
     #[cold]
-    fn detour(&mut self) -> Result<Detour> {
-        let Some(detours) = self.detours.as_deref_mut() else { return Ok(Detour::Walked) };
+    fn detour(&mut self, dead: u64) -> Result<Option<(u64, u64)>> {
+        let walked = Some((dead, dead + DEAD_STEP));
+        let Some(detours) = self.detours.as_deref_mut() else { return Ok(walked) };
         detours.asked += 1;
         let key = self.source.key();
         if let Some(hint) = detours.hints.find(&self.order, key, detours.as_of) {
@@ -359,19 +349,19 @@ impl<C: Cursor> VisibleCursor<C> {
             detours.spared += hint.dead;
             self.stepped_over += JUMP_STEPS;
             let edge = if self.forward { &hint.before } else { &hint.after };
-            let Some(key) = edge.clone() else { return Ok(Detour::Ended) };
+            let Some(key) = edge.clone() else { return Ok(None) };
             if self.forward {
                 self.source.seek(&key, self.snapshot)?;
             } else {
                 self.place_at_or_before(&key)?;
             }
-            return Ok(Detour::Jumped);
+            return Ok(Some((0, self.asked_at)));
         }
         if detours.asked >= detours.patience {
             detours.stopped_at = Some(Arc::from(key));
-            return Ok(Detour::Ended);
+            return Ok(None);
         }
-        Ok(Detour::Walked)
+        Ok(walked)
     }
 
     /// Steps over a version newer than the snapshot, or over all of its key's when there are many.
@@ -406,13 +396,10 @@ impl<C: Cursor> VisibleCursor<C> {
         let (mut dead, mut asked_at) = (0, self.asked_at);
         while self.source.valid() {
             if dead >= asked_at {
-                match self.detour()? {
-                    Detour::Walked => asked_at = dead + DEAD_STEP,
-                    Detour::Ended => return Ok(()),
-                    Detour::Jumped => {
-                        (dead, asked_at) = (0, self.asked_at);
-                        continue;
-                    }
+                let Some(way) = self.detour(dead)? else { return Ok(()) };
+                (dead, asked_at) = way;
+                if dead == 0 {
+                    continue;
                 }
             }
             dead += 1;

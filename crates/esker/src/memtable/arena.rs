@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
 
-use crate::base::prefetch::{prefetch_for_write, prefetch_lines};
+use crate::base::prefetch::{prefetch_bytes, prefetch_lines};
 use crate::base::sync::{Bug, Mutex, is_seeded};
 #[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
 use rustix::mm::{Advice, madvise};
@@ -186,7 +186,7 @@ impl Arena {
             ptr::copy_nonoverlapping(value.as_ptr(), bytes.add(key.len()), value.len());
         }
         // Where the entry after the next will lie, if they are about as long.
-        prefetch_for_write(to.addr() + 2 * words * 8, words * 8);
+        prefetch_bytes(to.addr() + 2 * words * 8, words * 8);
         at
     }
 

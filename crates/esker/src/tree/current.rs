@@ -10,7 +10,7 @@ use super::names;
 use crate::base::checksum::checksum;
 use crate::base::coding::Reader;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Fs, WritableFile};
+use crate::fs::{Fs, WritableFile, sync_dir};
 
 const MAGIC: &[u8; 8] = b"eskerCUR";
 /// The version of the store's directory this code writes and reads.
@@ -88,7 +88,7 @@ impl Current {
         file.append(&[slot.encode(0), slot.encode(1)].concat()).map_err(io)?;
         file.sync().map_err(io)?;
         fs.rename(&new, &path).map_err(io)?;
-        fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync the directory", e))?;
+        sync_dir(fs, dir)?;
         Ok(Current { file, path, slot })
     }
 

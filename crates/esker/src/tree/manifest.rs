@@ -15,7 +15,7 @@ use super::names;
 use crate::base::checksum::{checksum, place_seed};
 use crate::base::coding::Reader;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Fs, WritableFile};
+use crate::fs::{Fs, WritableFile, sync_dir};
 
 const MAGIC: &[u8; 8] = b"eskerMAN";
 const VERSION: u32 = 1;
@@ -65,7 +65,7 @@ impl ManifestWriter {
         written.map_err(|e| Error::io(&writer.path, "write the manifest", e))?;
         writer.len_bytes = HEADER_BYTES as u64;
         writer.append(first)?;
-        fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync the directory", e))?;
+        sync_dir(fs, dir)?;
         Ok(writer)
     }
 

@@ -12,7 +12,7 @@ use super::names;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::range_delete::{RangeDelete, clamp};
 use crate::error::{Error, Result};
-use crate::fs::Fs;
+use crate::fs::{Fs, sync_dir};
 use crate::table::{ReadConfig, Table, TableInfo, TableOptions, TableSource, TableWriter};
 
 /// How and where an output is written.
@@ -120,8 +120,7 @@ impl Output {
             self.close(None)?;
         }
         if !self.done.is_empty() {
-            let dir = &self.config.dir;
-            self.config.fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync the directory", e))?;
+            sync_dir(&*self.config.fs, &self.config.dir)?;
         }
         Ok(())
     }

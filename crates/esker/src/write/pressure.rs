@@ -27,15 +27,16 @@ pub fn delay_ns(debt_bytes: u64, limit_bytes: u64, bytes: u64) -> u64 {
 }
 
 /// Memtable bytes a second that a flush is taken to manage before one was timed.
-pub const FLUSH_RATE_UNKNOWN: u64 = 192 << 20;
+const FLUSH_RATE_UNKNOWN: u64 = 192 << 20;
 /// A writer that keeps pace looks at the clock each time so many bytes were written.
 pub const PACE_BYTES: u64 = 64 << 10;
 
 /// Nanoseconds the active memtable is ahead of its pace: it grew by `grown_bytes` in `elapsed_ns`,
-/// while flushes manage `flush_rate` bytes a second.
+/// while flushes manage `flush_rate` bytes a second (0: unknown).
 pub fn ahead_ns(grown_bytes: u64, elapsed_ns: u64, flush_rate: u64) -> u64 {
+    let flush_rate = if flush_rate == 0 { FLUSH_RATE_UNKNOWN } else { flush_rate };
     // A tenth slower than flushes were.
-    let needed_ns = grown_bytes as f64 * 1e9 / (flush_rate.max(1) as f64 * 0.9);
+    let needed_ns = grown_bytes as f64 * 1e9 / (flush_rate as f64 * 0.9);
     (needed_ns as u64).saturating_sub(elapsed_ns)
 }
 

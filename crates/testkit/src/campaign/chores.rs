@@ -160,10 +160,7 @@ fn one(
         Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
         Err(panic) => tally.fail(Verdict::Panic, place, panic),
     }
-    if hits > 0 {
-        tally.count("positions", 1);
-        tally.count("failed operations", hits);
-    }
+    tally.count_position(hits);
     hits > 0 && tally.failures.len() < 20
 }
 

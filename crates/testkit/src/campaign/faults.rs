@@ -110,10 +110,7 @@ fn one(
         trial.tally.fail(Verdict::Panic, trial.place.clone(), panic);
     }
     let hits = trial.hits;
-    if hits > 0 {
-        trial.tally.count("positions", 1);
-        trial.tally.count("failed operations", hits);
-    }
+    trial.tally.count_position(hits);
     tally.merge(trial.tally);
     hits > 0 && tally.failures.len() < 50
 }

@@ -42,6 +42,14 @@ impl Tally {
         *self.counts.entry(what).or_insert(0) += more;
     }
 
+    /// Counts a fault position that `hits` operations met, if any did.
+    pub fn count_position(&mut self, hits: u64) {
+        if hits > 0 {
+            self.count("positions", 1);
+            self.count("failed operations", hits);
+        }
+    }
+
     /// How many of `what` were counted.
     pub fn of(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or(0)

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::open::look;
 use crate::error::{Error, Result};
-use crate::fs::Fs;
+use crate::fs::{Fs, sync_dir};
 use crate::tree::names;
 
 /// Originals are on their way out.
@@ -30,9 +30,9 @@ pub(super) fn rebuilt(dir: &Path) -> PathBuf {
 pub(super) fn exchange(fs: &dyn Fs, dir: &Path) -> Result<PathBuf> {
     let aside = dir.join(format!("{KEPT}{}", last_kept(fs, dir)?.unwrap_or(0) + 1));
     make(fs, &aside)?;
-    sync(fs, dir)?;
+    sync_dir(fs, dir)?;
     let moved = make(fs, &dir.join(ASIDE))
-        .and_then(|()| sync(fs, dir))
+        .and_then(|()| sync_dir(fs, dir))
         .and_then(|()| move_files(fs, dir, &aside, true))
         .and_then(|()| make(fs, &dir.join(IN)))
         .and_then(|()| finish(fs, dir));
@@ -59,7 +59,7 @@ pub(super) fn resume(fs: &dyn Fs, dir: &Path) -> Result<()> {
     }
     // The sign first: without it the originals of an earlier repair are left where they are.
     drop_sign(fs, dir, ASIDE)?;
-    sync(fs, dir)?;
+    sync_dir(fs, dir)?;
     if let Some(aside) = kept {
         let _ = fs.remove_dir(&aside);
     }
@@ -68,15 +68,15 @@ pub(super) fn resume(fs: &dyn Fs, dir: &Path) -> Result<()> {
 
 fn finish(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let rebuilt = rebuilt(dir);
-    sync(fs, dir)?;
+    sync_dir(fs, dir)?;
     move_files(fs, &rebuilt, dir, false)?;
     if look(fs, dir)?.entries.iter().any(|e| e.name == ASIDE) {
         drop_sign(fs, dir, ASIDE)?;
     }
     clear_dir(fs, &rebuilt)?;
-    sync(fs, dir)?;
+    sync_dir(fs, dir)?;
     drop_sign(fs, dir, IN)?;
-    sync(fs, dir)
+    sync_dir(fs, dir)
 }
 
 /// Moves a store's files, but for the lock, from one directory to another: `CURRENT` as the first
@@ -91,14 +91,14 @@ fn move_files(fs: &dyn Fs, from: &Path, to: &Path, current_first: bool) -> Resul
     for entry in ours {
         let path = from.join(&entry.name);
         if entry.name == names::CURRENT && !current_first {
-            sync(fs, to)?;
+            sync_dir(fs, to)?;
         }
         let moved = fs.rename(&path, &to.join(&entry.name));
         moved.map_err(|e| Error::io(&path, "move a file of the store", e))?;
     }
     // Where they are now, before where they were: a name too many is better than none.
-    sync(fs, to)?;
-    sync(fs, from)
+    sync_dir(fs, to)?;
+    sync_dir(fs, from)
 }
 
 /// The largest number of a directory of originals.
@@ -115,10 +115,6 @@ fn make(fs: &dyn Fs, dir: &Path) -> Result<()> {
 fn drop_sign(fs: &dyn Fs, dir: &Path, sign: &str) -> Result<()> {
     let path = dir.join(sign);
     fs.remove_dir(&path).map_err(|e| Error::io(&path, "remove the directory", e))
-}
-
-fn sync(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync the directory", e))
 }
 
 /// Removes a directory of plain files, if it is there.

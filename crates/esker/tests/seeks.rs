@@ -118,3 +118,30 @@ fn a_way_over_many_deleted_keys_gets_shorter() {
     }
     panic!("nothing was merged");
 }
+
+#[test]
+fn a_memtable_that_is_sought_and_not_written_is_flushed() {
+    let fill = |db: &Db| {
+        for i in 0..KEYS {
+            db.put(key(i), format!("value {i}")).unwrap();
+        }
+    };
+    let db = open(true);
+    fill(&db);
+    seek_until(&db, 1);
+    assert_eq!(db.metrics().flushes, 1);
+
+    let db = open(false);
+    fill(&db);
+    seek(&db, 50_000);
+    assert_eq!(db.metrics().flushes, 0, "it is switched off");
+
+    // A write begins the count again: there is nothing to gain where the memtable will be full soon.
+    let db = open(true);
+    fill(&db);
+    for i in 0..3_000 {
+        seek(&db, 10);
+        db.put(key(i), format!("value {i}")).unwrap();
+    }
+    assert_eq!(db.metrics().flushes, 0);
+}

@@ -4,6 +4,7 @@
 //! move returns a `Result`.
 
 use super::key::{Kind, SeqNo};
+use super::rows::Stretch;
 use crate::error::Result;
 
 /// A position in a sorted source of entries, in internal order (key ascending, seqno descending).
@@ -38,4 +39,13 @@ pub trait Cursor {
     }
     /// The value; empty for a tombstone. Must be valid.
     fn value(&self) -> &[u8];
+    /// The rows from here on, `forward` or back, that a reader at `snapshot` may walk by itself
+    /// ([`super::rows`]); `None` where there are none. Must be valid, and have moved that way last.
+    /// Going forward, the row stood on is one of them even if it is not known to be the newest
+    /// version of its key.
+    fn stretch(&self, _snapshot: SeqNo, _forward: bool) -> Option<Stretch> {
+        None
+    }
+    /// Moves to `row` of the stretch given last, since which the cursor was not moved.
+    fn jump(&mut self, _row: usize) {}
 }

@@ -9,5 +9,6 @@ pub mod ops;
 pub mod order;
 pub mod prefetch;
 pub mod range_delete;
+pub mod rows;
 pub mod sync;
 pub mod units;

@@ -72,10 +72,32 @@ impl Inner {
                         queue.flush_failed = None;
                         break front;
                     }
+                    if self.view.load().active.is_sought() {
+                        drop(queue);
+                        self.freeze_sought();
+                        queue = self.queue.lock();
+                        continue;
+                    }
                     self.work.wait(&mut queue);
                 }
             };
             self.settle(self.with_room(|| self.flush_one(&next)), |queue| &mut queue.flush_failed);
+        }
+    }
+
+    /// Freezes the active memtable if it is still [sought](crate::memtable::Memtable::is_sought) and
+    /// nobody writes. Whoever holds the commit lock may wait for this thread: it is not waited for.
+    fn freeze_sought(&self) {
+        let memtable = self.view.load().active.clone();
+        let frozen = self.committer.try_lock().is_some_and(|mut core| {
+            let options = self.options.load();
+            let wanted = options.auto_compaction && options.merge_on_seeks && !memtable.is_empty();
+            let is_it = Arc::ptr_eq(&memtable, &core.memtable) && memtable.is_sought();
+            // It is only advice: what fails here is met again, and told, by a write.
+            wanted && is_it && self.freeze(&mut core).is_ok()
+        });
+        if !frozen {
+            memtable.forget_seeks();
         }
     }
 

@@ -16,6 +16,7 @@
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SeqNo, head16};
 use crate::base::order::KeyOrder;
+use crate::base::rows::Stretch;
 use crate::error::Result;
 
 /// A source of a merge.
@@ -252,5 +253,20 @@ impl Cursor for MergeCursor {
     #[inline]
     fn value(&self) -> &[u8] {
         self.children[self.top].value()
+    }
+
+    fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
+        debug_assert_eq!(forward, self.forward, "the merge moved the other way last");
+        let stretch = self.children[self.top].stretch(snapshot, forward)?;
+        let Some(next) = self.ladder.get(1) else { return Some(stretch) };
+        let key = self.children[next.child as usize].key();
+        if forward { stretch.before(&self.order, key) } else { stretch.after(&self.order, key) }
+    }
+
+    fn jump(&mut self, row: usize) {
+        self.children[self.top].jump(row);
+        if self.ladder.len() > 1 {
+            self.ladder[0] = self.rung(self.top);
+        }
     }
 }

@@ -28,3 +28,24 @@ fn copy_into(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.clear();
     buffer.extend_from_slice(bytes);
 }
+
+/// The whole of a key of 16 to 32 bytes, in two numbers that may overlap: told from another without
+/// a copy in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    len: usize,
+    front: u128,
+    back: u128,
+}
+
+impl Mark {
+    #[inline]
+    fn of(key: &[u8]) -> Option<Mark> {
+        if key.len() > 32 {
+            return None;
+        }
+        let front = u128::from_le_bytes(*key.first_chunk()?);
+        let back = u128::from_le_bytes(*key.last_chunk()?);
+        Some(Mark { len: key.len(), front, back })
+    }
+}

@@ -6,6 +6,8 @@
 //! 2. Going forward, the source stands on that very version, and nothing is copied but the key.
 //!    Going backward, the version is copied, because to find it the source had to go past it, to
 //!    the last version of the key before.
+//! 3. Or it walks a stretch of rows ([`crate::base::rows`]), all of which are shown, either way; the
+//!    source waits where it was, and is told to follow before it moves itself.
 //!
 //! Where many keys in a row are not shown, the cursor asks the reader's skip hints
 //! ([`super::hints`]) how far that goes, and seeks there. A reader without hints never asks.
@@ -14,11 +16,12 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::hints::{Edge, Hints};
-use super::{copy_into, same_key};
+use super::{Mark, copy_into, same_key};
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeletes;
+use crate::base::rows::{KeyBuf, Row, Stretch};
 use crate::error::Result;
 
 /// After stepping over this many versions of one key, seek past the rest.
@@ -27,6 +30,8 @@ const STEPS_MAX: u32 = 8;
 const DEAD_MIN: u64 = if cfg!(debug_assertions) { 2 } else { 8 };
 /// and again after each so many more.
 const DEAD_STEP: u64 = if cfg!(debug_assertions) { 3 } else { 32 };
+/// After so many moves without one, the source is asked for a stretch again.
+const MOVES_WITHOUT: u32 = if cfg!(debug_assertions) { 1 } else { 8 };
 /// A jump counts as so many steps: it is a seek more than a merge would leave to do.
 const JUMP_STEPS: u64 = 64;
 
@@ -42,6 +47,12 @@ pub struct VisibleCursor<C: Cursor> {
     seqno: SeqNo,
     /// Forward: the key whose versions are being stepped over, if it fits; else `saved_key` is.
     mark: Option<Mark>,
+    /// The rows being walked. None while `valid` is false.
+    walk: Option<Walk>,
+    /// The key there.
+    walk_key: KeyBuf,
+    /// So many moves from now, the source is asked for the next.
+    walk_after: u32,
     /// Entries stepped over since that was last asked.
     stepped_over: u64,
     /// Backward: the key stood on.
@@ -51,6 +62,12 @@ pub struct VisibleCursor<C: Cursor> {
     /// After so many keys in a row that are not shown, `detours` are asked; never without them.
     asked_at: u64,
     detours: Option<Box<Detours>>,
+}
+
+/// Where in a stretch the cursor stands.
+struct Walk {
+    stretch: Stretch,
+    row: Row,
 }
 
 /// Where a walk may leave out keys, and where it must end.
@@ -97,6 +114,9 @@ impl<C: Cursor> VisibleCursor<C> {
             forward: true,
             seqno: 0,
             mark: None,
+            walk: None,
+            walk_key: KeyBuf::default(),
+            walk_after: 0,
             stepped_over: 0,
             saved_key: Vec::new(),
             saved_value: Vec::new(),
@@ -177,7 +197,17 @@ impl<C: Cursor> VisibleCursor<C> {
     /// The key. Must be valid; lives until the cursor moves.
     #[inline]
     pub fn key(&self) -> &[u8] {
-        if self.forward { self.source.key() } else { &self.saved_key }
+        match self.walk {
+            Some(_) => self.walk_key.key(),
+            None if self.forward => self.source.key(),
+            None => &self.saved_key,
+        }
+    }
+
+    /// Whether it walks rows that it took from its source.
+    #[cfg(test)]
+    pub fn is_walking(&self) -> bool {
+        self.walk.is_some()
     }
 
     /// The key, or the empty one when not valid.
@@ -188,7 +218,11 @@ impl<C: Cursor> VisibleCursor<C> {
     /// The value. Must be valid; lives until the cursor moves.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        if self.forward { self.source.value() } else { &self.saved_value }
+        match &self.walk {
+            Some(walk) => walk.stretch.rows.value(walk.row),
+            None if self.forward => self.source.value(),
+            None => &self.saved_value,
+        }
     }
 
     /// How many entries that are not shown were stepped over one by one since this was last asked.
@@ -199,30 +233,37 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Moves to the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.valid = false;
+        self.begin();
         self.source.seek_to_first()?;
         self.settle_forward(false)
     }
 
     /// Moves to the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.valid = false;
+        self.begin();
         self.source.seek_to_last()?;
         self.settle_backward()
     }
 
     /// Moves to the first key at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.valid = false;
+        self.begin();
         self.source.seek(key, self.snapshot)?;
         self.settle_forward(false)
     }
 
     /// Moves to the last key at or before `key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.valid = false;
+        self.begin();
         self.place_at_or_before(key)?;
         self.settle_backward()
+    }
+
+    /// The cursor stands nowhere, wherever it was.
+    fn begin(&mut self) {
+        self.valid = false;
+        self.walk = None;
+        self.walk_after = 0;
     }
 
     /// Places the source on the last version of `key`, or of the key before it.
@@ -239,8 +280,26 @@ impl<C: Cursor> VisibleCursor<C> {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend what it stands on")]
     pub fn next(&mut self) -> Result<()> {
+        if let Some(Walk { stretch, row }) = &mut self.walk
+            && self.forward
+            && stretch.at + 1 < stretch.end
+        {
+            stretch.at += 1;
+            *row = stretch.rows.step_forward(stretch.at, &mut self.walk_key);
+            return Ok(());
+        }
+        self.next_of_source()
+    }
+
+    /// The same where no stretch goes on.
+    fn next_of_source(&mut self) -> Result<()> {
         if !self.valid {
             return Ok(());
+        }
+        if self.walk.is_some() {
+            self.end_walk();
+        } else if self.forward && self.may_walk() && self.begin_walk() {
+            return self.next();
         }
         self.valid = false;
         if !self.forward {
@@ -258,16 +317,70 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 
     /// Moves to the previous key. Nothing happens when not valid.
+    #[inline]
     pub fn prev(&mut self) -> Result<()> {
+        if let Some(Walk { stretch, row }) = &mut self.walk
+            && !self.forward
+            && stretch.at > stretch.first
+        {
+            stretch.at -= 1;
+            *row = stretch.rows.step_back(stretch.at, &mut self.walk_key);
+            return Ok(());
+        }
+        self.prev_of_source()
+    }
+
+    /// The same where no stretch goes on.
+    fn prev_of_source(&mut self) -> Result<()> {
         if !self.valid {
             return Ok(());
+        }
+        let walked = self.walk.is_some();
+        if walked {
+            self.end_walk();
         }
         self.valid = false;
         if self.forward {
             copy_into(&mut self.saved_key, self.source.key());
             self.source.seek_before(&self.saved_key, SEQNO_MAX)?;
+        } else if walked {
+            self.source.prev()?;
+        }
+        self.forward = false;
+        if self.source.valid() && self.may_walk() && self.begin_walk() {
+            self.valid = true;
+            return Ok(());
         }
         self.settle_backward()
+    }
+
+    /// Whether it is time to ask the source for a stretch. Under range tombstones there is none.
+    #[inline]
+    fn may_walk(&mut self) -> bool {
+        let now = self.walk_after == 0;
+        self.walk_after = self.walk_after.saturating_sub(1);
+        now && self.coverage.set.is_none()
+    }
+
+    /// Stands on the entry the source stands on, if a stretch goes on from there.
+    fn begin_walk(&mut self) -> bool {
+        self.walk_after = MOVES_WITHOUT;
+        let Some(stretch) = self.source.stretch(self.snapshot, self.forward) else { return false };
+        if stretch.end - stretch.first < 2 {
+            return false;
+        }
+        let row = stretch.rows.load(stretch.at, &mut self.walk_key);
+        self.walk = Some(Walk { stretch, row });
+        true
+    }
+
+    /// Lets the source follow to where the walk stands; the way back needs the key, too.
+    fn end_walk(&mut self) {
+        let Some(Walk { stretch, row }) = self.walk.take() else { return };
+        self.source.jump(stretch.at);
+        self.seqno = row.seqno();
+        copy_into(&mut self.saved_key, self.walk_key.key());
+        self.walk_after = 0;
     }
 
     /// Remembers the key of the source for [`Self::at_marked_key`].
@@ -445,27 +558,6 @@ impl<C: Cursor> VisibleCursor<C> {
         copy_into(&mut self.saved_key, self.source.key());
         copy_into(&mut self.saved_value, self.source.value());
         self.source.version()
-    }
-}
-
-/// The whole of a key of 16 to 32 bytes, in two numbers that may overlap: told from another without
-/// a copy in memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Mark {
-    len: usize,
-    front: u128,
-    back: u128,
-}
-
-impl Mark {
-    #[inline]
-    fn of(key: &[u8]) -> Option<Mark> {
-        if key.len() > 32 {
-            return None;
-        }
-        let front = u128::from_le_bytes(*key.first_chunk()?);
-        let back = u128::from_le_bytes(*key.last_chunk()?);
-        Some(Mark { len: key.len(), front, back })
     }
 }
 

@@ -213,7 +213,7 @@ impl Arena {
     /// Asks the processor to bring the entry's first bytes near. Changes nothing.
     #[inline]
     pub fn prefetch(&self, at: EntryRef) {
-        prefetch_lines(self.address(at).addr(), 2);
+        prefetch_lines(self.address(at).addr(), 3);
     }
 
     #[inline]

@@ -164,6 +164,11 @@ pub struct MemEntry<'a> {
     pub value: &'a [u8],
 }
 
+/// A flush of so many bytes is worth one seek, as a merge of level 0 is: it has to be done anyway.
+const BYTES_PER_SEEK: u64 = 4096;
+/// What is smaller than this counts as large: it lies in the processor's caches.
+const SOUGHT_BYTES_MIN: usize = if cfg!(debug_assertions) { 64 << 10 } else { 1 << 20 };
+
 /// A sorted table of entries in memory. One writer at a time, any number of readers.
 pub struct Memtable {
     space: Space,
@@ -174,6 +179,9 @@ pub struct Memtable {
     /// The least and greatest sequence number; greatest below least while empty.
     seqno_min: AtomicU64,
     seqno_max: AtomicU64,
+    /// Seeks since the last write, and the greatest sequence number then.
+    seeks: AtomicU64,
+    sought_at: AtomicU64,
     ranges: Mutex<Ranges>,
     /// How many range tombstones there are, and their bytes.
     range_count: AtomicUsize,
@@ -199,6 +207,8 @@ impl Memtable {
             entries: AtomicUsize::new(0),
             seqno_min: AtomicU64::new(u64::MAX),
             seqno_max: AtomicU64::new(0),
+            seeks: AtomicU64::new(0),
+            sought_at: AtomicU64::new(0),
             ranges: Mutex::default(),
             range_count: AtomicUsize::new(0),
             range_bytes: AtomicUsize::new(0),
@@ -299,6 +309,33 @@ impl Memtable {
         self.range_count.load(Atomic::Relaxed)
     }
 
+    /// Notes that cursors sought it `seeks` times. True when it has just become
+    /// [sought](Memtable::is_sought).
+    pub fn note_seeks(&self, seeks: u64) -> bool {
+        let written = self.seqno_max.load(Atomic::Relaxed);
+        if self.sought_at.swap(written, Atomic::Relaxed) != written {
+            self.seeks.store(0, Atomic::Relaxed);
+        }
+        let (before, needed) = (self.seeks.fetch_add(seeks, Atomic::Relaxed), self.seeks_needed());
+        before < needed && before + seeks >= needed
+    }
+
+    /// Whether so many seeks came since the last write that a table in its place would pay: its
+    /// entries lie where they were added, and walking them in order waits for memory at each.
+    pub fn is_sought(&self) -> bool {
+        self.sought_at.load(Atomic::Relaxed) == self.seqno_max.load(Atomic::Relaxed)
+            && self.seeks.load(Atomic::Relaxed) >= self.seeks_needed()
+    }
+
+    /// Begins to count seeks again.
+    pub fn forget_seeks(&self) {
+        self.seeks.store(0, Atomic::Relaxed);
+    }
+
+    fn seeks_needed(&self) -> u64 {
+        self.memory_bytes().max(SOUGHT_BYTES_MIN) as u64 / BYTES_PER_SEEK
+    }
+
     /// How many entries there are, range tombstones not counted.
     pub fn len(&self) -> usize {
         self.entries.load(Atomic::Relaxed)
@@ -387,6 +424,9 @@ impl fmt::Debug for MemSlice {
     }
 }
 
+/// So many entries from the one it stands on, a cursor asks for.
+const AHEAD_ENTRIES: usize = 4;
+
 /// A position in a memtable. Holds no lock; its moves never fail.
 pub struct MemCursor {
     table: Arc<Memtable>,
@@ -401,7 +441,17 @@ impl MemCursor {
     fn load(&mut self, seek: Seek<'_>, back: bool) {
         self.page.clear();
         self.table.read().page(&self.table.space, seek, &mut self.page);
-        self.at = if back { self.page.len().saturating_sub(1) } else { 0 };
+        let last = self.page.len().saturating_sub(1);
+        self.at = if back { last } else { 0 };
+        (0..AHEAD_ENTRIES).for_each(|n| self.prefetch(if back { last.wrapping_sub(n) } else { n }));
+    }
+
+    /// Asks the processor for an entry of the page: they lie where they were added, not in order.
+    #[inline]
+    fn prefetch(&self, at: usize) {
+        if let Some(&entry) = self.page.get(at) {
+            self.table.space.arena.prefetch(entry);
+        }
     }
 
     /// Reads the page after (or, going `back`, before) the current entry.
@@ -414,9 +464,6 @@ impl MemCursor {
         } else {
             here.rank += 1;
             self.load(Seek::From(here), false);
-        }
-        for &entry in &self.page {
-            table.space.arena.prefetch(entry);
         }
     }
 
@@ -456,6 +503,7 @@ impl Cursor for MemCursor {
     fn next(&mut self) -> Result<()> {
         if self.at + 1 < self.page.len() {
             self.at += 1;
+            self.prefetch(self.at + AHEAD_ENTRIES - 1);
         } else if self.valid() {
             self.turn(false);
         }
@@ -469,6 +517,7 @@ impl Cursor for MemCursor {
         }
         if self.at > 0 {
             self.at -= 1;
+            self.prefetch((self.at + 1).wrapping_sub(AHEAD_ENTRIES));
         } else {
             self.turn(true);
         }

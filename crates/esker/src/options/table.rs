@@ -168,7 +168,8 @@ rows! {
     auto_compaction: bool = true, 0 => 1, "", Live, ["sstManager"],
         "Compact in the background. Off, level 0 grows and only `compact_range` merges.";
     merge_on_seeks: bool = true, 0 => 1, "", Live, ["seek_compaction"],
-        "Merge a guard into one run in the background once it was sought often in several.";
+        "Merge a guard into one run in the background once it was sought often in several, and flush a \
+         memtable that is sought often while nobody writes.";
     fan_out: u64 = 8, 2 => 1024, "", Live, ["max_bytes_for_level_multiplier", "level_fan_out"],
         "How many times larger each level is than the one above; in `tiered` and `lazy` how many runs make the next level's.";
     l0_runs_max: u64 = 4, 1 => 1024, "runs", Live, ["level0_file_num_compaction_trigger"],

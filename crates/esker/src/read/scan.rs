@@ -158,7 +158,7 @@ impl DbIterator {
             return self.seek_to_first();
         }
         self.begin();
-        self.tables.note_seek(&self.view.version, key);
+        self.note_seek(key);
         self.cursor.seek(key)?;
         self.settle();
         Ok(())
@@ -171,7 +171,7 @@ impl DbIterator {
             return self.seek_to_last();
         }
         self.begin();
-        self.tables.note_seek(&self.view.version, key);
+        self.note_seek(key);
         self.cursor.seek_for_prev(key)?;
         self.settle();
         Ok(())
@@ -234,6 +234,16 @@ impl DbIterator {
         let steps = self.cursor.take_stepped_over();
         if steps >= STEPS_NOTED {
             self.tables.note_steps(&self.view.version, self.cursor.key_or_empty(), steps);
+        }
+    }
+
+    /// Notes a seek: often sought in several places, a key range is worth a merge or a flush.
+    #[inline]
+    fn note_seek(&self, key: &[u8]) {
+        if let Some(seeks) = self.tables.note_seek(&self.view.version, key)
+            && self.view.active.note_seeks(seeks)
+        {
+            self.tables.wake();
         }
     }
 

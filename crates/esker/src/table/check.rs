@@ -4,9 +4,10 @@ use crate::base::key::{Kind, SeqNo};
 use crate::error::{Error, Result};
 
 use super::TableInfo;
-use super::block::{Block, KeyBuf};
+use super::block::Block;
 use super::reader::{Meta, Table};
 use super::summary::Summary;
+use crate::base::rows::{KeyBuf, Rows};
 
 /// What is called with an entry: key, sequence number, kind, value.
 pub type Visit<'a> = dyn FnMut(&[u8], SeqNo, Kind, &[u8]) + 'a;

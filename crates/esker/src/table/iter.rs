@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SeqNo};
+use crate::base::rows::{KeyBuf, Row, Rows, Stretch};
 use crate::error::Result;
 
-use super::block::{Block, KeyBuf, Row};
+use super::block::Block;
 use super::reader::Table;
 
 /// What a walk reads at once after its first blocks that were not in the cache.
@@ -268,5 +269,23 @@ impl Cursor for TableCursor {
             Some(block) => block.value(self.row),
             None => &[],
         }
+    }
+
+    fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
+        let block = self.block.as_ref().filter(|block| block.is_plain(snapshot))?;
+        // A newer version of the first row's key may be the last row of the block before.
+        let (first, end) = if forward { (self.at, self.rows) } else { (1, self.at + 1) };
+        let rows = block.clone();
+        // Whoever takes it will want the next block soon.
+        self.table.prefetch(if forward {
+            self.block_at + 1
+        } else {
+            self.block_at.wrapping_sub(1)
+        });
+        (first < end).then_some(Stretch { rows, at: self.at, first, end })
+    }
+
+    fn jump(&mut self, row: usize) {
+        self.stand(row);
     }
 }

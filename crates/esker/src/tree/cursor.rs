@@ -13,6 +13,7 @@ use super::tables::Tables;
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
+use crate::base::rows::Stretch;
 use crate::error::Result;
 use crate::iter::merge::MergeCursor;
 use crate::table::TableCursor;
@@ -164,6 +165,20 @@ impl Cursor for SliceCursor {
     #[inline]
     fn value(&self) -> &[u8] {
         self.inner.value()
+    }
+
+    fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
+        let stretch = self.inner.stretch(snapshot, forward)?;
+        match (&self.fragment.lo, &self.fragment.hi) {
+            (_, Some(hi)) if self.cut_hi && forward => stretch.before(&self.order, hi),
+            (Some(lo), _) if self.cut_lo && !forward => stretch.from(&self.order, lo),
+            _ => Some(stretch),
+        }
+    }
+
+    fn jump(&mut self, row: usize) {
+        self.inner.jump(row);
+        self.inside = true;
     }
 }
 
@@ -390,6 +405,14 @@ impl<L: Links> Cursor for ChainCursor<L> {
     #[inline]
     fn value(&self) -> &[u8] {
         self.current_ref().value()
+    }
+
+    fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
+        self.current_ref().stretch(snapshot, forward)
+    }
+
+    fn jump(&mut self, row: usize) {
+        self.current_mut().jump(row);
     }
 }
 

@@ -46,23 +46,33 @@ impl Tables {
         }
     }
 
-    /// Has seeks counted, and `wake` called when some guard is sought often in several runs.
+    /// Has `wake` called when some guard is sought often in several runs, or a memtable is.
     pub fn watch_seeks(&self, wake: Box<dyn Fn() + Send + Sync>) {
         let _ = self.on_hot.set(wake);
     }
 
-    /// Notes that a reader of `version` seeks `key`.
+    /// Notes that a reader of `version` seeks `key`. Where this seek was looked at, for all of its
+    /// thread's since the last, returns how many those are.
     #[inline]
-    pub fn note_seek(&self, version: &Version, key: &[u8]) {
+    pub fn note_seek(&self, version: &Version, key: &[u8]) -> Option<u64> {
         thread_local! {
             static SEEKS: Cell<u64> = const { Cell::new(0) };
         }
         let seeks = SEEKS.get() + 1;
         SEEKS.set(seeks);
-        if seeks.is_multiple_of(SEEKS_PER_SAMPLE)
-            && let Some(wake) = self.on_hot.get()
-            && heat::note(version, key, SEEKS_PER_SAMPLE)
-        {
+        if !seeks.is_multiple_of(SEEKS_PER_SAMPLE) || self.on_hot.get().is_none() {
+            return None;
+        }
+        if heat::note(version, key, SEEKS_PER_SAMPLE) {
+            self.wake();
+        }
+        Some(SEEKS_PER_SAMPLE)
+    }
+
+    /// Has the watcher look at what is sought often.
+    #[cold]
+    pub fn wake(&self) {
+        if let Some(wake) = self.on_hot.get() {
             wake();
         }
     }
@@ -70,10 +80,8 @@ impl Tables {
     /// Notes that a reader of `version` stepped over so many entries before it came to `key`.
     #[cold]
     pub fn note_steps(&self, version: &Version, key: &[u8], steps: u64) {
-        if let Some(wake) = self.on_hot.get()
-            && heat::note(version, key, steps / STEPS_PER_SEEK)
-        {
-            wake();
+        if self.on_hot.get().is_some() && heat::note(version, key, steps / STEPS_PER_SEEK) {
+            self.wake();
         }
     }
 

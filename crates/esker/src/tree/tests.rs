@@ -5,6 +5,7 @@ mod cursors;
 mod edits;
 mod manifest;
 mod versions;
+mod walks;
 
 use super::edit::{AddedFile, AddedSlice, RemovedSlice, VersionEdit};
 use super::fragment::FileMeta;

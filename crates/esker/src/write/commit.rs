@@ -1,7 +1,8 @@
 //! Group commit: log, then memtable, then visibility, in sequence order.
 //!
 //! Whoever holds the core commits for everyone who waits: one `write` and at most one sync for
-//! the group. What stays true:
+//! the group. A leader that syncs waits a moment for those who were there lately
+//! ([`super::rivals`]). What stays true:
 //! 1. An operation is in the log before it is in the memtable, and in the memtable before its
 //!    sequence number is visible (`Durability::None` skips the log, nothing else).
 //! 2. Records reach the log in sequence order; a synced record implies that every earlier record
@@ -10,12 +11,14 @@
 //!    unknown. A full device is the exception while the log could be cut back to its last record.
 //! 4. A put has cut the skip hints before it is visible ([`super::hints`]).
 
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::time::Instant;
 
-use crate::base::sync::{Bug, Mutex, MutexGuard, is_seeded};
+use crate::base::sync::{Bug, Condvar, Mutex, MutexGuard, is_seeded};
 
 use super::hints::HintKeeper;
+use super::rivals::Rivals;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::ops;
 use crate::error::{Error, ErrorKind, Result};
@@ -63,19 +66,35 @@ pub struct Core {
     pub poisoned: Option<Error>,
 }
 
+/// A commit that waits, and what came of it.
 struct Request {
     payload: Vec<u8>,
     count: u32,
     user_bytes: u64,
     durability: Durability,
     outcome: Mutex<Option<Result<SeqNo>>>,
+    /// Set when it is this one's turn to commit for all who wait.
+    leads: AtomicBool,
+    /// With the line locked: the outcome is there, or the turn.
+    woken: Condvar,
+}
+
+/// Who waits. At most one of them leads; whoever has an outcome need not take the core's lock to
+/// learn it, or it would wait for the next group's sync.
+#[derive(Default)]
+struct Line {
+    requests: Vec<Arc<Request>>,
+    led: bool,
+    /// The leader, while it waits for so many.
+    awaited: Option<(usize, Arc<Request>)>,
 }
 
 /// The queue in front of the core.
 pub struct Committer {
     core: Mutex<Core>,
-    waiting: Mutex<Vec<Arc<Request>>>,
+    line: Mutex<Line>,
     waiting_count: AtomicUsize,
+    rivals: Rivals,
 }
 
 /// One member of a group, borrowed or queued.
@@ -91,8 +110,9 @@ impl Committer {
     pub fn new(core: Core) -> Committer {
         Committer {
             core: Mutex::new(core),
-            waiting: Mutex::new(Vec::new()),
+            line: Mutex::default(),
             waiting_count: AtomicUsize::new(0),
+            rivals: Rivals::default(),
         }
     }
 
@@ -117,14 +137,20 @@ impl Committer {
         around: &dyn Surroundings,
     ) -> Result<SeqNo> {
         // A commit without a sync takes less time than to wake a thread that sleeps, so whoever
-        // needs no sync stays awake for about as long.
-        let tries = if durability == Durability::Sync { 1 } else { TRIES };
+        // needs no sync stays awake for about as long. Who does would leave out the others.
+        let tries = match durability {
+            Durability::Sync => u32::from(self.rivals.are_none()),
+            _ => TRIES,
+        };
         for _ in 0..tries {
             if self.waiting_count.load(Ordering::Relaxed) == 0
                 && let Some(mut core) = self.core.try_lock()
             {
                 let alone = [Member { payload, count, user_bytes, durability }];
-                return core.commit_group(&alone, around).map(|last| last[0]);
+                if durability != Durability::Sync {
+                    return core.commit_group(&alone, around).map(|last| last[0]);
+                }
+                return self.commit_timed(&mut core, &alone, around).map(|last| last[0]);
             }
             std::hint::spin_loop();
         }
@@ -134,21 +160,52 @@ impl Committer {
     #[cold]
     fn commit_in_group(&self, member: Member<'_>, around: &dyn Surroundings) -> Result<SeqNo> {
         let Member { payload, count, user_bytes, durability } = member;
-        let (payload, outcome) = (payload.to_vec(), Mutex::new(None));
-        let mine = Arc::new(Request { payload, count, user_bytes, durability, outcome });
+        let mine = Arc::new(Request {
+            payload: payload.to_vec(),
+            count,
+            user_bytes,
+            durability,
+            outcome: Mutex::new(None),
+            leads: AtomicBool::new(false),
+            woken: Condvar::new(),
+        });
         {
-            let mut waiting = self.waiting.lock();
-            waiting.push(mine.clone());
-            self.waiting_count.store(waiting.len(), Ordering::Relaxed);
+            let mut line = self.line.lock();
+            line.requests.push(mine.clone());
+            self.waiting_count.store(line.requests.len(), Ordering::Relaxed);
+            let count = line.requests.len();
+            if let Some((_, leader)) = line.awaited.take_if(|(wanted, _)| *wanted <= count) {
+                leader.woken.notify_all();
+            }
+            while line.led && !mine.leads.load(Ordering::Relaxed) {
+                mine.woken.wait(&mut line);
+                if let Some(outcome) = mine.outcome.lock().take() {
+                    return outcome;
+                }
+            }
+            line.led = true;
+            if durability == Durability::Sync
+                && let Some((wanted, most)) = self.rivals.worth_waiting_for(count)
+            {
+                line.awaited = Some((wanted, mine.clone()));
+                mine.woken.wait_for(&mut line, most);
+                if line.awaited.take().is_some() {
+                    self.rivals.note_in_vain();
+                }
+            }
         }
+        self.lead(around);
+        let outcome = mine.outcome.lock().take();
+        outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "the commit group lost a member")))
+    }
+
+    /// Commits everyone who waits, tells them, and lets the next who came meanwhile lead.
+    fn lead(&self, around: &dyn Surroundings) {
         let mut core = self.core.lock();
-        if let Some(outcome) = mine.outcome.lock().take() {
-            return outcome;
-        }
         let group = {
-            let mut waiting = self.waiting.lock();
+            let mut line = self.line.lock();
             self.waiting_count.store(0, Ordering::Relaxed);
-            std::mem::take(&mut *waiting)
+            std::mem::take(&mut line.requests)
         };
         let members: Vec<Member<'_>> = group
             .iter()
@@ -159,13 +216,38 @@ impl Committer {
                 durability: r.durability,
             })
             .collect();
-        let result = core.commit_group(&members, around);
+        let result = self.commit_timed(&mut core, &members, around);
+        drop(core);
         for (index, request) in group.iter().enumerate() {
             *request.outcome.lock() = Some(result.as_ref().map(|l| l[index]).map_err(Error::clone));
         }
-        drop(core);
-        let outcome = mine.outcome.lock().take();
-        outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "the commit group lost a member")))
+        let mut line = self.line.lock();
+        for request in &group {
+            request.woken.notify_all();
+        }
+        match line.requests.first() {
+            Some(next) => {
+                next.leads.store(true, Ordering::Relaxed);
+                next.woken.notify_all();
+            }
+            None => line.led = false,
+        }
+    }
+
+    /// Commits the members; if one asked for a sync, notes how long it took and how many came.
+    fn commit_timed(
+        &self,
+        core: &mut Core,
+        members: &[Member<'_>],
+        around: &dyn Surroundings,
+    ) -> Result<smallvec::Ends> {
+        let began = Instant::now();
+        let ends = core.commit_group(members, around)?;
+        if members.iter().any(|m| m.durability == Durability::Sync) {
+            let came = self.waiting_count.load(Ordering::Relaxed);
+            self.rivals.note(members.len() + came, began.elapsed());
+        }
+        Ok(ends)
     }
 }
 

@@ -20,8 +20,9 @@ use std::cmp::Ordering;
 
 use crate::base::coding::{Reader, put_u32, put_u64};
 use crate::base::key::{KEY_BYTES_MAX, Kind, SeqNo, head, shared_prefix_len};
+use crate::base::rows::{KeyBuf, Row};
 
-use super::{KeyBuf, Lookup, Row, TAG_COLUMNAR};
+use super::{Lookup, TAG_COLUMNAR};
 
 const EQUAL_SUFFIXES: u8 = 1;
 const EQUAL_VALUES: u8 = 2;
@@ -221,6 +222,23 @@ impl Columnar {
         (word as u8 == Kind::Put as u8 || word as u8 == Kind::Delete as u8).then_some(word)
     }
 
+    /// The largest sequence number, if every row is a put and of another key than the row before.
+    pub(super) fn plain_up_to(&self, data: &[u8]) -> Option<SeqNo> {
+        let mut newest = 0;
+        for row in 0..self.rows {
+            let word = self.word(data, row);
+            if word as u8 != Kind::Put as u8 {
+                return None;
+            }
+            newest = newest.max(word >> 8);
+        }
+        let heads = self.heads(data);
+        let same = |row: usize| {
+            heads[row - 1] == heads[row] && self.suffix(data, row - 1) == self.suffix(data, row)
+        };
+        (!(1..self.rows).any(same)).then_some(newest)
+    }
+
     #[inline]
     pub(super) fn rows(&self) -> usize {
         self.rows
@@ -298,14 +316,7 @@ impl Columnar {
     pub(super) fn read(&self, data: &[u8], row: usize, buf: &mut KeyBuf) -> Row {
         let head = u64_at(data, self.heads_at + row * HEAD_BYTES);
         let (head_bytes, tail) = self.suffix(data, row);
-        let at = self.prefix_bytes;
-        if let Some(place) = buf.bytes[at..].first_chunk_mut::<HEAD_BYTES>() {
-            *place = head.to_be_bytes();
-        }
-        if !tail.is_empty() {
-            buf.bytes[at + HEAD_BYTES..][..tail.len()].copy_from_slice(tail);
-        }
-        buf.len = at + head_bytes + tail.len();
+        buf.set_suffix(self.prefix_bytes, head.to_be_bytes(), head_bytes, tail);
         self.row(data, row)
     }
 

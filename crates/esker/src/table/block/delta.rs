@@ -15,8 +15,9 @@ use std::cmp::Ordering;
 use crate::base::coding::{Reader, put_u32, put_varint};
 use crate::base::key::{KEY_BYTES_MAX, Kind, SeqNo, shared_prefix_len};
 use crate::base::order::KeyOrder;
+use crate::base::rows::{KeyBuf, Row};
 
-use super::{KeyBuf, Lookup, Row, TAG_DELTA};
+use super::{Lookup, TAG_DELTA};
 
 const FOOT_BYTES: usize = 8;
 

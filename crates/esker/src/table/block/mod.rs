@@ -16,8 +16,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::base::key::{Kind, SeqNo};
+use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
+use crate::base::prefetch::prefetch_bytes;
+use crate::base::rows::{KeyBuf, Row, Rows};
 use crate::options::kinds::BlockLayout;
 
 use columnar::{Columnar, ColumnarBuilder};
@@ -27,43 +29,23 @@ use delta::{Delta, DeltaBuilder};
 const TAG_COLUMNAR: u8 = 1;
 /// The first byte of a delta block.
 const TAG_DELTA: u8 = 2;
+/// So many rows ahead of a walk, values are asked for, as if all were equally long.
+const AHEAD_ROWS: u32 = 4;
 /// What a block costs beside its bytes: the structures, the cache's bookkeeping.
 const OVERHEAD_BYTES: usize = 192;
 
 /// A parsed data block. Shared between the cache, cursors and pinned values.
 pub struct Block {
     data: Vec<u8>,
-    rows: Rows,
+    layout: Layout,
+    /// The largest sequence number, if every row is known to be a put and of another key than the
+    /// row before.
+    plain_up_to: Option<SeqNo>,
 }
 
-enum Rows {
+enum Layout {
     Columnar(Columnar),
     Delta(Delta),
-}
-
-/// A row without its key.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Row {
-    /// Sequence number and kind, packed.
-    pub word: u64,
-    /// Where the value starts in the block.
-    pub value_start: u32,
-    /// The value's length.
-    pub value_bytes: u32,
-}
-
-impl Row {
-    /// The sequence number.
-    #[inline]
-    pub fn seqno(self) -> SeqNo {
-        self.word >> 8
-    }
-
-    /// Put or delete.
-    #[inline]
-    pub fn kind(self) -> Kind {
-        if self.word as u8 == Kind::Put as u8 { Kind::Put } else { Kind::Delete }
-    }
 }
 
 /// The result of looking for the newest version of a key at a sequence number.
@@ -77,69 +59,38 @@ pub enum Lookup {
     PastEnd,
 }
 
-/// The key of the row a cursor stands on. Bytes before and after it are left from other rows.
-#[derive(Debug, Clone, Default)]
-pub struct KeyBuf {
-    bytes: Vec<u8>,
-    len: usize,
-}
-
-impl KeyBuf {
-    /// The key.
-    #[inline]
-    pub fn key(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
-    /// Makes room for keys of up to `prefix` and `suffix_bytes_max` and writes the prefix.
-    fn enter(&mut self, prefix: &[u8], suffix_bytes_max: usize) {
-        let room = prefix.len() + suffix_bytes_max;
-        if self.bytes.len() < room {
-            self.bytes.resize(room, 0);
-        }
-        self.bytes[..prefix.len()].copy_from_slice(prefix);
-    }
-
-    /// Keeps the first `shared` bytes of the key and appends `rest`.
-    #[inline]
-    fn splice(&mut self, shared: usize, rest: &[u8]) {
-        let len = shared + rest.len();
-        if self.bytes.len() < len {
-            self.bytes.resize(len.next_power_of_two(), 0);
-        }
-        self.bytes[shared..len].copy_from_slice(rest);
-        self.len = len;
-    }
-}
-
 impl Block {
     /// Checks and takes `data`; says what is wrong with it otherwise.
     pub fn parse(data: Vec<u8>) -> Result<Block, &'static str> {
         if u32::try_from(data.len()).is_err() {
             return Err("the block is too long");
         }
-        let rows = match data.first() {
-            Some(&TAG_COLUMNAR) => Rows::Columnar(Columnar::parse(&data)?),
-            Some(&TAG_DELTA) => Rows::Delta(Delta::parse(&data)?),
+        let (layout, plain_up_to) = match data.first() {
+            Some(&TAG_COLUMNAR) => {
+                let columnar = Columnar::parse(&data)?;
+                let plain_up_to = columnar.plain_up_to(&data);
+                (Layout::Columnar(columnar), plain_up_to)
+            }
+            Some(&TAG_DELTA) => (Layout::Delta(Delta::parse(&data)?), None),
             _ => return Err("the block's layout is unknown"),
         };
-        Ok(Block { data, rows })
+        Ok(Block { data, layout, plain_up_to })
     }
 
     /// How many rows there are; never 0.
     #[inline]
     pub fn rows(&self) -> usize {
-        match &self.rows {
-            Rows::Columnar(columnar) => columnar.rows(),
-            Rows::Delta(delta) => delta.rows(),
+        match &self.layout {
+            Layout::Columnar(columnar) => columnar.rows(),
+            Layout::Delta(delta) => delta.rows(),
         }
     }
 
     /// Bytes of memory, for the cache's account.
     pub fn memory_bytes(&self) -> usize {
-        let table = match &self.rows {
-            Rows::Columnar(_) => 0,
-            Rows::Delta(delta) => delta.memory_bytes(),
+        let table = match &self.layout {
+            Layout::Columnar(_) => 0,
+            Layout::Delta(delta) => delta.memory_bytes(),
         };
         self.data.capacity() + table + OVERHEAD_BYTES
     }
@@ -149,65 +100,72 @@ impl Block {
         self.data.as_ptr().addr()
     }
 
-    /// The value of a row of this block.
+    /// Whether every row is known to be a put at or below `snapshot`, and of another key than the row
+    /// before.
     #[inline]
-    pub fn value(&self, row: Row) -> &[u8] {
-        let start = row.value_start as usize;
-        &self.data[start..start + row.value_bytes as usize]
+    pub fn is_plain(&self, snapshot: SeqNo) -> bool {
+        self.plain_up_to.is_some_and(|newest| newest <= snapshot)
     }
 
-    /// Reads a row and puts its key in `buf`, whatever `buf` held.
+    /// Asks the processor for as many bytes as the value of `row` has, from `start` of the block.
     #[inline]
-    pub fn load(&self, row: usize, buf: &mut KeyBuf) -> Row {
-        match &self.rows {
-            Rows::Columnar(columnar) => {
-                columnar.enter(&self.data, buf);
-                columnar.read(&self.data, row, buf)
-            }
-            Rows::Delta(delta) => delta.load(&self.data, row, buf),
-        }
-    }
-
-    /// Reads `row` when `buf` holds the key of the row before it.
-    #[inline]
-    pub fn step_forward(&self, row: usize, buf: &mut KeyBuf) -> Row {
-        match &self.rows {
-            Rows::Columnar(columnar) => columnar.read(&self.data, row, buf),
-            Rows::Delta(delta) => delta.step(&self.data, row, buf),
-        }
-    }
-
-    /// Reads `row` when `buf` holds the key of the row after it.
-    #[inline]
-    pub fn step_back(&self, row: usize, buf: &mut KeyBuf) -> Row {
-        match &self.rows {
-            Rows::Columnar(columnar) => columnar.read(&self.data, row, buf),
-            Rows::Delta(delta) => delta.load(&self.data, row, buf),
-        }
-    }
-
-    /// The first row at or after `(key, seqno)` in internal order; [`Block::rows`] if there is none.
-    /// `buf` may be overwritten.
-    #[inline]
-    pub fn lower_bound(
-        &self,
-        order: &KeyOrder,
-        key: &[u8],
-        seqno: SeqNo,
-        buf: &mut KeyBuf,
-    ) -> usize {
-        match &self.rows {
-            Rows::Columnar(columnar) => columnar.lower_bound(&self.data, key, seqno),
-            Rows::Delta(delta) => delta.lower_bound(&self.data, order, key, seqno, buf),
-        }
+    fn prefetch(&self, row: Row, start: u32) {
+        prefetch_bytes(self.address().wrapping_add(start as usize), row.value_bytes as usize);
     }
 
     /// The newest version of `key` that a reader at `seqno` sees.
     #[inline]
     pub fn find(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
-        match &self.rows {
-            Rows::Columnar(columnar) => columnar.find(&self.data, key, seqno),
-            Rows::Delta(delta) => delta.find(&self.data, order, key, seqno),
+        match &self.layout {
+            Layout::Columnar(columnar) => columnar.find(&self.data, key, seqno),
+            Layout::Delta(delta) => delta.find(&self.data, order, key, seqno),
+        }
+    }
+}
+
+impl Rows for Block {
+    #[inline]
+    fn value(&self, row: Row) -> &[u8] {
+        let start = row.value_start as usize;
+        &self.data[start..start + row.value_bytes as usize]
+    }
+
+    #[inline]
+    fn load(&self, row: usize, buf: &mut KeyBuf) -> Row {
+        match &self.layout {
+            Layout::Columnar(columnar) => {
+                columnar.enter(&self.data, buf);
+                columnar.read(&self.data, row, buf)
+            }
+            Layout::Delta(delta) => delta.load(&self.data, row, buf),
+        }
+    }
+
+    #[inline]
+    fn step_forward(&self, row: usize, buf: &mut KeyBuf) -> Row {
+        let row = match &self.layout {
+            Layout::Columnar(columnar) => columnar.read(&self.data, row, buf),
+            Layout::Delta(delta) => delta.step(&self.data, row, buf),
+        };
+        self.prefetch(row, row.value_start.wrapping_add(AHEAD_ROWS.wrapping_mul(row.value_bytes)));
+        row
+    }
+
+    #[inline]
+    fn step_back(&self, row: usize, buf: &mut KeyBuf) -> Row {
+        let row = match &self.layout {
+            Layout::Columnar(columnar) => columnar.read(&self.data, row, buf),
+            Layout::Delta(delta) => delta.load(&self.data, row, buf),
+        };
+        self.prefetch(row, row.value_start.wrapping_sub(AHEAD_ROWS.wrapping_mul(row.value_bytes)));
+        row
+    }
+
+    #[inline]
+    fn lower_bound(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo, buf: &mut KeyBuf) -> usize {
+        match &self.layout {
+            Layout::Columnar(columnar) => columnar.lower_bound(&self.data, key, seqno),
+            Layout::Delta(delta) => delta.lower_bound(&self.data, order, key, seqno, buf),
         }
     }
 }

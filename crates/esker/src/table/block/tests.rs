@@ -1,7 +1,7 @@
 //! Blocks that were never written by a builder: parsing refuses them or reads them within bounds.
 
 use super::*;
-use crate::base::key::{SEQNO_MAX, pack};
+use crate::base::key::{Kind, SEQNO_MAX, pack};
 
 fn block(layout: BlockLayout, keys: &[&[u8]], seqno: SeqNo, value: &[u8]) -> Vec<u8> {
     let mut builder = BlockBuilder::new(layout, &KeyOrder::Bytewise, 4);

@@ -22,26 +22,26 @@ use crate::tree::names;
 use crate::tree::tables::Tables;
 
 /// A key and a sequence number, in internal order when compared.
-type Entry = (Vec<u8>, std::cmp::Reverse<SeqNo>);
+pub(super) type Entry = (Vec<u8>, std::cmp::Reverse<SeqNo>);
 
 /// Distinct keys in all.
-const KEYS: u64 = 40;
+pub(super) const KEYS: u64 = 40;
 
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, below: u64) -> u64 {
+    pub(super) fn below(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
         (self.0 >> 33) % below
     }
 }
 
-fn key(number: u64) -> Vec<u8> {
+pub(super) fn key(number: u64) -> Vec<u8> {
     format!("key{number:03}").into_bytes()
 }
 
 /// A place for tables, small blocks, no cache.
-fn tables(fs: &Arc<dyn Fs>) -> Arc<Tables> {
+pub(super) fn tables(fs: &Arc<dyn Fs>) -> Arc<Tables> {
     let config = ReadConfig {
         order: KeyOrder::Bytewise,
         index_search: IndexSearch::Binary,
@@ -53,11 +53,17 @@ fn tables(fs: &Arc<dyn Fs>) -> Arc<Tables> {
     Arc::new(Tables::new(fs.clone(), PathBuf::from("/"), config, 100))
 }
 
-/// A table of versions of keys `from..to`, and its entries.
+/// Every eleventh version deletes.
+pub(super) fn kind(seqno: SeqNo) -> Kind {
+    if seqno.is_multiple_of(11) { Kind::Delete } else { Kind::Put }
+}
+
+/// A table of versions of keys `from..to`, and its entries. One key in so many has `more` than one.
 fn file(
     fs: &Arc<dyn Fs>,
     number: u64,
     keys: std::ops::Range<u64>,
+    more: u64,
     random: &mut Random,
 ) -> (Arc<FileMeta>, Vec<Entry>) {
     let options = TableOptions {
@@ -73,9 +79,12 @@ fn file(
         if k != keys.start && k + 1 != keys.end && random.below(4) == 0 {
             continue;
         }
-        for seqno in (1..=3).rev().filter(|s| *s == 2 || random.below(2) == 0).collect::<Vec<_>>() {
+        for seqno in
+            (1..=3).rev().filter(|s| *s == 2 || random.below(more) == 0).collect::<Vec<_>>()
+        {
             let seqno = number * 10 + seqno;
-            writer.add(&key(k), seqno, Kind::Put, b"value").unwrap();
+            let value = if kind(seqno) == Kind::Put { seqno.to_string() } else { String::new() };
+            writer.add(&key(k), seqno, kind(seqno), value.as_bytes()).unwrap();
             entries.push((key(k), std::cmp::Reverse(seqno)));
         }
     }
@@ -83,13 +92,19 @@ fn file(
     (Arc::new(FileMeta::new(number, info, None)), entries)
 }
 
-/// A run over all keys: files cut into slices at random keys, some slices left out.
-fn run(fs: &Arc<dyn Fs>, order: u64, random: &mut Random) -> (Run, Vec<Entry>) {
+/// A run over all keys: files cut into slices at random keys, some slices left out; one key in so
+/// many has `more` versions.
+pub(super) fn run(
+    fs: &Arc<dyn Fs>,
+    order: u64,
+    more: u64,
+    random: &mut Random,
+) -> (Run, Vec<Entry>) {
     let (mut fragments, mut shown) = (Vec::new(), Vec::new());
     let mut at = 0;
     while at < KEYS {
         let end = (at + 2 + random.below(KEYS / 2)).min(KEYS);
-        let (meta, entries) = file(fs, order * 100 + at, at..end, random);
+        let (meta, entries) = file(fs, order * 100 + at, at..end, more, random);
         let mut cuts: Vec<u64> =
             (0..random.below(4)).map(|_| at + random.below(end - at)).collect();
         cuts.sort_unstable();
@@ -163,7 +178,7 @@ fn a_run_of_slices_shows_what_lies_in_them_and_nothing_else() {
     for seed in 0..60 {
         let fs: Arc<dyn Fs> = MemFs::new();
         let mut random = Random(seed);
-        let (run, shown) = run(&fs, 1, &mut random);
+        let (run, shown) = run(&fs, 1, 2, &mut random);
         let mut cursor = run_cursor(&tables(&fs), &run, false).unwrap();
         compare(&mut cursor, &shown, &mut random);
     }
@@ -174,8 +189,8 @@ fn guards_of_several_runs_in_a_chain_show_every_slice() {
     for seed in 100..140 {
         let fs: Arc<dyn Fs> = MemFs::new();
         let mut random = Random(seed);
-        let (newer, mut shown) = run(&fs, 2, &mut random);
-        let (older, more) = run(&fs, 1, &mut random);
+        let (newer, mut shown) = run(&fs, 2, 2, &mut random);
+        let (older, more) = run(&fs, 1, 2, &mut random);
         shown.extend(more);
         shown.sort();
         let runs = vec![newer, older];

@@ -1,0 +1,92 @@
+//! What a reader sees over runs of slices, where it walks rows of a block by itself
+//! ([`crate::base::rows`]) as where it does not: against a list, both ways and turning round.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::cursors::{Entry, KEYS, Random, key, kind, run, tables};
+use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
+use crate::base::order::KeyOrder;
+use crate::fs::Fs;
+use crate::fs::mem::MemFs;
+use crate::iter::merge::MergeCursor;
+use crate::iter::visible::VisibleCursor;
+use crate::tree::cursor::run_cursor;
+
+/// The keys that a reader at `snapshot` sees, with their values.
+fn visible(shown: &[Entry], snapshot: SeqNo) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut newest: BTreeMap<&[u8], SeqNo> = BTreeMap::new();
+    for (key, seqno) in shown.iter().filter(|(_, seqno)| seqno.0 <= snapshot) {
+        let known = newest.entry(key).or_default();
+        *known = seqno.0.max(*known);
+    }
+    let put = newest.into_iter().filter(|(_, seqno)| kind(*seqno) == Kind::Put);
+    put.map(|(key, seqno)| (key.to_vec(), seqno.to_string().into_bytes())).collect()
+}
+
+/// Seeks, and walks that turn round now and then; returns how many moves were made within a block.
+fn compare(
+    cursor: &mut VisibleCursor<MergeCursor>,
+    model: &[(Vec<u8>, Vec<u8>)],
+    random: &mut Random,
+) -> u64 {
+    let mut within = 0;
+    for _ in 0..60 {
+        let target = key(random.below(KEYS));
+        let after = model.partition_point(|(key, _)| *key < target);
+        let mut forward = random.below(2) == 0;
+        let mut at = if random.below(2) == 0 {
+            cursor.seek(&target).unwrap();
+            Some(after)
+        } else {
+            cursor.seek_for_prev(&target).unwrap();
+            model.partition_point(|(key, _)| *key <= target).checked_sub(1)
+        };
+        for _ in 0..random.below(30) {
+            let expected = at.and_then(|at| model.get(at));
+            let here = cursor.valid().then(|| (cursor.key().to_vec(), cursor.value().to_vec()));
+            assert_eq!(here.as_ref(), expected, "from {}", target.escape_ascii());
+            if !cursor.valid() {
+                break;
+            }
+            forward ^= random.below(8) == 0;
+            if forward {
+                cursor.next().unwrap();
+                at = at.map(|at| at + 1);
+            } else {
+                cursor.prev().unwrap();
+                at = at.and_then(|at| at.checked_sub(1));
+            }
+            within += u64::from(cursor.is_walking());
+        }
+    }
+    within
+}
+
+#[test]
+fn a_walk_within_blocks_shows_what_any_other_shows() {
+    for (runs, more) in [(1, 40), (2, 40), (3, 40), (2, 4)] {
+        let mut within = 0;
+        for seed in 0..60 {
+            let fs: Arc<dyn Fs> = MemFs::new();
+            let mut random = Random(seed * 7 + runs);
+            let (mut children, mut shown) = (Vec::new(), Vec::new());
+            for order in (1..=runs).rev() {
+                let (run, entries) = run(&fs, order, more, &mut random);
+                children.push(run_cursor(&tables(&fs), &run, false).unwrap());
+                shown.extend(entries);
+            }
+            let snapshot = match random.below(3) {
+                0 => 1 + random.below(runs * 1000 + 400),
+                _ => SEQNO_MAX,
+            };
+            let order = KeyOrder::Bytewise;
+            let merge = MergeCursor::new(order.clone(), children);
+            let mut cursor = VisibleCursor::new(merge, order, snapshot, None);
+            within += compare(&mut cursor, &visible(&shown, snapshot), &mut random);
+        }
+        // Where every key has many versions, or runs lie across each other, walks are rare.
+        let expected = if (runs, more) == (1, 40) { 2_000 } else { 1 };
+        assert!(within >= expected, "{within} moves within blocks of {runs} runs");
+    }
+}

@@ -308,3 +308,35 @@ fn a_repair_that_dies_at_any_operation_is_put_right_by_the_next() {
     }
     assert!(between > 5, "{between}");
 }
+
+#[test]
+fn a_store_between_two_is_not_opened_whatever_a_cut_left_of_its_names() {
+    let options = level_zero_options();
+    let all = layered(&options, 3, 20, |_, _| true);
+    let want = held(&image(Path::new(DIR), &all), &options);
+    let (dir, aside) = (Path::new(DIR), Path::new("/db/before-repair-1"));
+    // Originals that left, although CURRENT did not; and originals under both names.
+    for gone in [".wal", ".sst", ""] {
+        let fs = image(dir, &all);
+        fs.create_dir(aside).unwrap();
+        fs.create_dir(&dir.join("rebuilt-moving-aside")).unwrap();
+        for (name, _) in all.iter().filter(|(name, _)| *name != "LOCK") {
+            if !gone.is_empty() && name.ends_with(gone) {
+                fs.rename(&dir.join(name), &aside.join(name)).unwrap();
+            } else if gone.is_empty() {
+                fs.hard_link(&dir.join(name), &aside.join(name)).unwrap();
+            }
+        }
+        let refused = |opened: esker::Result<Db>| {
+            let error = opened.err().unwrap();
+            assert!(error.is_corruption(), "{error}");
+            assert!(error.to_string().contains("repair of this store was interrupted"), "{error}");
+        };
+        refused(Db::open_on(fs.clone(), dir, options.clone()));
+        refused(Db::open_read_only_on(fs.clone(), dir, options.clone()));
+        let report = Db::repair_on(fs.clone(), dir, options.clone()).unwrap();
+        assert_eq!(report.lost, Vec::<String>::new(), "without {gone:?}");
+        assert_originals_kept(&fs, &report.originals, &all);
+        assert_eq!(held(&fs, &options), want, "without {gone:?}");
+    }
+}

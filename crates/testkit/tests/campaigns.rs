@@ -7,6 +7,7 @@ use esker::Policy;
 use esker_testkit::campaign::chores::{self, Chore, World};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
+use esker_testkit::campaign::mends;
 use esker_testkit::campaign::model;
 use esker_testkit::campaign::rot::{self, Store};
 use esker_testkit::campaign::script::{Step, Theme, script};
@@ -80,5 +81,20 @@ fn any_operation_of_a_chore_may_fail_once_or_for_ever() {
         let tally = chores::run(&world, &Chore::ALL, |fs| fs);
         sound(&tally);
         assert!(tally.of("positions") > 1000, "{policy}");
+    }
+}
+
+#[test]
+fn a_power_cut_during_a_repair_loses_nothing_that_could_be_saved() {
+    for (policy, theme, closed) in
+        [(Policy::Leveled, Theme::Mixed, false), (Policy::Fluid, Theme::Logs, true)]
+    {
+        let store = Store::make(policy, theme, 7, 40, closed);
+        let effort = Effort { nest_one_in: 40, ..effort() };
+        let tally = mends::run(&store, &effort);
+        sound(&tally);
+        for what in ["images", "nested images", "images three deep", "refused", "opened"] {
+            assert!(tally.of(what) > 0, "{policy} had no {what}");
+        }
     }
 }

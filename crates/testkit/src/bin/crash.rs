@@ -12,6 +12,7 @@ use esker::Policy;
 use esker_testkit::campaign::chores::{self, Chore, World};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
+use esker_testkit::campaign::mends;
 use esker_testkit::campaign::model;
 use esker_testkit::campaign::rot::{self, Store};
 use esker_testkit::campaign::script::{Script, Step, Theme, script};
@@ -31,6 +32,7 @@ struct Size {
     nest_one_in: u64,
     fault_scripts: u64,
     chore_worlds: u64,
+    mended_stores: u64,
     bit_stores: u64,
     mutations: u64,
     model_steps: usize,
@@ -42,6 +44,7 @@ const SHORT: Size = Size {
     nest_one_in: 200,
     fault_scripts: 5,
     chore_worlds: 5,
+    mended_stores: 10,
     bit_stores: 2,
     mutations: 24_000,
     model_steps: 13_000,
@@ -53,6 +56,7 @@ const LONG: Size = Size {
     nest_one_in: 100,
     fault_scripts: 40,
     chore_worlds: 100,
+    mended_stores: 100,
     bit_stores: 10,
     mutations: 200_000,
     model_steps: 130_000,
@@ -119,6 +123,14 @@ fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
     (0..count).map(make).collect()
 }
 
+/// Cuts during the repair of stores of every policy and theme.
+fn mend(size: &Size, seed: u64) -> Tally {
+    let (nest_one_in, flaws) = (size.nest_one_in, Flaws::default());
+    let effort = Effort { seeds: size.seeds.min(3), nest_one_in, depth: 3, flaws };
+    let run = |store: &Store| mends::run(store, &effort);
+    stores(size.mended_stores, seed, 60).iter().map(run).fold(Tally::default(), merged)
+}
+
 /// Runs damage with bounded memory: beyond the bound the program dies.
 fn bounded(run: impl FnOnce() -> Tally) -> Tally {
     let limited = MEMORY.set_limit(MEMORY.allocated() + DAMAGE_BYTES_MAX);
@@ -174,6 +186,19 @@ fn rows(size: &Size, seed: u64) -> Vec<Row> {
     let sets = model::option_sets(16);
     vec![
         cut,
+        timed(
+            "T1: power cut after every operation of a repair, and of the repair after it",
+            |t| {
+                format!(
+                    "{} images of {} operations; during the next repair {}, during that one's {}",
+                    t.of("images"),
+                    t.of("operations cut"),
+                    t.of("nested images"),
+                    t.of("images three deep"),
+                )
+            },
+            || mend(size, seed),
+        ),
         timed("T3: every operation fails, once and for ever", positions, || {
             fault(size, seed, &fault_causes)
         }),

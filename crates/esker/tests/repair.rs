@@ -340,3 +340,20 @@ fn a_store_between_two_is_not_opened_whatever_a_cut_left_of_its_names() {
         assert_eq!(held(&fs, &options), want, "without {gone:?}");
     }
 }
+
+#[test]
+fn a_table_in_the_place_of_another_is_a_loss_that_is_listed() {
+    let options = level_zero_options();
+    let mut all = layered(&options, 3, 20, |source, n| n % 3 == source);
+    let tables: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".sst")).collect();
+    let [first, second] = tables[..] else { panic!("two tables") };
+    all[second].1 = all[first].1.clone();
+    let fs = image(Path::new(DIR), &all);
+    let report = Db::repair_on(fs.clone(), DIR, options.clone()).unwrap();
+    assert!(report.manifest_readable);
+    assert_eq!(report.lost.len(), 1, "{:?}", report.lost);
+    let names = report.lost[0].contains(&all[second].0);
+    assert!(names && report.lost[0].contains("the manifest describes"), "{}", report.lost[0]);
+    assert_eq!(report.pairs, 20 - (0..20).filter(|n| n % 3 == 1).count() as u64);
+    assert_originals_kept(&fs, &report.originals, &all);
+}

@@ -85,6 +85,34 @@ fn any_operation_of_a_chore_may_fail_once_or_for_ever() {
 }
 
 #[test]
+fn any_operation_of_opening_what_a_cut_left_may_fail() {
+    for (policy, theme) in [(Policy::Lazy, Theme::Lives), (Policy::Leveled, Theme::Rollover)] {
+        let worlds = World::after_cuts(&script(policy, theme, 11, 40), 12);
+        let tally = in_parallel(&worlds, |world| chores::run(world, &[Chore::Open], |fs| fs));
+        sound(&tally);
+        assert!(tally.of("positions") > 1000, "{policy}");
+    }
+}
+
+#[test]
+fn any_operation_of_a_repair_may_fail_also_after_one_that_was_killed() {
+    for (policy, theme) in [(Policy::Leveled, Theme::Mixed), (Policy::Fluid, Theme::Ranges)] {
+        let tally = mends::faults(&Store::make(policy, theme, 7, 25, false));
+        sound(&tally);
+        assert!(tally.of("positions") > 1000, "{policy}");
+    }
+}
+
+#[test]
+fn a_repair_of_anything_ends_with_a_whole_store_or_an_error() {
+    for (policy, theme) in [(Policy::Leveled, Theme::Levels), (Policy::Tiered, Theme::Logs)] {
+        let tally = rot::repaired(&Store::make(policy, theme, 3, 80, false), 1, 400);
+        sound(&tally);
+        assert!(tally.of("mended in part") > 50 && tally.of("mended whole") > 10, "{policy}");
+    }
+}
+
+#[test]
 fn a_power_cut_during_a_repair_loses_nothing_that_could_be_saved() {
     for (policy, theme, closed) in
         [(Policy::Leveled, Theme::Mixed, false), (Policy::Fluid, Theme::Logs, true)]

@@ -1,7 +1,8 @@
 //! A power cut after every operation of a repair, under every crash model, and cuts during the
 //! repair that follows.
 //!
-//! What stays true: whatever a cut leaves, the next repair gives what an uninterrupted one would
+//! [`faults`] has every operation of such a repair fail instead, also of one after another that was
+//! killed. What stays true: whatever a cut leaves, the next repair gives what an uninterrupted one would
 //! have given, and every original file is there with all its bytes. Opening instead gives the store
 //! as it was, or as repaired, or is refused; a store that could be opened and written to keeps that
 //! through a repair. After a repair that said it was done, nothing needs to be repaired.
@@ -17,10 +18,12 @@ use esker::{Db, ErrorKind, Options, WriteOptions};
 use parking_lot::Mutex;
 
 use super::cuts::Effort;
+use super::faults::Cause;
 use super::life::{ReadError, content, store_dir};
 use super::rot::Store;
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use crate::crash::{CrashFs, CrashModel, Image};
+use crate::fault::FaultFs;
 use crate::rng::SplitMix64;
 
 /// What was wrong with the store before the repair.
@@ -82,6 +85,39 @@ pub fn run(store: &Store, effort: &Effort) -> Tally {
         tally
     })
 }
+
+/// Every operation of the repair of `store` failing once, after each harm, and of the repairs after
+/// some that were killed.
+pub fn faults(store: &Store) -> Tally {
+    let mut all = Tally::default();
+    for harm in Harm::ALL {
+        let mut rng = SplitMix64::new(store.ledger.bounds.attempted as u64 ^ harm as u64);
+        let image = harm.to(store, &mut rng);
+        let place = format!("{}, {harm:?}", store.name);
+        let mending = match guarded(|| Mending::new(&image, &store.options, harm)) {
+            Ok(Ok(mending)) => mending,
+            other => {
+                let message = other.map(|made| made.err()).map_or_else(|e| e, |e| format!("{e:?}"));
+                all.fail(Verdict::Lost, place, message);
+                continue;
+            }
+        };
+        let disk = image.to_disk(rng.next_u64());
+        let (mut cuts, _) = mending.repair_watched(&disk, vec![CrashModel::Everything], &mut all);
+        cuts.retain(|cut| matches!(mending.opened(&cut.image.to_mem()), Ok(None)));
+        let each = (cuts.len() / INTERRUPTED_MAX).max(1);
+        let killed = cuts.into_iter().step_by(each).map(|cut| (cut.at, cut.image));
+        let images: Vec<(u64, Image)> = std::iter::once((0, image)).chain(killed).collect();
+        all.merge(in_parallel(&images, |(at, image)| {
+            let place = format!("{place}, repaired after one killed at operation {at}");
+            mending.fail_each(image, &place)
+        }));
+    }
+    all
+}
+
+/// Killed repairs of each store whose next one meets every fault.
+const INTERRUPTED_MAX: usize = 6;
 
 /// A power cut.
 struct Cut {
@@ -253,6 +289,54 @@ impl Mending {
             Some(problem) => Err((Verdict::Wrong, format!("verify: {problem}"))),
             None => Ok(()),
         }
+    }
+
+    /// Repairs `image` with each operation failing once.
+    fn fail_each(&self, image: &Image, place: &str) -> Tally {
+        let mut tally = Tally::default();
+        for cause in [Cause::Full, Cause::Broken, Cause::Short, Cause::Truncated] {
+            for nth in 1.. {
+                let place = format!("{place}, {cause:?} at operation {nth}");
+                let disk = image.to_mem();
+                let fs = FaultFs::new(disk.clone());
+                if let Some(fault) = cause.fault(nth, false) {
+                    fs.arm(fault);
+                }
+                match guarded(|| self.fail_one(&disk, &fs)) {
+                    Ok(Ok(())) => {}
+                    Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
+                    Err(panic) => tally.fail(Verdict::Panic, place, panic),
+                }
+                tally.count_position(fs.hits());
+                if fs.hits() == 0 || tally.failures.len() > 5 {
+                    break;
+                }
+            }
+        }
+        tally
+    }
+
+    fn fail_one(&self, disk: &Arc<MemFs>, fs: &Arc<FaultFs>) -> Result<(), Bad> {
+        match Db::repair_on(fs.clone(), store_dir(), self.options.clone()) {
+            // What could not be read is listed, and the originals are there.
+            Ok(report) if report.lost.iter().any(|what| !self.lost.contains(what)) => {}
+            Ok(_) => {
+                let options = Options { create_if_missing: false, ..self.options.clone() };
+                let db = Db::open_on(disk.clone(), store_dir(), options).map_err(lost("open"))?;
+                if read(&db)? != self.pairs {
+                    return Err((Verdict::Lost, "it lists no loss and has one".into()));
+                }
+            }
+            Err(error) => {
+                use ErrorKind::{Corruption, Io, NoSpace};
+                let fits = matches!(error.kind(), Corruption | Io | NoSpace);
+                if !fits || error.path().is_none() || error.to_string().len() < 10 {
+                    return Err((Verdict::Wrong, format!("{:?}: {error}", error.kind())));
+                }
+                self.repaired(disk, &self.pairs, true)?;
+            }
+        }
+        self.has_originals(disk)
     }
 
     /// Every original is beside the repaired store.

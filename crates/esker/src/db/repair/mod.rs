@@ -11,6 +11,7 @@ mod salvage;
 pub(super) mod swap;
 mod walk;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,6 +59,8 @@ pub struct RepairReport {
 /// A table the store may need, and what of it.
 struct Source {
     number: u64,
+    /// The table's own number, where the manifest says it.
+    table_id: Option<u64>,
     lo: Option<Vec<u8>>,
     hi: Option<Vec<u8>>,
 }
@@ -199,9 +202,13 @@ fn sources(
             // Slices before guards cut them: each file once, wherever that is possible.
             let mut slices = versions.current().to_edit().added;
             slices.sort_by(|a, b| a.level.cmp(&b.level).then(b.order.cmp(&a.order)));
+            let files = versions.current().files();
+            let ids: HashMap<u64, u64> =
+                files.iter().map(|file| (file.number, file.info.table_id)).collect();
             let source = |slice: AddedSlice| {
                 let (AddedFile::New { number, .. } | AddedFile::Existing(number)) = slice.file;
-                Source { number, lo: slice.lo, hi: slice.hi }
+                let table_id = ids.get(&number).copied();
+                Source { number, table_id, lo: slice.lo, hi: slice.hi }
             };
             Ok((slices.into_iter().map(source).collect(), versions.min_wal()))
         }
@@ -214,7 +221,7 @@ fn sources(
                 entries.iter().filter_map(|e| names::parse_table(&e.name)).collect();
             // What a merge wrote later has the larger number.
             numbers.sort_unstable_by(|a, b| b.cmp(a));
-            let whole = |number| Source { number, lo: None, hi: None };
+            let whole = |number| Source { number, table_id: None, lo: None, hi: None };
             Ok((numbers.into_iter().map(whole).collect(), 0))
         }
     }
@@ -229,13 +236,18 @@ fn add_table(
     age: u64,
     salvage: &mut Salvage,
 ) {
-    let Source { number, lo, hi } = source;
+    let Source { number, table_id, lo, hi } = source;
     let path = names::table_path(dir, number);
     let table = match open_table(fs, &path, number, config) {
         Ok(table) => table,
         Err(error) => return salvage.lose(format!("a whole table: {error}")),
     };
     let info = table.info().clone();
+    if table_id.is_some_and(|expected| expected != info.table_id) {
+        let what = "expected the table that the manifest describes, found another";
+        let error = Error::corruption(&path, 0, what);
+        return salvage.lose(format!("a whole table: {error}"));
+    }
     let deletes = table.range_deletes().to_tombstones();
     let within: Vec<_> = deletes
         .iter()

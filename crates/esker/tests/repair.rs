@@ -15,6 +15,7 @@ use common::{Oracle, Pair, files, image, in_order, pairs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::mem::MemFs;
 use esker::{Comparator, Compression, Db, ErrorKind, KeyOrder, Options, Policy, WriteOptions};
+use esker_testkit::campaign::seal::seals;
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
@@ -356,4 +357,37 @@ fn a_table_in_the_place_of_another_is_a_loss_that_is_listed() {
     assert!(names && report.lost[0].contains("the manifest describes"), "{}", report.lost[0]);
     assert_eq!(report.pairs, 20 - (0..20).filter(|n| n % 3 == 1).count() as u64);
     assert_originals_kept(&fs, &report.originals, &all);
+}
+
+#[test]
+fn records_that_are_missing_between_logs_and_at_their_end_are_losses_that_are_listed() {
+    // A closed store, whose manifest says how long its log is.
+    let fs = MemFs::new();
+    let options = level_zero_options();
+    let db = Db::open_on(fs.clone(), DIR, options.clone()).unwrap();
+    (0..20).for_each(|n| db.put(key(n), value(0, n)).unwrap());
+    db.close().unwrap();
+    let all = files(&*fs, Path::new(DIR));
+    let log = all.iter().position(|(name, _)| name.ends_with(".wal")).unwrap();
+    let mut cut = all.clone();
+    let middle = seals(&all[log].0, &all[log].1)[10];
+    cut[log].1[middle.at..].fill(0);
+    let mut gone = all.clone();
+    gone.remove(log);
+    let mut headless = all.clone();
+    headless[log].1.fill(0);
+    for (left, says) in
+        [(cut, "when this log was closed"), (gone, "not there"), (headless, "whole record")]
+    {
+        let fs = image(Path::new(DIR), &left);
+        assert!(Db::open_on(fs.clone(), DIR, options.clone()).err().unwrap().is_corruption());
+        let report = Db::repair_on(fs.clone(), DIR, options.clone()).unwrap();
+        assert_eq!(report.lost.len(), 1, "{says}: {:?}", report.lost);
+        assert!(
+            report.lost[0].contains(says) && report.lost[0].contains(&all[log].0),
+            "{says}: {:?}",
+            report.lost
+        );
+        assert!(held(&fs, &options).len() < 20);
+    }
 }

@@ -105,10 +105,11 @@ fn any_operation_of_a_repair_may_fail_also_after_one_that_was_killed() {
 
 #[test]
 fn a_repair_of_anything_ends_with_a_whole_store_or_an_error() {
-    for (policy, theme) in [(Policy::Leveled, Theme::Levels), (Policy::Tiered, Theme::Logs)] {
-        let tally = rot::repaired(&Store::make(policy, theme, 3, 80, false), 1, 400);
+    let stores = [(Policy::Leveled, Theme::Levels, false), (Policy::Tiered, Theme::Logs, true)];
+    for (policy, theme, closed) in stores {
+        let tally = rot::repaired(&Store::make(policy, theme, 3, 80, closed), 1, 2_000);
         sound(&tally);
-        assert!(tally.of("mended in part") > 50 && tally.of("mended whole") > 10, "{policy}");
+        assert!(tally.of("mended in part") > 200 && tally.of("mended whole") > 50, "{policy}");
     }
 }
 

@@ -107,11 +107,20 @@ fn fault(size: &Size, seed: u64, causes: &[Cause]) -> Tally {
     all
 }
 
-/// Chores beside stores of every policy and theme.
+/// Chores beside stores of every policy and theme, also beside what cuts left of them, and repairs
+/// of damaged ones and of repairs that were killed.
 fn chore(size: &Size, seed: u64) -> Tally {
     let worlds = seed..seed + size.chore_worlds;
-    let run = |seed| chores::run(&World::make(&nth_script(seed, 60)), &Chore::ALL, |fs| fs);
-    worlds.map(run).fold(Tally::default(), merged)
+    let run = |seed| {
+        let script = nth_script(seed, 60);
+        let mut all = chores::run(&World::make(&script), &Chore::ALL, |fs| fs);
+        let cut = World::after_cuts(&script, 12);
+        all.merge(in_parallel(&cut, |world| chores::run(world, &[Chore::Open], |fs| fs)));
+        all
+    };
+    let mended = stores(size.chore_worlds, seed, 40);
+    let all = worlds.map(run).fold(Tally::default(), merged);
+    mended.iter().map(mends::faults).fold(all, merged)
 }
 
 fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
@@ -143,49 +152,33 @@ fn bounded(run: impl FnOnce() -> Tally) -> Tally {
 }
 
 fn rows(size: &Size, seed: u64) -> Vec<Row> {
-    let [fault_causes @ .., sync_drops] = Cause::ALL;
-    let cut = timed(
-        "T1, T2: power cut after every operation, and during recovery",
-        |t| {
-            format!(
-                "{} images of {} cuts; during a recovery {}, during that one's {}",
-                t.of("images"),
-                t.of("cuts"),
-                t.of("nested images"),
-                t.of("images three deep"),
-            )
-        },
-        || cut(size, seed),
-    );
-    let positions: fn(&Tally) -> String = |t| {
-        format!("{} positions, {} failed operations", t.of("positions"), t.of("failed operations"))
-    };
-    let damage: fn(&Tally) -> String = |t| {
-        format!(
-            "{} mutations and {} behind forged checksums: {} detected, {} harmless, {} tails \
-             that nothing proves",
-            t.of("mutations"),
-            t.of("forged"),
-            t.of("detected"),
-            t.of("harmless"),
-            t.of("unproven tail"),
-        )
-    };
-    let every_bit = || {
-        let each = stores(size.bit_stores, seed, 30);
-        bounded(|| each.iter().map(rot::every_bit).fold(Tally::default(), merged))
-    };
-    let random = || {
-        let each = stores(10, seed, 150);
-        let times = size.mutations / each.len() as u64 * 3 / 2;
-        bounded(|| {
-            let run = |store| rot::random(store, seed, times);
-            each.iter().map(run).fold(Tally::default(), merged)
-        })
-    };
     let sets = model::option_sets(16);
+    let mut rows = cut_rows(size, seed);
+    rows.extend(fault_rows(size, seed));
+    rows.extend(damage_rows(size, seed));
+    rows.push(timed(
+        "T6, T7: the same operations under many option sets",
+        |t| format!("{} operations under {} sets", t.of("operations"), t.of("option sets")),
+        || model::run(&sets, seed, size.model_steps, 1_500),
+    ));
+    rows
+}
+
+fn cut_rows(size: &Size, seed: u64) -> Vec<Row> {
     vec![
-        cut,
+        timed(
+            "T1, T2: power cut after every operation, and during recovery",
+            |t| {
+                format!(
+                    "{} images of {} cuts; during a recovery {}, during that one's {}",
+                    t.of("images"),
+                    t.of("cuts"),
+                    t.of("nested images"),
+                    t.of("images three deep"),
+                )
+            },
+            || cut(size, seed),
+        ),
         timed(
             "T1: power cut after every operation of a repair, and of the repair after it",
             |t| {
@@ -199,6 +192,15 @@ fn rows(size: &Size, seed: u64) -> Vec<Row> {
             },
             || mend(size, seed),
         ),
+    ]
+}
+
+fn fault_rows(size: &Size, seed: u64) -> Vec<Row> {
+    let [fault_causes @ .., sync_drops] = Cause::ALL;
+    let positions: fn(&Tally) -> String = |t| {
+        format!("{} positions, {} failed operations", t.of("positions"), t.of("failed operations"))
+    };
+    vec![
         timed("T3: every operation fails, once and for ever", positions, || {
             fault(size, seed, &fault_causes)
         }),
@@ -210,13 +212,45 @@ fn rows(size: &Size, seed: u64) -> Vec<Row> {
         timed("T4: every sync fails and drops its pages", positions, || {
             fault(size, seed, &[sync_drops])
         }),
-        timed("T5: every bit of small stores", damage, every_bit),
-        timed("T5: random damage to larger stores", damage, random),
-        timed(
-            "T6, T7: the same operations under many option sets",
-            |t| format!("{} operations under {} sets", t.of("operations"), t.of("option sets")),
-            || model::run(&sets, seed, size.model_steps, 1_500),
-        ),
+    ]
+}
+
+fn damage_rows(size: &Size, seed: u64) -> Vec<Row> {
+    let damage: fn(&Tally) -> String = |t| {
+        format!(
+            "{} mutations and {} behind forged checksums: {} detected, {} harmless, {} tails \
+             that nothing proves",
+            t.of("mutations"),
+            t.of("forged"),
+            t.of("detected"),
+            t.of("harmless"),
+            t.of("unproven tail"),
+        )
+    };
+    let repairs: fn(&Tally) -> String = |t| {
+        format!(
+            "{} repairs: {} gave everything, {} a whole store of what was left, {} an error",
+            t.of("mended whole") + t.of("mended in part") + t.of("refused"),
+            t.of("mended whole"),
+            t.of("mended in part"),
+            t.of("refused"),
+        )
+    };
+    let all = |stores: Vec<Store>, run: &dyn Fn(&Store) -> Tally| {
+        bounded(|| stores.iter().map(run).fold(Tally::default(), merged))
+    };
+    vec![
+        timed("T5: every bit of small stores", damage, || {
+            all(stores(size.bit_stores, seed, 30), &rot::every_bit)
+        }),
+        timed("T5: random damage to larger stores", damage, || {
+            let times = size.mutations * 3 / 20;
+            all(stores(10, seed, 150), &|store| rot::random(store, seed, times))
+        }),
+        timed("T5: a repair after random damage", repairs, || {
+            let times = size.mutations / 20;
+            all(stores(10, seed, 80), &|store| rot::repaired(store, seed, times))
+        }),
     ]
 }
 

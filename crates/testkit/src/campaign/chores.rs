@@ -160,10 +160,11 @@ fn images_of(script: &Script) -> Vec<Image> {
     let disk = CrashFs::seeded(script.seed);
     disk.create_dir(Path::new("/data")).unwrap_or_else(|e| panic!("a fresh disk: {e}"));
     disk.sync_everything();
-    let images: Arc<Mutex<(u64, HashSet<u64>, Vec<Image>)>> = Arc::default();
+    let images: Arc<Mutex<Vec<Image>>> = Arc::default();
     let collected = images.clone();
+    let seen: Mutex<(u64, HashSet<u64>)> = Mutex::default();
     disk.watch(move |disk| {
-        let (seed, seen, images) = &mut *collected.lock();
+        let (seed, seen) = &mut *seen.lock();
         *seed += 1;
         let seed = *seed;
         let all = [
@@ -173,7 +174,7 @@ fn images_of(script: &Script) -> Vec<Image> {
         ];
         let image = disk.image(all[(seed % 3) as usize]);
         if seen.insert(image.digest()) {
-            images.push(image);
+            collected.lock().push(image);
         }
     });
     let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
@@ -186,8 +187,7 @@ fn images_of(script: &Script) -> Vec<Image> {
         }
     }
     disk.unwatch();
-    let images = std::mem::take(&mut images.lock().2);
-    images
+    std::mem::take(&mut *images.lock())
 }
 
 /// Every position of every cause in every chore, once and for ever, on all cores.

@@ -127,6 +127,14 @@ struct Cut {
     image: Image,
 }
 
+/// Collects cuts while a repair works.
+#[derive(Default)]
+struct Collector {
+    at: u64,
+    seen: HashSet<(u64, bool)>,
+    cuts: Vec<Cut>,
+}
+
 /// What a repair without a cut gives, and what there was before it.
 struct Mending {
     options: Options,
@@ -202,12 +210,12 @@ impl Mending {
         models: Vec<CrashModel>,
         tally: &mut Tally,
     ) -> (Vec<Cut>, Result<(), String>) {
-        let cuts: Arc<Mutex<(u64, HashSet<(u64, bool)>, Vec<Cut>)>> = Arc::default();
+        let cuts: Arc<Mutex<Collector>> = Arc::default();
         let is_done = Arc::new(AtomicBool::new(false));
         let collect = {
             let (cuts, is_done) = (cuts.clone(), is_done.clone());
             move |disk: &CrashFs| {
-                let (at, seen, cuts) = &mut *cuts.lock();
+                let Collector { at, seen, cuts } = &mut *cuts.lock();
                 *at += 1;
                 let done = is_done.load(Ordering::Relaxed);
                 for model in &models {
@@ -223,7 +231,7 @@ impl Mending {
         disk.unwatch();
         is_done.store(true, Ordering::Relaxed);
         collect(disk);
-        let (at, _, cuts) = std::mem::take(&mut *cuts.lock());
+        let Collector { at, cuts, .. } = std::mem::take(&mut *cuts.lock());
         tally.count("operations cut", at);
         (cuts, repaired.map(drop).map_err(|error| error.to_string()))
     }

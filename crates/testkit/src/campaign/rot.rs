@@ -311,10 +311,11 @@ fn repair_one(
     }
     let all = found.digest == store.ledger.digest();
     if report.lost.is_empty() && !all && !forged {
-        let pairs = found.pairs.len();
-        let newest = store.ledger.index_of(found.digest, 0, store.ledger.bounds.attempted);
         // The newest writes of a log, which nothing said to be durable, may be gone.
-        if newest.is_none() {
+        let least = if store.proves(image) { store.least } else { 0 };
+        let attempted = store.ledger.bounds.attempted;
+        if store.ledger.index_of(found.digest, least, attempted).is_none_or(|at| at < least) {
+            let pairs = found.pairs.len();
             return Err((Verdict::Wrong, format!("{pairs} pairs, and no loss is listed")));
         }
     }

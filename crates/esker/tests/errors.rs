@@ -7,12 +7,15 @@
 mod common;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 use common::{files, image, pairs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::mem::MemFs;
 use esker::fs::os::OsFs;
-use esker::{Db, ErrorKind, KeyOrder, Options, WriteOptions};
+use esker::{Db, ErrorKind, FilterPolicy, KeyOrder, Options, WriteOptions};
 use esker_testkit::campaign::seal::seals;
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
@@ -90,6 +93,95 @@ fn what_a_thread_could_not_do_is_told_to_who_waits_for_it() {
     db.flush().unwrap();
     db.put("b", "2").unwrap();
     assert!(db.contains_key("a").unwrap() && db.contains_key("b").unwrap());
+}
+
+/// A filter whose next making waits until it is let go: a merge can be held there.
+#[derive(Default)]
+struct Gate {
+    shut: AtomicBool,
+    waiting: AtomicBool,
+}
+
+impl FilterPolicy for Gate {
+    fn name(&self) -> &str {
+        "test.gate"
+    }
+    fn create(&self, _keys: &[&[u8]]) -> Vec<u8> {
+        while self.shut.load(SeqCst) {
+            self.waiting.store(true, SeqCst);
+            std::thread::yield_now();
+        }
+        vec![1]
+    }
+    fn may_contain(&self, _key: &[u8], _filter: &[u8]) -> bool {
+        true
+    }
+}
+
+const HELD_KEYS: u32 = 20_000;
+
+/// A store with a merge that is held while it writes its first table.
+fn held_merge() -> (Arc<MemFs>, Arc<FaultFs>, Arc<Gate>, Db, Options) {
+    let (disk, gate) = (MemFs::new(), Arc::new(Gate::default()));
+    let fs = FaultFs::new(disk.clone());
+    let options = Options {
+        filter_policy: Some(gate.clone()),
+        background_threads: Some(2),
+        auto_compaction: false,
+        l0_runs_max: 2,
+        file_size_max_bytes: 64 << 10,
+        memtable_size_bytes: Some(8 << 20),
+        memory_budget_bytes: Some(64 << 20),
+        ..Options::default()
+    };
+    let db = Db::open_on(fs.clone(), dir(), options.clone()).unwrap();
+    for round in 0..3 {
+        (0..HELD_KEYS).for_each(|i| db.put(i.to_be_bytes(), [round; 20]).unwrap());
+        db.flush().unwrap();
+    }
+    gate.shut.store(true, SeqCst);
+    db.set_option("auto_compaction", "true").unwrap();
+    while !gate.waiting.load(SeqCst) {
+        std::thread::yield_now();
+    }
+    (disk, fs, gate, db, options)
+}
+
+#[test]
+fn a_merge_gives_its_space_to_a_flush_on_a_full_device() {
+    let (_, fs, gate, db, _) = held_merge();
+    db.put("a", "1").unwrap();
+    fs.arm(Fault::once(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| db.flush());
+        while fs.hits() == 0 {
+            std::thread::yield_now();
+        }
+        // So that the flush waits for the merge; it is right without that, too.
+        std::thread::sleep(Duration::from_millis(50));
+        gate.shut.store(false, SeqCst);
+        flush.join().unwrap().unwrap();
+    });
+    db.wait_idle().unwrap();
+    assert!(db.metrics().compactions > 0, "it was begun again");
+    assert_eq!(pairs(db.iter().unwrap()).len(), HELD_KEYS as usize + 1);
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+}
+
+#[test]
+fn a_close_ends_a_merge_and_loses_nothing() {
+    let (disk, _, gate, db, options) = held_merge();
+    std::thread::scope(|scope| {
+        let close = scope.spawn(|| db.close());
+        std::thread::sleep(Duration::from_millis(50));
+        gate.shut.store(false, SeqCst);
+        close.join().unwrap().unwrap();
+    });
+    let db = Db::open_on(disk, dir(), options).unwrap();
+    let found = pairs(db.iter().unwrap());
+    assert_eq!(found.len(), HELD_KEYS as usize);
+    assert!(found.iter().all(|(_, value)| value[..] == [2; 20]));
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
 }
 
 #[test]

@@ -82,6 +82,9 @@ fn any_operation_of_a_chore_may_fail_once_or_for_ever() {
         sound(&tally);
         assert!(tally.of("positions") > 1000, "{policy}");
     }
+    // Tables with range tombstones, in guards.
+    let world = World::make(&script(Policy::Fragmented, Theme::Ranges, 8, 80));
+    sound(&chores::run(&world, &[Chore::Read, Chore::Seek, Chore::Merge], |fs| fs));
 }
 
 #[test]

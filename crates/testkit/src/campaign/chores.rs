@@ -40,6 +40,8 @@ pub enum Chore {
     Seek,
     /// `Db::verify`.
     Verify,
+    /// `Db::compact_range` of everything, and all that is due then.
+    Merge,
     /// Closing, with a write that is in no log.
     Close,
     /// `Db::checkpoint`.
@@ -60,12 +62,13 @@ pub enum Chore {
 
 impl Chore {
     /// Every chore.
-    pub const ALL: [Chore; 13] = [
+    pub const ALL: [Chore; 14] = [
         Chore::Open,
         Chore::ReadOnly,
         Chore::Read,
         Chore::Seek,
         Chore::Verify,
+        Chore::Merge,
         Chore::Close,
         Chore::Checkpoint,
         Chore::Backup,
@@ -78,8 +81,8 @@ impl Chore {
 
     /// Whether it is done to an open store.
     fn needs_open(self) -> bool {
-        use Chore::{Backup, Checkpoint, Close, FirstBackup, Read, Seek, Verify};
-        matches!(self, Read | Seek | Verify | Close | Checkpoint | Backup | FirstBackup)
+        use Chore::{Backup, Checkpoint, Close, FirstBackup, Merge, Read, Seek, Verify};
+        matches!(self, Read | Seek | Verify | Merge | Close | Checkpoint | Backup | FirstBackup)
     }
 }
 
@@ -327,6 +330,9 @@ impl Trial<'_> {
             (Chore::Verify, Some(db)) => Ok(db
                 .verify(&mut |_, _| {})
                 .and_then(|mut report| report.problems.pop().map_or(Ok(()), Err))),
+            (Chore::Merge, Some(db)) => {
+                Ok(db.compact_range(None, None).and_then(|()| db.wait_idle()))
+            }
             (Chore::Close, Some(db)) => {
                 let key = [WEAK_PREFIX, b"closing"].concat();
                 Ok(db.put_with(key, "1", &WriteOptions::NONE).and_then(|()| db.close()))

@@ -6,6 +6,7 @@
 
 mod common;
 
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -15,7 +16,7 @@ use common::{files, image, pairs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::mem::MemFs;
 use esker::fs::os::OsFs;
-use esker::{Db, ErrorKind, FilterPolicy, KeyOrder, Options, WriteOptions};
+use esker::{CachePolicy, Db, ErrorKind, FilterPolicy, KeyOrder, Options, WriteOptions};
 use esker_testkit::campaign::seal::seals;
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
@@ -412,6 +413,121 @@ fn prefixes_end_where_their_keys_do_in_every_order() {
             let mut want: Vec<Vec<u8>> = want.into_iter().map(<[u8]>::to_vec).collect();
             want.sort();
             assert_eq!(found, want, "{prefix:?} {key_order:?}");
+        }
+    }
+}
+
+/// What a walk of `db` shows, in some ways that must agree.
+fn walks(db: &Db, middle: &[u8]) -> esker::Result<Vec<Vec<u8>>> {
+    let mut seen: Vec<Vec<u8>> = Vec::new();
+    for pair in db.iter()? {
+        seen.push(pair?.0.to_vec());
+    }
+    seen.push(b"backward".to_vec());
+    for pair in db.iter()?.into_reverse() {
+        seen.push(pair?.0.to_vec());
+    }
+    let mut iter = db.iter()?;
+    let note = |iter: &esker::DbIterator, seen: &mut Vec<Vec<u8>>| {
+        seen.push(if iter.valid() { iter.key().to_vec() } else { b"end".to_vec() });
+    };
+    iter.seek(middle)?;
+    note(&iter, &mut seen);
+    for forward in [false, true, true, false, false] {
+        if !iter.valid() {
+            break;
+        }
+        if forward {
+            iter.advance()?
+        } else {
+            iter.retreat()?
+        }
+        note(&iter, &mut seen);
+    }
+    iter.seek_for_prev(middle)?;
+    note(&iter, &mut seen);
+    iter.seek_to_last()?;
+    note(&iter, &mut seen);
+    for bound in [Bound::Included(middle), Bound::Excluded(middle)] {
+        let below = db.range::<&[u8]>((Bound::Unbounded, as_ref(&bound)))?;
+        let above = db.range::<&[u8]>((as_ref(&bound), Bound::Unbounded))?;
+        for pair in below.into_reverse().take(2).chain(above.into_reverse().take(2)) {
+            seen.push(pair?.0.to_vec());
+        }
+        for pair in db.range::<&[u8]>((as_ref(&bound), Bound::Unbounded))?.take(2) {
+            seen.push(pair?.0.to_vec());
+        }
+    }
+    Ok(seen)
+}
+
+fn as_ref<'a>(bound: &'a Bound<&'a [u8]>) -> Bound<&'a &'a [u8]> {
+    bound.as_ref()
+}
+
+#[test]
+fn a_read_that_fails_among_deleted_keys_and_old_versions_is_an_error() {
+    const KEYS: u32 = 3_000;
+    let fs = FaultFs::new(MemFs::new());
+    let options = Options {
+        auto_compaction: false,
+        background_threads: Some(1),
+        block_size_bytes: 1024,
+        cache_policy: CachePolicy::None,
+        keep_files_open: false,
+        memtable_size_bytes: Some(16 << 20),
+        memory_budget_bytes: Some(64 << 20),
+        ..Options::default()
+    };
+    let db = Db::open_on(fs.clone(), dir(), options).unwrap();
+    let mut snapshots = Vec::new();
+    for round in 0..3u8 {
+        (0..KEYS).step_by(2).for_each(|i| db.put(i.to_be_bytes(), [round; 20]).unwrap());
+        db.flush().unwrap();
+        // Versions that a snapshot keeps, and newer ones that it does not see.
+        (0..40).for_each(|i| {
+            db.put(2_000u32.to_be_bytes(), [i; 30]).unwrap();
+            snapshots.push(db.snapshot());
+        });
+        (0..KEYS).skip(1).step_by(2).for_each(|i| db.put(i.to_be_bytes(), [round; 20]).unwrap());
+        db.delete_range(100u32.to_be_bytes(), 200u32.to_be_bytes()).unwrap();
+        db.flush().unwrap();
+    }
+    (10..1_900u32).for_each(|i| db.delete(i.to_be_bytes()).unwrap());
+    db.flush().unwrap();
+    while db.metrics().hints == 0 {
+        std::thread::yield_now();
+    }
+    let reads = OpMask::of(&[Op::Read, Op::Open]);
+    for middle in [1_000u32, 2_000, 2_500] {
+        let middle = middle.to_be_bytes();
+        let want = walks(&db, &middle).unwrap();
+        let old = &snapshots[5];
+        let want_old = old.get(2_000u32.to_be_bytes()).unwrap();
+        let (mut nth, mut failed) = (1, 0);
+        loop {
+            fs.arm(Fault::once(reads, nth, FaultKind::Io).on(".sst"));
+            let seen = walks(&db, &middle);
+            let hits = fs.hits();
+            fs.disarm();
+            match seen {
+                Ok(seen) => assert_eq!(seen, want, "read {nth}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "{error}"),
+            }
+            if hits == 0 {
+                break;
+            }
+            failed += 1;
+            // Every one of the first, then fewer and fewer.
+            nth += 1 + nth / 16;
+        }
+        assert!(failed > 60, "{failed}");
+        for nth in 1..6 {
+            fs.arm(Fault::once(reads, nth, FaultKind::Io).on(".sst"));
+            if let Ok(found) = old.get(2_000u32.to_be_bytes()) {
+                assert_eq!(found, want_old);
+            }
+            fs.disarm();
         }
     }
 }

@@ -255,7 +255,7 @@ fn damage_in_a_log_is_found_also_when_reads_fail() {
         }
         let disk = image(dir(), &all);
         refused(Db::open_on(disk, dir(), lazy_options()), ErrorKind::Corruption, ".wal");
-        for op in [Op::Read, Op::List] {
+        for op in [Op::Read, Op::Len] {
             for nth in 1.. {
                 let disk = image(dir(), &all);
                 let fs = FaultFs::new(disk.clone());

@@ -33,12 +33,14 @@ pub enum Op {
     Read,
     /// `open_read` and `open_write`.
     Open,
-    /// `list`, `exists` and `len_bytes`.
+    /// `list` and `exists`.
     List,
     /// `set_len`.
     SetLen,
     /// `create_dir` and `remove_dir`.
     Dir,
+    /// `len_bytes`.
+    Len,
     /// `lock`.
     Lock,
 }
@@ -285,7 +287,7 @@ impl ReadableFile for FaultReadable {
     }
 
     fn len_bytes(&self) -> io::Result<u64> {
-        self.plan.step(Op::List, &self.path)?;
+        self.plan.step(Op::Len, &self.path)?;
         self.inner.len_bytes()
     }
 }

@@ -329,6 +329,11 @@ fn calls_the_operating_system_refuses() {
     assert!(fs.lock(&missing.join("LOCK"), "me").is_err());
     assert!(fs.list(&missing).is_err() && fs.sync_dir(&missing).is_err());
     assert!(fs.free_bytes(&missing).is_err());
+    // Where directories cannot be locked, the file's own lock says that another has the store.
+    let held = std::fs::File::open(&file).unwrap();
+    held.lock().unwrap();
+    assert_eq!(fs.lock(&file, "me").err().unwrap().kind(), std::io::ErrorKind::WouldBlock);
+    held.unlock().unwrap();
     let mut open = fs.open_write(&file).unwrap();
     assert!(open.set_len(u64::MAX).is_err() && open.write_at(b"x", u64::MAX).is_err());
     let mut mapped = fs.create_mapped(&root.join("mapped")).unwrap();

@@ -460,4 +460,16 @@ mod tests {
         assert!(String::decode(&[0xc3, 0, 1]).is_err());
         assert!(Vec::<u8>::decode(&[0, 2]).is_err());
     }
+
+    #[test]
+    fn bytes_that_are_no_key_are_refused() {
+        fn refused<K: Key + Debug>(bytes: &[u8], says: &str) {
+            let error = K::decode(bytes).unwrap_err();
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        refused::<u8>(&[1, 2], "the end of the key, found 1 bytes");
+        refused::<Option<u8>>(&[2, 0], "an option (0 or 1), found 2");
+        refused::<char>(&0xd800u32.to_be_bytes(), "a character, found number 55296");
+        assert!(Desc(1).partial_cmp(&Desc(2)).is_some_and(|o| o.is_gt()));
+    }
 }

@@ -15,6 +15,7 @@ use common::{Oracle, Pair, files, image, in_order, pairs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::mem::MemFs;
 use esker::{Comparator, Compression, Db, ErrorKind, KeyOrder, Options, Policy, WriteOptions};
+use esker_testkit::campaign::seal::seals;
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
@@ -307,4 +308,86 @@ fn a_repair_that_dies_at_any_operation_is_put_right_by_the_next() {
         assert_eq!(held(&disk, &options), want, "operation {nth}");
     }
     assert!(between > 5, "{between}");
+}
+
+#[test]
+fn a_store_between_two_is_not_opened_whatever_a_cut_left_of_its_names() {
+    let options = level_zero_options();
+    let all = layered(&options, 3, 20, |_, _| true);
+    let want = held(&image(Path::new(DIR), &all), &options);
+    let (dir, aside) = (Path::new(DIR), Path::new("/db/before-repair-1"));
+    // Originals that left, although CURRENT did not; and originals under both names.
+    for gone in [".wal", ".sst", ""] {
+        let fs = image(dir, &all);
+        fs.create_dir(aside).unwrap();
+        fs.create_dir(&dir.join("rebuilt-moving-aside")).unwrap();
+        for (name, _) in all.iter().filter(|(name, _)| *name != "LOCK") {
+            if !gone.is_empty() && name.ends_with(gone) {
+                fs.rename(&dir.join(name), &aside.join(name)).unwrap();
+            } else if gone.is_empty() {
+                fs.hard_link(&dir.join(name), &aside.join(name)).unwrap();
+            }
+        }
+        let refused = |opened: esker::Result<Db>| {
+            let error = opened.err().unwrap();
+            assert!(error.is_corruption(), "{error}");
+            assert!(error.to_string().contains("repair of this store was interrupted"), "{error}");
+        };
+        refused(Db::open_on(fs.clone(), dir, options.clone()));
+        refused(Db::open_read_only_on(fs.clone(), dir, options.clone()));
+        let report = Db::repair_on(fs.clone(), dir, options.clone()).unwrap();
+        assert_eq!(report.lost, Vec::<String>::new(), "without {gone:?}");
+        assert_originals_kept(&fs, &report.originals, &all);
+        assert_eq!(held(&fs, &options), want, "without {gone:?}");
+    }
+}
+
+#[test]
+fn a_table_in_the_place_of_another_is_a_loss_that_is_listed() {
+    let options = level_zero_options();
+    let mut all = layered(&options, 3, 20, |source, n| n % 3 == source);
+    let tables: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".sst")).collect();
+    let [first, second] = tables[..] else { panic!("two tables") };
+    all[second].1 = all[first].1.clone();
+    let fs = image(Path::new(DIR), &all);
+    let report = Db::repair_on(fs.clone(), DIR, options.clone()).unwrap();
+    assert!(report.manifest_readable);
+    assert_eq!(report.lost.len(), 1, "{:?}", report.lost);
+    let names = report.lost[0].contains(&all[second].0);
+    assert!(names && report.lost[0].contains("the manifest describes"), "{}", report.lost[0]);
+    assert_eq!(report.pairs, 20 - (0..20).filter(|n| n % 3 == 1).count() as u64);
+    assert_originals_kept(&fs, &report.originals, &all);
+}
+
+#[test]
+fn records_that_are_missing_between_logs_and_at_their_end_are_losses_that_are_listed() {
+    // A closed store, whose manifest says how long its log is.
+    let fs = MemFs::new();
+    let options = level_zero_options();
+    let db = Db::open_on(fs.clone(), DIR, options.clone()).unwrap();
+    (0..20).for_each(|n| db.put(key(n), value(0, n)).unwrap());
+    db.close().unwrap();
+    let all = files(&*fs, Path::new(DIR));
+    let log = all.iter().position(|(name, _)| name.ends_with(".wal")).unwrap();
+    let mut cut = all.clone();
+    let middle = seals(&all[log].0, &all[log].1)[10];
+    cut[log].1[middle.at..].fill(0);
+    let mut gone = all.clone();
+    gone.remove(log);
+    let mut headless = all.clone();
+    headless[log].1.fill(0);
+    for (left, says) in
+        [(cut, "when this log was closed"), (gone, "not there"), (headless, "whole record")]
+    {
+        let fs = image(Path::new(DIR), &left);
+        assert!(Db::open_on(fs.clone(), DIR, options.clone()).err().unwrap().is_corruption());
+        let report = Db::repair_on(fs.clone(), DIR, options.clone()).unwrap();
+        assert_eq!(report.lost.len(), 1, "{says}: {:?}", report.lost);
+        assert!(
+            report.lost[0].contains(says) && report.lost[0].contains(&all[log].0),
+            "{says}: {:?}",
+            report.lost
+        );
+        assert!(held(&fs, &options).len() < 20);
+    }
 }

@@ -11,11 +11,12 @@
 
 mod image;
 mod model;
+mod names;
 mod nodes;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ use parking_lot::{Mutex, MutexGuard};
 pub use image::Image;
 pub use model::CrashModel;
 
-use nodes::{Change, Dir, Inode, Node};
+use names::{Dir, Names, Node};
+use nodes::{Change, Inode};
 
 use crate::rng::SplitMix64;
 
@@ -49,7 +51,11 @@ pub struct Flaws {
 #[derive(Default)]
 struct State {
     inodes: Vec<Inode>,
-    dirs: BTreeMap<PathBuf, Dir>,
+    /// All that ever were: a crash may bring a removed one back.
+    dirs: Vec<Dir>,
+    /// Those that are there.
+    paths: BTreeMap<PathBuf, usize>,
+    name_changes: u64,
     /// Who holds which lock; a lock freed by force is not freed again by its old holder.
     locks: BTreeMap<PathBuf, u64>,
     lock_count: u64,
@@ -77,21 +83,39 @@ fn name_of(path: &Path) -> io::Result<OsString> {
 }
 
 impl State {
-    fn dir(&mut self, path: &Path) -> io::Result<&mut Dir> {
-        self.dirs.get_mut(path).ok_or_else(not_found)
+    fn dir(&self, path: &Path) -> io::Result<usize> {
+        self.paths.get(path).copied().ok_or_else(not_found)
+    }
+
+    fn add_dir(&mut self, path: &Path) -> Node {
+        self.paths.insert(path.to_path_buf(), self.dirs.len());
+        self.dirs.push(Dir::default());
+        Node::Dir(self.dirs.len() - 1)
+    }
+
+    /// A directory, and the name in it, that a path means.
+    fn place(&self, path: &Path) -> io::Result<(usize, OsString)> {
+        Ok((self.dir(&parent_of(path))?, name_of(path)?))
+    }
+
+    fn set_name(&mut self, path: &Path, node: Node) -> io::Result<()> {
+        let (dir, name) = self.place(path)?;
+        self.change_names(dir, None, Some((name, node)), BTreeSet::new());
+        Ok(())
     }
 
     fn node(&self, path: &Path) -> Option<Node> {
-        if self.dirs.contains_key(path) {
-            return Some(Node::Dir);
+        if let Some(dir) = self.paths.get(path) {
+            return Some(Node::Dir(*dir));
         }
-        self.dirs.get(&parent_of(path))?.now.get(path.file_name()?).copied()
+        let above = self.dir(&parent_of(path)).ok()?;
+        self.dirs[above].now.get(path.file_name()?).copied()
     }
 
     fn file(&self, path: &Path) -> io::Result<usize> {
         match self.node(path) {
             Some(Node::File(inode)) => Ok(inode),
-            Some(Node::Dir) => Err(error(io::ErrorKind::IsADirectory, "is a directory")),
+            Some(Node::Dir(_)) => Err(error(io::ErrorKind::IsADirectory, "is a directory")),
             None => Err(not_found()),
         }
     }
@@ -100,8 +124,8 @@ impl State {
         if self.node(path).is_some() {
             return Err(error(io::ErrorKind::AlreadyExists, "the file exists"));
         }
-        let (inode, name) = (self.inodes.len(), name_of(path)?);
-        self.dir(&parent_of(path))?.change(None, Some((name, Node::File(inode))));
+        let inode = self.inodes.len();
+        self.set_name(path, Node::File(inode))?;
         self.inodes.push(Inode::default());
         Ok(inode)
     }
@@ -136,7 +160,7 @@ impl CrashFs {
             let mut state = disk.state.lock();
             state.unique = SplitMix64::new(seed);
             for root in ["/", "."] {
-                state.dirs.insert(PathBuf::from(root), Dir::default());
+                state.add_dir(Path::new(root));
             }
         }
         Arc::new(CrashFs { disk: Arc::new(disk), process: 0 })
@@ -194,22 +218,19 @@ impl CrashFs {
         let mut rng = SplitMix64::new(model.seed());
         // Two names of one file see the same bytes, so each file's fate is drawn once.
         let contents = model::contents(&state.inodes, model, &mut rng);
+        let names = state.names_after(model, &mut rng);
         let mut image = Image { contents, ..Image::default() };
-        let mut alive: BTreeSet<PathBuf> = [PathBuf::from("/"), PathBuf::from(".")].into();
         // Parents come before what they hold.
-        for (path, dir) in &state.dirs {
-            let names = model::names(dir, model, &mut rng);
-            if !alive.contains(path) {
-                continue;
-            }
-            for (name, node) in names {
+        let roots = ["/", "."].map(PathBuf::from);
+        let mut reached: VecDeque<(PathBuf, usize)> = roots.into_iter().zip(0..).collect();
+        while let Some((path, dir)) = reached.pop_front() {
+            for (name, node) in &names[dir] {
                 let child = if path == Path::new(".") { name.into() } else { path.join(name) };
-                match node {
-                    Node::Dir if state.dirs.contains_key(&child) => {
-                        alive.insert(child.clone());
-                        image.dirs.push(child);
+                match *node {
+                    Node::Dir(dir) => {
+                        image.dirs.push(child.clone());
+                        reached.push_back((child, dir));
                     }
-                    Node::Dir => {}
                     Node::File(inode) => {
                         image.files.insert(child, inode);
                     }
@@ -235,7 +256,7 @@ impl CrashFs {
     pub fn sync_everything(&self) {
         let mut state = self.disk.state.lock();
         state.inodes.iter_mut().for_each(Inode::sync);
-        state.dirs.values_mut().for_each(Dir::sync);
+        state.dirs.iter_mut().for_each(Dir::sync);
     }
 
     /// Frees all locks, as the death of the process that holds them does.
@@ -393,15 +414,14 @@ impl Fs for CrashFs {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.change(|state| {
             let inode = state.file(from)?;
-            if state.node(to) == Some(Node::Dir) {
+            let there = state.node(to);
+            if matches!(there, Some(Node::Dir(_))) {
                 return Err(error(io::ErrorKind::IsADirectory, "is a directory"));
             }
-            let (old, new) = (name_of(from)?, name_of(to)?);
-            if parent_of(from) != parent_of(to) {
-                return Err(error(io::ErrorKind::Unsupported, "a rename to another directory"));
-            }
-            if old != new {
-                state.dir(&parent_of(to))?.change(Some(old), Some((new, Node::File(inode))));
+            let (old, new) = (state.place(from)?, state.place(to)?);
+            // Two names of one file stay two: so POSIX has it.
+            if there != Some(Node::File(inode)) {
+                state.move_name(old, new, Node::File(inode));
             }
             Ok(())
         })
@@ -410,8 +430,8 @@ impl Fs for CrashFs {
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.change(|state| {
             state.file(path)?;
-            let name = name_of(path)?;
-            state.dir(&parent_of(path))?.change(Some(name), None);
+            let (dir, name) = state.place(path)?;
+            state.change_names(dir, Some(name), None, BTreeSet::new());
             Ok(())
         })
     }
@@ -422,61 +442,58 @@ impl Fs for CrashFs {
             if state.node(to).is_some() {
                 return Err(error(io::ErrorKind::AlreadyExists, "the file exists"));
             }
-            let name = name_of(to)?;
-            state.dir(&parent_of(to))?.change(None, Some((name, Node::File(inode))));
-            Ok(())
+            state.set_name(to, Node::File(inode))
         })
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.change(|state| {
             match state.node(path) {
-                Some(Node::Dir) => return Ok(()),
+                Some(Node::Dir(_)) => return Ok(()),
                 Some(Node::File(_)) => {
                     return Err(error(io::ErrorKind::AlreadyExists, "a file has this name"));
                 }
                 None => {}
             }
-            let name = name_of(path)?;
-            state.dir(&parent_of(path))?.change(None, Some((name, Node::Dir)));
-            state.dirs.insert(path.to_path_buf(), Dir::default());
+            let (above, name) = state.place(path)?;
+            let node = state.add_dir(path);
+            state.change_names(above, None, Some((name, node)), BTreeSet::new());
             Ok(())
         })
     }
 
-    /// The contents of a removed directory are gone at once, in every model.
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         self.change(|state| {
-            if !state.dir(path)?.now.is_empty() {
+            let dir = state.dir(path)?;
+            if !state.dirs[dir].now.is_empty() {
                 return Err(error(io::ErrorKind::DirectoryNotEmpty, "not empty"));
             }
-            let name = name_of(path)?;
-            state.dirs.remove(path);
-            state.dir(&parent_of(path))?.change(Some(name), None);
+            let (above, name) = state.place(path)?;
+            state.paths.remove(path);
+            state.remove_name_of_dir(above, name, dir);
             Ok(())
         })
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let state = self.state()?;
-        let dir = state.dirs.get(path).ok_or_else(not_found)?;
+        let names: &Names = &state.dirs[state.dir(path)?].now;
         let entry = |(name, node): (&OsString, &Node)| DirEntry {
             name: name.to_string_lossy().into_owned(),
-            is_file: *node != Node::Dir,
+            is_file: matches!(node, Node::File(_)),
             len_bytes: match node {
                 Node::File(inode) => state.inodes[*inode].now.len() as u64,
-                Node::Dir => 0,
+                Node::Dir(_) => 0,
             },
         };
-        Ok(dir.now.iter().map(entry).collect())
+        Ok(names.iter().map(entry).collect())
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.change(|state| {
-            let ignored = state.flaws.dir_sync_ignored;
             let dir = state.dir(path)?;
-            if !ignored {
-                dir.sync();
+            if !state.flaws.dir_sync_ignored {
+                state.sync_names(dir);
             }
             Ok(())
         })

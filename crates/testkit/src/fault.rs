@@ -39,6 +39,8 @@ pub enum Op {
     SetLen,
     /// `create_dir` and `remove_dir`.
     Dir,
+    /// `len_bytes`.
+    Len,
     /// `lock`.
     Lock,
 }
@@ -285,6 +287,7 @@ impl ReadableFile for FaultReadable {
     }
 
     fn len_bytes(&self) -> io::Result<u64> {
+        self.plan.step(Op::Len, &self.path)?;
         self.inner.len_bytes()
     }
 }
@@ -491,7 +494,7 @@ mod tests {
         fs.arm(Fault::for_ever(OpMask::ALL, 1, FaultKind::Io));
         assert!(fs.create_new(Path::new("/b")).is_err() && fs.open_write(path).is_err());
         assert!(fs.open_read(path).is_err() && fs.read(path, 9).is_err());
-        assert!(open.read_exact_at(&mut [0], 0).is_err());
+        assert!(open.read_exact_at(&mut [0], 0).is_err() && open.len_bytes().is_err());
         assert!(fs.rename(path, Path::new("/b")).is_err() && fs.remove(path).is_err());
         assert!(fs.hard_link(path, Path::new("/b")).is_err());
         assert!(fs.create_dir(Path::new("/d")).is_err() && fs.remove_dir(path).is_err());
@@ -499,7 +502,7 @@ mod tests {
         assert!(fs.sync_dir(Path::new("/")).is_err() && fs.lock(path, "me").is_err());
         assert!(a.append(b"2").is_err() && a.write_at(b"2", 0).is_err());
         assert!(a.sync().is_err() && a.set_len(0).is_err());
-        assert_eq!(fs.hits(), 18);
+        assert_eq!(fs.hits(), 19);
         fs.disarm();
         assert_eq!(fs.read(path, 9).unwrap(), b"1");
     }

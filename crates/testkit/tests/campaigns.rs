@@ -7,6 +7,7 @@ use esker::Policy;
 use esker_testkit::campaign::chores::{self, Chore, World};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
+use esker_testkit::campaign::mends;
 use esker_testkit::campaign::model;
 use esker_testkit::campaign::rot::{self, Store};
 use esker_testkit::campaign::script::{Step, Theme, script};
@@ -80,5 +81,52 @@ fn any_operation_of_a_chore_may_fail_once_or_for_ever() {
         let tally = chores::run(&world, &Chore::ALL, |fs| fs);
         sound(&tally);
         assert!(tally.of("positions") > 1000, "{policy}");
+    }
+    // Tables with range tombstones, in guards.
+    let world = World::make(&script(Policy::Fragmented, Theme::Ranges, 8, 80));
+    sound(&chores::run(&world, &[Chore::Read, Chore::Seek, Chore::Merge], |fs| fs));
+}
+
+#[test]
+fn any_operation_of_opening_what_a_cut_left_may_fail() {
+    for (policy, theme) in [(Policy::Lazy, Theme::Lives), (Policy::Leveled, Theme::Rollover)] {
+        let worlds = World::after_cuts(&script(policy, theme, 11, 40), 12);
+        let tally = in_parallel(&worlds, |world| chores::run(world, &[Chore::Open], |fs| fs));
+        sound(&tally);
+        assert!(tally.of("positions") > 1000, "{policy}");
+    }
+}
+
+#[test]
+fn any_operation_of_a_repair_may_fail_also_after_one_that_was_killed() {
+    for (policy, theme) in [(Policy::Leveled, Theme::Mixed), (Policy::Fluid, Theme::Ranges)] {
+        let tally = mends::faults(&Store::make(policy, theme, 7, 25, false));
+        sound(&tally);
+        assert!(tally.of("positions") > 1000, "{policy}");
+    }
+}
+
+#[test]
+fn a_repair_of_anything_ends_with_a_whole_store_or_an_error() {
+    let stores = [(Policy::Leveled, Theme::Levels, false), (Policy::Tiered, Theme::Logs, true)];
+    for (policy, theme, closed) in stores {
+        let tally = rot::repaired(&Store::make(policy, theme, 3, 80, closed), 1, 2_000);
+        sound(&tally);
+        assert!(tally.of("mended in part") > 200 && tally.of("mended whole") > 50, "{policy}");
+    }
+}
+
+#[test]
+fn a_power_cut_during_a_repair_loses_nothing_that_could_be_saved() {
+    for (policy, theme, closed) in
+        [(Policy::Leveled, Theme::Mixed, false), (Policy::Fluid, Theme::Logs, true)]
+    {
+        let store = Store::make(policy, theme, 7, 40, closed);
+        let effort = Effort { nest_one_in: 40, ..effort() };
+        let tally = mends::run(&store, &effort);
+        sound(&tally);
+        for what in ["images", "nested images", "images three deep", "refused", "opened"] {
+            assert!(tally.of(what) > 0, "{policy} had no {what}");
+        }
     }
 }

@@ -15,6 +15,7 @@ use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
 use esker_testkit::campaign::ledger::{Ledger, Op};
 use esker_testkit::campaign::life::Life;
+use esker_testkit::campaign::mends;
 use esker_testkit::campaign::rot::{self, Store};
 use esker_testkit::campaign::script::{Step, Theme, script, tiny_options};
 use esker_testkit::campaign::tally::{Tally, Verdict};
@@ -44,6 +45,14 @@ fn a_disk_that_ignores_syncs_of_files_is_noticed() {
 #[test]
 fn a_disk_that_ignores_syncs_of_directories_is_noticed() {
     let tally = cuts_on(Theme::Levels, Flaws { dir_sync_ignored: true, ..Flaws::default() }, 1);
+    assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
+}
+
+#[test]
+fn a_disk_that_ignores_syncs_of_directories_is_noticed_by_a_repair() {
+    let store = Store::make(Policy::Leveled, Theme::Mixed, 7, 40, false);
+    let flaws = Flaws { dir_sync_ignored: true, ..Flaws::default() };
+    let tally = mends::run(&store, &Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws });
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 

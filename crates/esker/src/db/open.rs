@@ -183,10 +183,15 @@ impl Found {
         }
     }
 
-    /// Whether a whole store is here. Its remains without `CURRENT` are an error if they may hold
-    /// data; without data they are a creation that a crash interrupted.
+    /// Whether a whole store is here. An interrupted repair is an error, and remains without
+    /// `CURRENT` are one if they may hold data; without data a crash interrupted a creation.
     pub fn is_store(&self, dir: &Path) -> Result<bool> {
         self.refuse_foreign(dir)?;
+        if self.is_between_stores() {
+            // Also with CURRENT: a crash may have left its name here and taken others away.
+            let message = "a repair of this store was interrupted; `repair` puts it right";
+            return Err(Error::corruption(dir, 0, message));
+        }
         if self.has(names::CURRENT) {
             return Ok(true);
         }
@@ -198,10 +203,6 @@ impl Found {
             let message =
                 "CURRENT is missing but the store's files are here; `repair` can rebuild it";
             return Err(Error::corruption(&dir.join(&entry.name), 0, message));
-        }
-        if self.is_between_stores() {
-            let message = "a repair of this store was interrupted; `repair` puts it right";
-            return Err(Error::corruption(dir, 0, message));
         }
         Ok(false)
     }

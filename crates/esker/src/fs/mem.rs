@@ -153,11 +153,17 @@ impl Fs for MemFs {
         let node = Node::File(self.inode(from)?);
         let mut nodes = self.nodes.lock();
         need_parent(&nodes, to)?;
-        if matches!(nodes.get(to), Some(Node::Dir)) {
-            return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
+        match (nodes.get(to), &node) {
+            (Some(Node::Dir), _) => {
+                return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
+            }
+            // Two names of one file stay two: so POSIX has it.
+            (Some(Node::File(there)), Node::File(moved)) if Arc::ptr_eq(there, moved) => {}
+            _ => {
+                nodes.remove(from);
+                nodes.insert(to.to_path_buf(), node);
+            }
         }
-        nodes.remove(from);
-        nodes.insert(to.to_path_buf(), node);
         Ok(())
     }
 
@@ -289,6 +295,15 @@ mod tests {
         assert_eq!(open.len_bytes().unwrap(), 7);
         let names: Vec<_> = fs.list(dir).unwrap().into_iter().map(|e| e.name).collect();
         assert_eq!(names, ["b"]);
+        fs.hard_link(&dir.join("b"), &dir.join("c")).unwrap();
+        fs.rename(&dir.join("b"), &dir.join("c")).unwrap();
+        assert_eq!(fs.list(dir).unwrap().len(), 2, "a rename to another name of it does nothing");
+        let refused = |result: io::Result<()>| result.unwrap_err().kind();
+        fs.create_dir(&dir.join("sub")).unwrap();
+        let sub = dir.join("sub");
+        assert_eq!(refused(fs.rename(&dir.join("b"), &sub)), io::ErrorKind::IsADirectory);
+        assert_eq!(refused(fs.lock(&sub, "me").map(drop)), io::ErrorKind::IsADirectory);
+        assert_eq!(refused(fs.open_read(&sub).map(drop)), io::ErrorKind::IsADirectory);
         assert!(fs.create_new(Path::new("/none/x")).is_err());
     }
 }

@@ -12,6 +12,7 @@ use esker::Policy;
 use esker_testkit::campaign::chores::{self, Chore, World};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
+use esker_testkit::campaign::mends;
 use esker_testkit::campaign::model;
 use esker_testkit::campaign::rot::{self, Store};
 use esker_testkit::campaign::script::{Script, Step, Theme, script};
@@ -31,6 +32,7 @@ struct Size {
     nest_one_in: u64,
     fault_scripts: u64,
     chore_worlds: u64,
+    mended_stores: u64,
     bit_stores: u64,
     mutations: u64,
     model_steps: usize,
@@ -42,6 +44,7 @@ const SHORT: Size = Size {
     nest_one_in: 200,
     fault_scripts: 5,
     chore_worlds: 5,
+    mended_stores: 10,
     bit_stores: 2,
     mutations: 24_000,
     model_steps: 13_000,
@@ -53,6 +56,7 @@ const LONG: Size = Size {
     nest_one_in: 100,
     fault_scripts: 40,
     chore_worlds: 100,
+    mended_stores: 100,
     bit_stores: 10,
     mutations: 200_000,
     model_steps: 130_000,
@@ -103,11 +107,20 @@ fn fault(size: &Size, seed: u64, causes: &[Cause]) -> Tally {
     all
 }
 
-/// Chores beside stores of every policy and theme.
+/// Chores beside stores of every policy and theme, also beside what cuts left of them, and repairs
+/// of damaged ones and of repairs that were killed.
 fn chore(size: &Size, seed: u64) -> Tally {
     let worlds = seed..seed + size.chore_worlds;
-    let run = |seed| chores::run(&World::make(&nth_script(seed, 60)), &Chore::ALL, |fs| fs);
-    worlds.map(run).fold(Tally::default(), merged)
+    let run = |seed| {
+        let script = nth_script(seed, 60);
+        let mut all = chores::run(&World::make(&script), &Chore::ALL, |fs| fs);
+        let cut = World::after_cuts(&script, 12);
+        all.merge(in_parallel(&cut, |world| chores::run(world, &[Chore::Open], |fs| fs)));
+        all
+    };
+    let mended = stores(size.chore_worlds, seed, 40);
+    let all = worlds.map(run).fold(Tally::default(), merged);
+    mended.iter().map(mends::faults).fold(all, merged)
 }
 
 fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
@@ -117,6 +130,14 @@ fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
         Store::make(policy, theme, seed + n / 2, steps, n.is_multiple_of(2))
     };
     (0..count).map(make).collect()
+}
+
+/// Cuts during the repair of stores of every policy and theme.
+fn mend(size: &Size, seed: u64) -> Tally {
+    let (nest_one_in, flaws) = (size.nest_one_in, Flaws::default());
+    let effort = Effort { seeds: size.seeds.min(3), nest_one_in, depth: 3, flaws };
+    let run = |store: &Store| mends::run(store, &effort);
+    stores(size.mended_stores, seed, 60).iter().map(run).fold(Tally::default(), merged)
 }
 
 /// Runs damage with bounded memory: beyond the bound the program dies.
@@ -131,49 +152,55 @@ fn bounded(run: impl FnOnce() -> Tally) -> Tally {
 }
 
 fn rows(size: &Size, seed: u64) -> Vec<Row> {
+    let sets = model::option_sets(16);
+    let mut rows = cut_rows(size, seed);
+    rows.extend(fault_rows(size, seed));
+    rows.extend(damage_rows(size, seed));
+    rows.push(timed(
+        "T6, T7: the same operations under many option sets",
+        |t| format!("{} operations under {} sets", t.of("operations"), t.of("option sets")),
+        || model::run(&sets, seed, size.model_steps, 1_500),
+    ));
+    rows
+}
+
+fn cut_rows(size: &Size, seed: u64) -> Vec<Row> {
+    vec![
+        timed(
+            "T1, T2: power cut after every operation, and during recovery",
+            |t| {
+                format!(
+                    "{} images of {} cuts; during a recovery {}, during that one's {}",
+                    t.of("images"),
+                    t.of("cuts"),
+                    t.of("nested images"),
+                    t.of("images three deep"),
+                )
+            },
+            || cut(size, seed),
+        ),
+        timed(
+            "T1: power cut after every operation of a repair, and of the repair after it",
+            |t| {
+                format!(
+                    "{} images of {} operations; during the next repair {}, during that one's {}",
+                    t.of("images"),
+                    t.of("operations cut"),
+                    t.of("nested images"),
+                    t.of("images three deep"),
+                )
+            },
+            || mend(size, seed),
+        ),
+    ]
+}
+
+fn fault_rows(size: &Size, seed: u64) -> Vec<Row> {
     let [fault_causes @ .., sync_drops] = Cause::ALL;
-    let cut = timed(
-        "T1, T2: power cut after every operation, and during recovery",
-        |t| {
-            format!(
-                "{} images of {} cuts; during a recovery {}, during that one's {}",
-                t.of("images"),
-                t.of("cuts"),
-                t.of("nested images"),
-                t.of("images three deep"),
-            )
-        },
-        || cut(size, seed),
-    );
     let positions: fn(&Tally) -> String = |t| {
         format!("{} positions, {} failed operations", t.of("positions"), t.of("failed operations"))
     };
-    let damage: fn(&Tally) -> String = |t| {
-        format!(
-            "{} mutations and {} behind forged checksums: {} detected, {} harmless, {} tails \
-             that nothing proves",
-            t.of("mutations"),
-            t.of("forged"),
-            t.of("detected"),
-            t.of("harmless"),
-            t.of("unproven tail"),
-        )
-    };
-    let every_bit = || {
-        let each = stores(size.bit_stores, seed, 30);
-        bounded(|| each.iter().map(rot::every_bit).fold(Tally::default(), merged))
-    };
-    let random = || {
-        let each = stores(10, seed, 150);
-        let times = size.mutations / each.len() as u64 * 3 / 2;
-        bounded(|| {
-            let run = |store| rot::random(store, seed, times);
-            each.iter().map(run).fold(Tally::default(), merged)
-        })
-    };
-    let sets = model::option_sets(16);
     vec![
-        cut,
         timed("T3: every operation fails, once and for ever", positions, || {
             fault(size, seed, &fault_causes)
         }),
@@ -185,13 +212,45 @@ fn rows(size: &Size, seed: u64) -> Vec<Row> {
         timed("T4: every sync fails and drops its pages", positions, || {
             fault(size, seed, &[sync_drops])
         }),
-        timed("T5: every bit of small stores", damage, every_bit),
-        timed("T5: random damage to larger stores", damage, random),
-        timed(
-            "T6, T7: the same operations under many option sets",
-            |t| format!("{} operations under {} sets", t.of("operations"), t.of("option sets")),
-            || model::run(&sets, seed, size.model_steps, 1_500),
-        ),
+    ]
+}
+
+fn damage_rows(size: &Size, seed: u64) -> Vec<Row> {
+    let damage: fn(&Tally) -> String = |t| {
+        format!(
+            "{} mutations and {} behind forged checksums: {} detected, {} harmless, {} tails \
+             that nothing proves",
+            t.of("mutations"),
+            t.of("forged"),
+            t.of("detected"),
+            t.of("harmless"),
+            t.of("unproven tail"),
+        )
+    };
+    let repairs: fn(&Tally) -> String = |t| {
+        format!(
+            "{} repairs: {} gave everything, {} a whole store of what was left, {} an error",
+            t.of("mended whole") + t.of("mended in part") + t.of("refused"),
+            t.of("mended whole"),
+            t.of("mended in part"),
+            t.of("refused"),
+        )
+    };
+    let all = |stores: Vec<Store>, run: &dyn Fn(&Store) -> Tally| {
+        bounded(|| stores.iter().map(run).fold(Tally::default(), merged))
+    };
+    vec![
+        timed("T5: every bit of small stores", damage, || {
+            all(stores(size.bit_stores, seed, 30), &rot::every_bit)
+        }),
+        timed("T5: random damage to larger stores", damage, || {
+            let times = size.mutations * 3 / 20;
+            all(stores(10, seed, 150), &|store| rot::random(store, seed, times))
+        }),
+        timed("T5: a repair after random damage", repairs, || {
+            let times = size.mutations / 20;
+            all(stores(10, seed, 80), &|store| rot::repaired(store, seed, times))
+        }),
     ]
 }
 

@@ -5,6 +5,8 @@
 //! chore that says it is done is done; one that fails leaves every store that was there, and can be
 //! done again.
 
+use std::collections::HashSet;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,14 +36,20 @@ pub enum Chore {
     ReadOnly,
     /// Reading everything, by scans both ways and by keys.
     Read,
+    /// Reading from keys on, back and forth, and between bounds.
+    Seek,
     /// `Db::verify`.
     Verify,
+    /// `Db::compact_range` of everything, and all that is due then.
+    Merge,
     /// Closing, with a write that is in no log.
     Close,
     /// `Db::checkpoint`.
     Checkpoint,
     /// `Db::backup` beside a whole one and half of one.
     Backup,
+    /// `Db::backup` to where nothing is, with a write that is in no log.
+    FirstBackup,
     /// `Db::restore` of the whole one.
     Restore,
     /// `Db::repair`.
@@ -54,14 +62,17 @@ pub enum Chore {
 
 impl Chore {
     /// Every chore.
-    pub const ALL: [Chore; 11] = [
+    pub const ALL: [Chore; 14] = [
         Chore::Open,
         Chore::ReadOnly,
         Chore::Read,
+        Chore::Seek,
         Chore::Verify,
+        Chore::Merge,
         Chore::Close,
         Chore::Checkpoint,
         Chore::Backup,
+        Chore::FirstBackup,
         Chore::Restore,
         Chore::Repair,
         Chore::Destroy,
@@ -70,8 +81,8 @@ impl Chore {
 
     /// Whether it is done to an open store.
     fn needs_open(self) -> bool {
-        use Chore::{Backup, Checkpoint, Close, Read, Verify};
-        matches!(self, Read | Verify | Close | Checkpoint | Backup)
+        use Chore::{Backup, Checkpoint, Close, FirstBackup, Merge, Read, Seek, Verify};
+        matches!(self, Read | Seek | Verify | Merge | Close | Checkpoint | Backup | FirstBackup)
     }
 }
 
@@ -82,6 +93,8 @@ pub struct World {
     options: Options,
     now: Digest,
     backed_up: Digest,
+    /// Whether there may be no store yet.
+    may_create: bool,
 }
 
 impl World {
@@ -116,8 +129,68 @@ impl World {
         drop(made.unwrap_or_else(|e| panic!("half a backup: {e}")));
         let image = disk.image(CrashModel::Everything);
         let now = ledger.lock().digest();
-        World { name: script.name.clone(), image, options, now, backed_up }
+        World { name: script.name.clone(), image, options, now, backed_up, may_create: false }
     }
+
+    /// What cuts of the power left of the store of a script: the first ones, and `count` of the
+    /// others. What each holds is what it shows when it is opened without a fault.
+    ///
+    /// # Panics
+    /// If the store does not get through the script, or does not open after a cut.
+    pub fn after_cuts(script: &Script, count: usize) -> Vec<World> {
+        let images = images_of(script);
+        let later = images.len().saturating_sub(FIRST_CUTS);
+        let chosen = |at: &usize| at.is_multiple_of((later / count.max(1)).max(1));
+        let images = images.into_iter().enumerate();
+        let some = images.filter(|(at, _)| *at < FIRST_CUTS || chosen(at));
+        let world = |(at, image): (usize, Image)| {
+            let name = format!("{}, image {at}", script.name);
+            let opened = Db::open_on(image.to_mem(), store_dir(), script.options.clone());
+            let found = opened.map_err(ReadError::Store).and_then(|db| content(db.iter()));
+            let now = found.unwrap_or_else(|e| panic!("{name}: {e:?}")).digest;
+            let (options, backed_up) = (script.options.clone(), Digest::default());
+            World { name, image, options, now, backed_up, may_create: true }
+        };
+        some.map(world).collect()
+    }
+}
+
+/// So many cuts are all taken: the store is being created.
+const FIRST_CUTS: usize = 12;
+
+/// The different images that cuts of the power leave while a store goes through a script.
+fn images_of(script: &Script) -> Vec<Image> {
+    let disk = CrashFs::seeded(script.seed);
+    disk.create_dir(Path::new("/data")).unwrap_or_else(|e| panic!("a fresh disk: {e}"));
+    disk.sync_everything();
+    let images: Arc<Mutex<Vec<Image>>> = Arc::default();
+    let collected = images.clone();
+    let seen: Mutex<(u64, HashSet<u64>)> = Mutex::default();
+    disk.watch(move |disk| {
+        let (seed, seen) = &mut *seen.lock();
+        *seed += 1;
+        let seed = *seed;
+        let all = [
+            CrashModel::Prefix { seed },
+            CrashModel::Pages { seed },
+            CrashModel::StrictNames { seed },
+        ];
+        let image = disk.image(all[(seed % 3) as usize]);
+        if seen.insert(image.digest()) {
+            collected.lock().push(image);
+        }
+    });
+    let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+    let mut life = Life::new(disk.clone(), script.options.clone(), ledger);
+    let kept = |step: &&Step| !matches!(step, Step::Kill | Step::Checkpoint);
+    for step in std::iter::once(&Step::Read).chain(script.steps.iter().filter(kept)) {
+        match life.step(step) {
+            Ok(Outcome::Done) => {}
+            other => panic!("{} {step:?}: {other:?}", script.name),
+        }
+    }
+    disk.unwatch();
+    std::mem::take(&mut *images.lock())
 }
 
 /// Every position of every cause in every chore, once and for ever, on all cores.
@@ -244,9 +317,22 @@ impl Trial<'_> {
             (Chore::Create, _) => Ok(create(fs, new, options)),
             (_, None) => Err(wrong("the chore needs an open store")),
             (Chore::Read, Some(db)) => self.read(&db),
+            (Chore::Seek, Some(db)) => match seek(&db) {
+                Ok(true) => Ok(Ok(())),
+                Ok(false) => Err(wrong("reads from a key on differ from the scan")),
+                Err(error) => Ok(Err(error)),
+            },
+            (Chore::FirstBackup, Some(db)) => {
+                let key = [WEAK_PREFIX, b"backup"].concat();
+                let put = db.put_with(key, "1", &WriteOptions::NONE);
+                Ok(put.and_then(|()| db.backup(new)).map(drop))
+            }
             (Chore::Verify, Some(db)) => Ok(db
                 .verify(&mut |_, _| {})
                 .and_then(|mut report| report.problems.pop().map_or(Ok(()), Err))),
+            (Chore::Merge, Some(db)) => {
+                Ok(db.compact_range(None, None).and_then(|()| db.wait_idle()))
+            }
             (Chore::Close, Some(db)) => {
                 let key = [WEAK_PREFIX, b"closing"].concat();
                 Ok(db.put_with(key, "1", &WriteOptions::NONE).and_then(|()| db.close()))
@@ -312,6 +398,15 @@ impl Trial<'_> {
                 self.act(&fs, db, NEW[1])?.map_err(lost("done again"))?;
                 self.holds(Path::new(NEW[1]), want)?;
             }
+            Chore::FirstBackup => {
+                let first = Path::new(NEW[0]).join("backup-000001");
+                if done || self.disk.exists(&first.join("CURRENT")).unwrap_or(false) {
+                    self.holds(&first, world.now)?;
+                }
+                let db = Db::open_on(fs.clone(), dir, options).map_err(lost("open again"))?;
+                let made = db.backup(NEW[0]).map_err(lost("done again"))?;
+                self.holds(&made.path, world.now)?;
+            }
             Chore::Backup => {
                 let db = Db::open_on(fs.clone(), dir, options).map_err(lost("open again"))?;
                 let made = db.backup(BACKUPS).map_err(lost("done again"))?;
@@ -354,7 +449,8 @@ impl Trial<'_> {
     /// Opens a store and compares it.
     fn holds(&self, dir: &Path, want: Digest) -> Result<(), Bad> {
         let name = dir.display().to_string();
-        let options = Options { create_if_missing: false, ..self.world.options.clone() };
+        let create_if_missing = self.world.may_create;
+        let options = Options { create_if_missing, ..self.world.options.clone() };
         let db = Db::open_on(self.disk.clone(), dir, options).map_err(lost(&name))?;
         let found = content(db.iter()).map_err(|error| (Verdict::Lost, format!("{error:?}")))?;
         if found.digest != want {
@@ -366,6 +462,45 @@ impl Trial<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// Reads from some keys on, back and forth, and between bounds; whether it is what a scan shows.
+fn seek(db: &Db) -> esker::Result<bool> {
+    let all: Vec<_> = db.iter()?.collect::<esker::Result<_>>()?;
+    let mut right = true;
+    for (at, (key, value)) in all.iter().enumerate().step_by(5) {
+        let (from, to) = (at.saturating_sub(2), (at + 3).min(all.len()));
+        let mut iter = db.iter()?;
+        iter.seek(key)?;
+        right &= iter.valid() && iter.key() == &key[..] && iter.value() == &value[..];
+        iter.advance()?;
+        right &= iter.valid() == (at + 1 < all.len());
+        iter.seek_for_prev(key)?;
+        right &= iter.valid() && iter.key() == &key[..];
+        iter.retreat()?;
+        right &= iter.valid() == (at > 0);
+        if iter.valid() {
+            iter.advance()?;
+            right &= iter.key() == &key[..];
+        }
+        let bounds = [
+            (Bound::Included(&all[from].0), Bound::Included(&all[to - 1].0), from..to),
+            (Bound::Excluded(&all[from].0), Bound::Excluded(&all[to - 1].0), from + 1..to - 1),
+        ];
+        for (lo, hi, want) in bounds {
+            let want = all.get(want).unwrap_or_default();
+            let there: Vec<_> = db.range::<Vec<u8>>((lo, hi))?.collect::<esker::Result<_>>()?;
+            let mut back: Vec<_> =
+                db.range::<Vec<u8>>((lo, hi))?.into_reverse().collect::<esker::Result<_>>()?;
+            back.reverse();
+            right &= there == want && back == want;
+        }
+        let snapshot = db.snapshot();
+        let mut read = Vec::new();
+        right &= db.get_into(key, &mut read)? && read == value[..];
+        right &= db.contains_key(key)? && snapshot.contains_key(key)?;
+    }
+    Ok(right)
 }
 
 /// A new store with a pair that counts in no digest.

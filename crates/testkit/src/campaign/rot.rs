@@ -257,6 +257,71 @@ pub fn random(store: &Store, seed: u64, times: u64) -> Tally {
     })
 }
 
+/// Repairs a store that was damaged at random `times` times, a third of the time behind a forged
+/// checksum: it ends with a whole store beside every file there was, or with an error.
+pub fn repaired(store: &Store, seed: u64, times: u64) -> Tally {
+    let seeds: Vec<u64> = (0..times).map(|n| seed.wrapping_mul(1_000_003) + n).collect();
+    in_parallel(&seeds, |seed| {
+        let (mut tally, mut rng) = (Tally::default(), SplitMix64::new(*seed));
+        let mut image = store.image.clone();
+        let forged = rng.chance(3);
+        let what = if forged { forge } else { mutate }(store, &mut image, &mut rng);
+        let place = format!("{}: {what} (seed {seed}), repaired", store.name);
+        match guarded(|| repair_one(store, &image, forged)) {
+            Ok(Ok(outcome)) => tally.count(outcome, 1),
+            Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
+            Err(panic) => tally.fail(Verdict::Panic, place, panic),
+        }
+        tally
+    })
+}
+
+fn repair_one(
+    store: &Store,
+    image: &Image,
+    forged: bool,
+) -> Result<&'static str, (Verdict, String)> {
+    let lost = |error: esker::Error| (Verdict::Lost, error.to_string());
+    let fs = image.to_mem();
+    let report = match Db::repair_on(fs.clone(), store_dir(), store.options.clone()) {
+        Ok(report) => report,
+        Err(error) if error.to_string().len() < 10 => {
+            return Err((Verdict::Wrong, "an error that says nothing".into()));
+        }
+        Err(_) => return Ok("refused"),
+    };
+    let kept = Image::of(&*fs, &report.originals).map_err(|e| (Verdict::Lost, e.to_string()))?;
+    let missing = |path: &&PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        let there = kept.bytes(&report.originals.join(name));
+        path.starts_with(store_dir()) && !path.ends_with("LOCK") && there != image.bytes(path)
+    };
+    if let Some(path) = image.files.keys().find(missing) {
+        return Err((Verdict::Lost, format!("the original {} is gone", path.display())));
+    }
+    let options = Options { create_if_missing: false, ..store.options.clone() };
+    let db = Db::open_on(fs, store_dir(), options).map_err(lost)?;
+    let found = match content(db.iter()) {
+        Ok(found) => found,
+        Err(error) => return Err((Verdict::Lost, format!("{error:?}"))),
+    };
+    let verified = db.verify(&mut |_, _| {}).map_err(lost)?;
+    if let Some(problem) = verified.problems.first() {
+        return Err((Verdict::Wrong, problem.to_string()));
+    }
+    let all = found.digest == store.ledger.digest();
+    if report.lost.is_empty() && !all && !forged {
+        // The newest writes of a log, which nothing said to be durable, may be gone.
+        let least = if store.proves(image) { store.least } else { 0 };
+        let attempted = store.ledger.bounds.attempted;
+        if store.ledger.index_of(found.digest, least, attempted).is_none_or(|at| at < least) {
+            let pairs = found.pairs.len();
+            return Err((Verdict::Wrong, format!("{pairs} pairs, and no loss is listed")));
+        }
+    }
+    Ok(if all { "mended whole" } else { "mended in part" })
+}
+
 /// What a store without checksums would do with damage: a canary, which must fail.
 pub fn without_checksums(store: &Store, seed: u64, times: u64) -> Tally {
     let mut tally = Tally::default();

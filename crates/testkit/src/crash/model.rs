@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::nodes::{Change, Dir, Inode, Names, apply, apply_names, write};
+use super::nodes::{Change, Inode, apply, write};
 use crate::rng::SplitMix64;
 
 /// Bytes a device writes whole or not at all.
@@ -93,6 +93,11 @@ impl CrashModel {
             CrashModel::OneDropped { .. } => "one write dropped",
             CrashModel::StrictNames { .. } => "any names, all data",
         }
+    }
+
+    /// Whether of each directory's changes it keeps the first few, in their order.
+    pub(super) fn keeps_the_first_names(self) -> bool {
+        matches!(self, CrashModel::Prefix { .. } | CrashModel::Pages { .. })
     }
 
     pub(super) fn seed(self) -> u64 {
@@ -252,23 +257,20 @@ fn without(inode: &Inode, index: usize) -> Vec<u8> {
     bytes
 }
 
-/// The names of a directory after a crash.
-pub(super) fn names(dir: &Dir, model: CrashModel, rng: &mut SplitMix64) -> Names {
-    let mut names = dir.synced.clone();
+/// Which of a directory's `changes` reach the device.
+pub(super) fn names_kept(changes: usize, model: CrashModel, rng: &mut SplitMix64) -> Vec<bool> {
     match model {
-        CrashModel::SyncedOnly => {}
+        CrashModel::SyncedOnly => vec![false; changes],
         CrashModel::Everything
         | CrashModel::NamesAhead
         | CrashModel::SizesAhead { .. }
-        | CrashModel::OneDropped { .. } => return dir.now.clone(),
+        | CrashModel::OneDropped { .. } => vec![true; changes],
         CrashModel::Prefix { .. } | CrashModel::Pages { .. } => {
-            let kept = rng.below(dir.changes.len() as u64 + 1) as usize;
-            dir.changes[..kept].iter().for_each(|c| apply_names(&mut names, c));
+            let kept = rng.below(changes as u64 + 1) as usize;
+            (0..changes).map(|at| at < kept).collect()
         }
         CrashModel::Scattered { .. } | CrashModel::StrictNames { .. } => {
-            let kept = dir.changes.iter().filter(|_| rng.chance(2));
-            kept.for_each(|c| apply_names(&mut names, c));
+            (0..changes).map(|_| rng.chance(2)).collect()
         }
     }
-    names
 }

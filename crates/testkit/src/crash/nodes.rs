@@ -1,11 +1,8 @@
-//! Files and directories of the simulated disk: what is there, what is durable, and every change
-//! between the two.
+//! Files of the simulated disk: what is there, what is durable, and every change between the two.
 //!
 //! What stays true: `synced` with `changes` is what can reach the device; `now` is what programs
 //! see, and differs from it only after a failed sync dropped changes.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::sync::Arc;
 
 use super::WINDOW_BYTES;
@@ -25,28 +22,6 @@ pub(super) struct Inode {
     pub(super) dropped: bool,
     /// Where the next append of a mapped file goes; its length is ahead of that.
     pub(super) end: Option<usize>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Node {
-    File(usize),
-    Dir,
-}
-
-pub(super) type Names = BTreeMap<OsString, Node>;
-
-/// One change of names; a rename is one change, so it is never seen by half.
-#[derive(Clone)]
-pub(super) struct Renaming {
-    pub(super) gone: Option<OsString>,
-    pub(super) set: Option<(OsString, Node)>,
-}
-
-#[derive(Default)]
-pub(super) struct Dir {
-    pub(super) now: Names,
-    pub(super) synced: Names,
-    pub(super) changes: Vec<Renaming>,
 }
 
 pub(super) fn write(bytes: &mut Vec<u8>, offset: usize, new: &[u8]) {
@@ -101,27 +76,5 @@ pub(super) fn apply(bytes: &mut Vec<u8>, change: &Change) {
     match change {
         Change::Write { offset, bytes: new } => write(bytes, *offset, new),
         Change::SetLen(len) => bytes.resize(*len, 0),
-    }
-}
-
-pub(super) fn apply_names(names: &mut Names, change: &Renaming) {
-    if let Some(gone) = &change.gone {
-        names.remove(gone);
-    }
-    if let Some((name, node)) = &change.set {
-        names.insert(name.clone(), *node);
-    }
-}
-
-impl Dir {
-    pub(super) fn change(&mut self, gone: Option<OsString>, set: Option<(OsString, Node)>) {
-        let change = Renaming { gone, set };
-        apply_names(&mut self.now, &change);
-        self.changes.push(change);
-    }
-
-    pub(super) fn sync(&mut self) {
-        self.changes.clear();
-        self.synced = self.now.clone();
     }
 }

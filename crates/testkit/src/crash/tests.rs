@@ -107,3 +107,127 @@ fn a_lock_ends_with_its_process() {
     drop(held);
     assert!(fs.lock(path, "me").is_err(), "an old holder does not free a new one's lock");
 }
+
+/// Whether the file is at `/a/f` and at `/b/f`, under every model and 200 seeds.
+fn places(fs: &CrashFs) -> BTreeSet<(bool, bool)> {
+    let mut seen = BTreeSet::new();
+    for model in (0..200).flat_map(CrashModel::all) {
+        let image = fs.crash_image(model);
+        let at = |path| match content(&image, path) {
+            Some(bytes) => {
+                assert_eq!(bytes, b"moved", "{model:?}");
+                true
+            }
+            None => false,
+        };
+        seen.insert((at("/a/f"), at("/b/f")));
+    }
+    seen
+}
+
+const OLD: (bool, bool) = (true, false);
+const NEW: (bool, bool) = (false, true);
+const BOTH: (bool, bool) = (true, true);
+
+/// Two directories; what is in them is durable: `/a/f`.
+fn two_dirs() -> Arc<CrashFs> {
+    let fs = CrashFs::new();
+    for dir in ["/a", "/b"] {
+        fs.create_dir(Path::new(dir)).unwrap();
+    }
+    fs.create_new(Path::new("/a/f")).unwrap().append(b"moved").unwrap();
+    fs.sync_everything();
+    fs
+}
+
+fn rename(fs: &CrashFs, from: &str, to: &str) {
+    fs.rename(Path::new(from), Path::new(to)).unwrap();
+}
+
+fn sync_dirs(fs: &CrashFs, dirs: &[&str]) {
+    dirs.iter().for_each(|dir| fs.sync_dir(Path::new(dir)).unwrap());
+}
+
+#[test]
+fn a_file_moved_to_another_directory_is_under_its_old_name_its_new_one_or_both() {
+    let fs = two_dirs();
+    rename(&fs, "/a/f", "/b/f");
+    assert!(!fs.exists(Path::new("/a/f")).unwrap() && fs.exists(Path::new("/b/f")).unwrap());
+    assert_eq!(places(&fs), [OLD, NEW, BOTH].into(), "nothing synced");
+    sync_dirs(&fs, &["/b"]);
+    assert_eq!(places(&fs), [NEW, BOTH].into(), "the new name synced");
+    sync_dirs(&fs, &["/a"]);
+    assert_eq!(places(&fs), [NEW].into(), "both synced");
+    // The loss of the old name takes the new one with it.
+    let fs = two_dirs();
+    rename(&fs, "/a/f", "/b/f");
+    sync_dirs(&fs, &["/a"]);
+    assert_eq!(places(&fs), [NEW].into(), "the old name's loss synced");
+}
+
+#[test]
+fn the_sync_of_a_directory_makes_no_other_directorys_names_durable() {
+    let fs = two_dirs();
+    rename(&fs, "/a/f", "/b/f");
+    fs.create_new(Path::new("/b/other")).unwrap();
+    fs.create_new(Path::new("/a/other")).unwrap();
+    sync_dirs(&fs, &["/a"]);
+    let image = fs.crash_image(CrashModel::SyncedOnly);
+    assert!(content(&image, "/b/f").is_some() && content(&image, "/a/other").is_some());
+    assert!(content(&image, "/b/other").is_none());
+}
+
+#[test]
+fn a_file_moved_on_and_back_is_never_nowhere() {
+    let fs = two_dirs();
+    fs.create_dir(Path::new("/c")).unwrap();
+    fs.sync_everything();
+    rename(&fs, "/a/f", "/c/f");
+    rename(&fs, "/c/f", "/b/f");
+    let in_c = |fs: &CrashFs, model| content(&fs.crash_image(model), "/c/f").is_some();
+    let nowhere = |fs: &CrashFs| {
+        (0..500).flat_map(CrashModel::all).find(|model| {
+            let image = fs.crash_image(*model);
+            ["/a/f", "/b/f", "/c/f"].iter().all(|path| content(&image, path).is_none())
+        })
+    };
+    assert_eq!(nowhere(&fs), None);
+    assert!((0..100).any(|seed| in_c(&fs, CrashModel::StrictNames { seed })));
+    rename(&fs, "/b/f", "/a/f");
+    assert_eq!(nowhere(&fs), None);
+    // A new file of the old name does not push the moved one off the device.
+    rename(&fs, "/a/f", "/b/f");
+    fs.create_new(Path::new("/a/f")).unwrap().append(b"new").unwrap();
+    for model in (0..500).flat_map(CrashModel::all) {
+        let image = fs.crash_image(model);
+        let all = ["/a/f", "/b/f", "/c/f"].map(|path| content(&image, path));
+        assert!(all.contains(&Some(b"moved".to_vec())), "{model:?}");
+    }
+    for dirs in [["/a", "/b"], ["/b", "/a"]] {
+        sync_dirs(&fs, &dirs);
+        let image = fs.crash_image(CrashModel::SyncedOnly);
+        assert_eq!(content(&image, "/b/f"), Some(b"moved".to_vec()));
+        assert!(content(&image, "/a/f").is_some());
+    }
+}
+
+#[test]
+fn a_removed_directory_may_be_back_and_takes_no_moved_file_with_it() {
+    let fs = two_dirs();
+    rename(&fs, "/a/f", "/b/f");
+    fs.remove_dir(Path::new("/a")).unwrap();
+    assert!(!fs.exists(Path::new("/a")).unwrap());
+    assert_eq!(places(&fs), [OLD, NEW, BOTH].into());
+    sync_dirs(&fs, &["/"]);
+    assert_eq!(places(&fs), [NEW].into());
+    assert!(fs.crash_image(CrashModel::SyncedOnly).list(Path::new("/a")).is_err());
+}
+
+#[test]
+fn a_rename_over_another_name_of_the_same_file_does_nothing() {
+    let fs = two_dirs();
+    fs.hard_link(Path::new("/a/f"), Path::new("/b/f")).unwrap();
+    rename(&fs, "/a/f", "/b/f");
+    fs.sync_everything();
+    assert_eq!(places(&fs), [BOTH].into());
+}

@@ -9,8 +9,10 @@
 mod parts;
 mod salvage;
 pub(super) mod swap;
+mod trail;
 mod walk;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,6 +37,7 @@ use crate::tree::set::VersionSet;
 use parts::{Part, open_table};
 use salvage::Salvage;
 use swap::clear_dir;
+use trail::Trail;
 
 /// What [`Db::repair`] did.
 #[derive(Debug, Default)]
@@ -58,6 +61,8 @@ pub struct RepairReport {
 /// A table the store may need, and what of it.
 struct Source {
     number: u64,
+    /// The table's own number, where the manifest says it.
+    table_id: Option<u64>,
     lo: Option<Vec<u8>>,
     hi: Option<Vec<u8>>,
 }
@@ -127,7 +132,7 @@ fn rebuild(
     let config = read_config(options);
     let (first_number, id) = (free_number(&**fs, dir)?, fs.unique_number());
     let mut salvage = Salvage::new(fs, rebuilt, options, config.clone(), first_number, id);
-    let (sources, min_wal) = sources(fs, dir, options, &config, report)?;
+    let (sources, mut trail) = sources(fs, dir, options, &config, report)?;
     report.lost.drain(..).for_each(|what| salvage.lose(what));
     let mut numbers: Vec<u64> = sources.iter().map(|s| s.number).collect();
     numbers.sort_unstable();
@@ -139,16 +144,23 @@ fn rebuild(
     }
     let mut logs: Vec<u64> =
         look(&**fs, dir)?.entries.iter().filter_map(|e| names::parse_log(&e.name)).collect();
-    logs.retain(|number| *number >= min_wal);
+    logs.retain(|number| *number >= trail.min_wal());
     logs.sort_unstable();
     report.logs = logs.len() as u64;
+    for missing in trail.missing(&logs) {
+        let what = "the manifest names this log, but it is not there";
+        let path = names::log_path(dir, missing);
+        salvage.lose(Error::corruption(&path, 0, what).to_string());
+        trail.told();
+    }
     for (age, number) in (oldest_log_age..).zip(logs.iter().copied()) {
-        let next = salvage.add_log(&names::log_path(dir, number), number, age)?;
+        let next = salvage.add_log(&names::log_path(dir, number), number, age, &mut trail)?;
         if let Some(missing) = next.filter(|next| logs.binary_search(next).is_err()) {
             let path = names::log_path(dir, missing);
             let what =
                 "the log before this one says that this one continues it, but it is not there";
             salvage.lose(Error::corruption(&path, 0, what).to_string());
+            trail.told();
         }
     }
     salvage.spill(oldest_log_age + report.logs)?;
@@ -184,14 +196,15 @@ fn free_number(fs: &dyn Fs, dir: &Path) -> Result<u64> {
     Ok(last.unwrap_or(0).saturating_add(1))
 }
 
-/// The tables to read, newest first: what the manifest shows, or every table there is.
+/// The tables to read, newest first: what the manifest shows, or every table there is. And what is
+/// to be expected of the logs.
 fn sources(
     fs: &Arc<dyn Fs>,
     dir: &Path,
     options: &Options,
     config: &ReadConfig,
     report: &mut RepairReport,
-) -> Result<(Vec<Source>, u64)> {
+) -> Result<(Vec<Source>, Trail)> {
     let order = options.key_order.clone();
     match VersionSet::recover(fs.clone(), dir, order, config.cache.clone(), true) {
         Ok(versions) => {
@@ -199,11 +212,15 @@ fn sources(
             // Slices before guards cut them: each file once, wherever that is possible.
             let mut slices = versions.current().to_edit().added;
             slices.sort_by(|a, b| a.level.cmp(&b.level).then(b.order.cmp(&a.order)));
+            let files = versions.current().files();
+            let ids: HashMap<u64, u64> =
+                files.iter().map(|file| (file.number, file.info.table_id)).collect();
             let source = |slice: AddedSlice| {
                 let (AddedFile::New { number, .. } | AddedFile::Existing(number)) = slice.file;
-                Source { number, lo: slice.lo, hi: slice.hi }
+                let table_id = ids.get(&number).copied();
+                Source { number, table_id, lo: slice.lo, hi: slice.hi }
             };
-            Ok((slices.into_iter().map(source).collect(), versions.min_wal()))
+            Ok((slices.into_iter().map(source).collect(), Trail::new(&versions)))
         }
         // Another order, or a manifest of a newer version: not damaged, and not ours to rebuild.
         Err(error) if error.kind() == ErrorKind::Incompatible => Err(error),
@@ -214,8 +231,8 @@ fn sources(
                 entries.iter().filter_map(|e| names::parse_table(&e.name)).collect();
             // What a merge wrote later has the larger number.
             numbers.sort_unstable_by(|a, b| b.cmp(a));
-            let whole = |number| Source { number, lo: None, hi: None };
-            Ok((numbers.into_iter().map(whole).collect(), 0))
+            let whole = |number| Source { number, table_id: None, lo: None, hi: None };
+            Ok((numbers.into_iter().map(whole).collect(), Trail::default()))
         }
     }
 }
@@ -229,13 +246,18 @@ fn add_table(
     age: u64,
     salvage: &mut Salvage,
 ) {
-    let Source { number, lo, hi } = source;
+    let Source { number, table_id, lo, hi } = source;
     let path = names::table_path(dir, number);
     let table = match open_table(fs, &path, number, config) {
         Ok(table) => table,
         Err(error) => return salvage.lose(format!("a whole table: {error}")),
     };
     let info = table.info().clone();
+    if table_id.is_some_and(|expected| expected != info.table_id) {
+        let what = "expected the table that the manifest describes, found another";
+        let error = Error::corruption(&path, 0, what);
+        return salvage.lose(format!("a whole table: {error}"));
+    }
     let deletes = table.range_deletes().to_tombstones();
     let within: Vec<_> = deletes
         .iter()

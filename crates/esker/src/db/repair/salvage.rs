@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::parts::{Part, chains, windows};
+use super::trail::Trail;
 use super::walk::{Chain, Stop, Walked};
 use crate::base::checksum::checksum;
 use crate::base::key::{Kind, SeqNo};
@@ -133,14 +134,38 @@ impl Salvage {
 
     /// Takes in every record of a log whose checksum holds; the rest is listed. Returns the number
     /// of the log that this one says goes on after it.
-    pub fn add_log(&mut self, path: &Path, number: u64, age: u64) -> Result<Option<u64>> {
+    pub fn add_log(
+        &mut self,
+        path: &Path,
+        number: u64,
+        age: u64,
+        trail: &mut Trail,
+    ) -> Result<Option<u64>> {
         let mut reader = match LogReader::open(&*self.fs, path, number) {
             Ok(reader) => reader,
             Err(error) => {
                 self.lose(error.to_string());
+                trail.told();
                 return Ok(None);
             }
         };
+        if let Some(what) = trail.begin(&reader) {
+            self.lose(Error::corruption(path, 0, what).to_string());
+        }
+        let next = self.add_records(&mut reader, path, age, trail)?;
+        if let Some(what) = trail.end(&reader, number) {
+            self.lose(Error::corruption(path, reader.at_bytes(), what).to_string());
+        }
+        Ok(next)
+    }
+
+    fn add_records(
+        &mut self,
+        reader: &mut LogReader,
+        path: &Path,
+        age: u64,
+        trail: &mut Trail,
+    ) -> Result<Option<u64>> {
         loop {
             let record = match reader.next() {
                 Ok(Some(record)) => record,
@@ -148,6 +173,7 @@ impl Salvage {
                     if let Some(LogEnd::Torn { offset_bytes, .. }) = reader.end() {
                         let what = "expected a whole record, found the start of one";
                         self.lose(Error::corruption(path, offset_bytes, what).to_string());
+                        trail.told();
                     }
                     if let Some(LogEnd::Continued { number }) = reader.end() {
                         return Ok(Some(number));
@@ -157,18 +183,19 @@ impl Salvage {
                     }
                     continue;
                 }
-                Err(error) if error.is_corruption() => {
+                Err(error) => {
+                    let goes_on = error.is_corruption();
                     self.lose(error.to_string());
-                    if !reader.skip_bad()? {
+                    trail.told();
+                    if !goes_on || !reader.skip_bad()? {
                         return Ok(None);
                     }
                     continue;
                 }
-                Err(error) => {
-                    self.lose(error.to_string());
-                    return Ok(None);
-                }
             };
+            if let Some(what) = trail.record(record.ordinal) {
+                self.lose(Error::corruption(path, record.offset_bytes, what).to_string());
+            }
             if Ops::new(record.payload).any(|op| op.is_none()) {
                 let what = "expected operations in a log record, found something else";
                 self.lose(Error::corruption(path, record.offset_bytes, what).to_string());

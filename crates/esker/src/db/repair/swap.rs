@@ -1,9 +1,9 @@
 //! Putting a rebuilt store in the place of the one it was made of.
 //!
-//! What stays true: `CURRENT` is the first file to leave and the last to come, so that no mixture is
-//! ever a store; two empty directories say how far the exchange is. With the first alone it is
+//! What stays true: two empty directories say how far the exchange is. With the first alone it is
 //! undone, with the second it is finished: at once after an error, by the next repair after a crash.
-//! A store that was opened in between has lost nothing by that, since nothing is left to move then.
+//! While one of them is there no store is opened, so that no mixture is taken for one and nothing
+//! is written that an exchange would undo. `CURRENT` is the first file to leave and the last to come.
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,533 @@
+//! Error branches that no script of the campaigns comes to: calls that are refused, damage that only
+//! a repair or a reader meets, two things that fail at once.
+//!
+//! Failure history these guard against: an error without the path it is about, a refusal that
+//! changed something, damage that hides behind a failed read.
+
+mod common;
+
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use common::{files, image, pairs, tiny_options};
+use esker::fs::Fs;
+use esker::fs::mem::MemFs;
+use esker::fs::os::OsFs;
+use esker::{CachePolicy, Db, ErrorKind, FilterPolicy, KeyOrder, Options, WriteOptions};
+use esker_testkit::campaign::seal::seals;
+use esker_testkit::crash::{CrashFs, CrashModel};
+use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
+
+const DIR: &str = "/db";
+
+fn dir() -> &'static Path {
+    Path::new(DIR)
+}
+
+/// Nothing is flushed unless asked for.
+fn lazy_options() -> Options {
+    Options { memtable_size_bytes: Some(1 << 20), ..tiny_options() }
+}
+
+#[track_caller]
+fn refused<T>(result: esker::Result<T>, kind: ErrorKind, says: &str) {
+    let error = result.err().expect("it is refused");
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(says), "{error}");
+}
+
+#[test]
+fn a_directory_of_another_program_is_refused_by_every_call_and_left_alone() {
+    let leveldb = [("CURRENT", "x"), ("MANIFEST-000001", "y"), ("000003.log", "z")];
+    let strangers = [("notes.txt", "mine")];
+    for (entries, says) in [(&leveldb[..], "esker import leveldb"), (&strangers[..], "other files")]
+    {
+        let all: Vec<(String, Vec<u8>)> =
+            entries.iter().map(|(name, text)| (name.to_string(), text.as_bytes().into())).collect();
+        let fs = image(dir(), &all);
+        let kind = ErrorKind::Incompatible;
+        refused(Db::open_on(fs.clone(), dir(), tiny_options()), kind, says);
+        refused(Db::open_read_only_on(fs.clone(), dir(), tiny_options()), kind, says);
+        refused(Db::repair_on(fs.clone(), dir(), tiny_options()), kind, says);
+        refused(Db::destroy_on(fs.clone(), dir()), kind, says);
+        assert_eq!(files(&*fs, dir()).len(), all.len());
+    }
+}
+
+#[test]
+fn options_out_of_range_are_refused_by_every_call() {
+    let fs = MemFs::new();
+    let wrong = Options { fan_out: 0, ..tiny_options() };
+    let kind = ErrorKind::InvalidArgument;
+    refused(Db::open_on(fs.clone(), dir(), wrong.clone()), kind, "fan_out");
+    refused(Db::open_read_only_on(fs.clone(), dir(), wrong.clone()), kind, "fan_out");
+    refused(Db::repair_on(fs.clone(), dir(), wrong), kind, "fan_out");
+    let db = Db::open_on(fs, dir(), tiny_options()).unwrap();
+    refused(db.set_option("fan_out", "0"), kind, "fan_out");
+    assert_ne!(db.option("fan_out").as_deref(), Some("0"));
+}
+
+#[test]
+fn stepping_a_store_that_has_threads_is_refused() {
+    let options = Options { background_threads: Some(1), ..tiny_options() };
+    let db = Db::open_on(MemFs::new(), dir(), options).unwrap();
+    refused(db.run_one_job(), ErrorKind::InvalidArgument, "background_threads=0");
+}
+
+#[test]
+fn what_a_thread_could_not_do_is_told_to_who_waits_for_it() {
+    let fs = FaultFs::new(MemFs::new());
+    let options =
+        Options { background_threads: Some(1), frozen_memtables_max: 1, ..tiny_options() };
+    let db = Db::open_on(fs.clone(), dir(), options.clone()).unwrap();
+    fs.arm(Fault::for_ever(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
+    db.put("a", "1").unwrap();
+    refused(db.flush(), ErrorKind::NoSpace, ".sst");
+    refused(db.wait_idle(), ErrorKind::NoSpace, ".sst");
+    // Writers wait for a memtable that cannot be flushed, and are told.
+    let failed = (0..10_000u32).find_map(|i| db.put(i.to_be_bytes(), [7; 100]).err());
+    assert_eq!(failed.expect("the store is full").kind(), ErrorKind::NoSpace);
+    fs.disarm();
+    db.flush().unwrap();
+    db.put("b", "2").unwrap();
+    assert!(db.contains_key("a").unwrap() && db.contains_key("b").unwrap());
+}
+
+/// A filter whose next making waits until it is let go: a merge can be held there.
+#[derive(Default)]
+struct Gate {
+    shut: AtomicBool,
+    waiting: AtomicBool,
+}
+
+impl FilterPolicy for Gate {
+    fn name(&self) -> &str {
+        "test.gate"
+    }
+    fn create(&self, _keys: &[&[u8]]) -> Vec<u8> {
+        while self.shut.load(SeqCst) {
+            self.waiting.store(true, SeqCst);
+            std::thread::yield_now();
+        }
+        vec![1]
+    }
+    fn may_contain(&self, _key: &[u8], _filter: &[u8]) -> bool {
+        true
+    }
+}
+
+const HELD_KEYS: u32 = 20_000;
+
+/// A store with a merge that is held while it writes its first table.
+fn held_merge() -> (Arc<MemFs>, Arc<FaultFs>, Arc<Gate>, Db, Options) {
+    let (disk, gate) = (MemFs::new(), Arc::new(Gate::default()));
+    let fs = FaultFs::new(disk.clone());
+    let options = Options {
+        filter_policy: Some(gate.clone()),
+        background_threads: Some(2),
+        auto_compaction: false,
+        l0_runs_max: 2,
+        file_size_max_bytes: 64 << 10,
+        memtable_size_bytes: Some(8 << 20),
+        memory_budget_bytes: Some(64 << 20),
+        ..Options::default()
+    };
+    let db = Db::open_on(fs.clone(), dir(), options.clone()).unwrap();
+    for round in 0..3 {
+        (0..HELD_KEYS).for_each(|i| db.put(i.to_be_bytes(), [round; 20]).unwrap());
+        db.flush().unwrap();
+    }
+    gate.shut.store(true, SeqCst);
+    db.set_option("auto_compaction", "true").unwrap();
+    while !gate.waiting.load(SeqCst) {
+        std::thread::yield_now();
+    }
+    (disk, fs, gate, db, options)
+}
+
+#[test]
+fn a_merge_gives_its_space_to_a_flush_on_a_full_device() {
+    let (_, fs, gate, db, _) = held_merge();
+    db.put("a", "1").unwrap();
+    fs.arm(Fault::once(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| db.flush());
+        while fs.hits() == 0 {
+            std::thread::yield_now();
+        }
+        // So that the flush waits for the merge; it is right without that, too.
+        std::thread::sleep(Duration::from_millis(50));
+        gate.shut.store(false, SeqCst);
+        flush.join().unwrap().unwrap();
+    });
+    db.wait_idle().unwrap();
+    assert!(db.metrics().compactions > 0, "it was begun again");
+    assert_eq!(pairs(db.iter().unwrap()).len(), HELD_KEYS as usize + 1);
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+}
+
+#[test]
+fn a_close_ends_a_merge_and_loses_nothing() {
+    let (disk, _, gate, db, options) = held_merge();
+    std::thread::scope(|scope| {
+        let close = scope.spawn(|| db.close());
+        std::thread::sleep(Duration::from_millis(50));
+        gate.shut.store(false, SeqCst);
+        close.join().unwrap().unwrap();
+    });
+    let db = Db::open_on(disk, dir(), options).unwrap();
+    let found = pairs(db.iter().unwrap());
+    assert_eq!(found.len(), HELD_KEYS as usize);
+    assert!(found.iter().all(|(_, value)| value[..] == [2; 20]));
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+}
+
+#[test]
+fn a_read_only_store_that_stays_damaged_is_an_error_after_some_tries() {
+    let fs = MemFs::new();
+    let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
+    db.put("a", "1").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let reader = Db::open_read_only_on(fs.clone(), dir(), lazy_options()).unwrap();
+    assert!(reader.verify(&mut |_, _| {}).unwrap().is_whole());
+    let all = files(&*fs, dir());
+    let manifest = all.iter().find(|(name, _)| name.starts_with("manifest-")).unwrap();
+    fs.remove(&dir().join(&manifest.0)).unwrap();
+    let report = reader.verify(&mut |_, _| {}).unwrap();
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    assert!(report.problems[0].to_string().contains(&manifest.0), "{:?}", report.problems);
+    assert!(reader.contains_key("a").unwrap(), "what was opened stays readable");
+    let error = Db::open_read_only_on(fs, dir(), lazy_options()).err().unwrap();
+    assert!(error.to_string().contains(&manifest.0), "{error}");
+}
+
+#[test]
+fn removing_a_key_says_when_it_could_not_look_or_not_write() {
+    let fs = FaultFs::new(MemFs::new());
+    let options = Options { cache_size_bytes: Some(0), ..lazy_options() };
+    let db = Db::open_on(fs.clone(), dir(), options).unwrap();
+    db.put("a", "1").unwrap();
+    db.flush().unwrap();
+    fs.arm(Fault::for_ever(OpMask::of(&[Op::Read, Op::Open]), 1, FaultKind::Io).on(".sst"));
+    refused(db.remove("a"), ErrorKind::Io, ".sst");
+    fs.arm(Fault::once(OpMask::of(&[Op::Write]), 1, FaultKind::NoSpace).on(".wal"));
+    refused(db.remove("a"), ErrorKind::NoSpace, ".wal");
+    fs.disarm();
+    assert!(db.contains_key("a").unwrap());
+    assert!(db.remove("a").unwrap() && !db.remove("a").unwrap());
+}
+
+/// A store that died with several logs.
+fn several_logs() -> Vec<(String, Vec<u8>)> {
+    let disk = CrashFs::new();
+    let fs = FaultFs::new(disk.clone());
+    let options = Options { frozen_memtables_max: 8, ..tiny_options() };
+    let db = Db::open_on(fs.clone(), dir(), options).unwrap();
+    fs.arm(Fault::for_ever(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
+    for i in 0..400u32 {
+        if db.put_with(i.to_be_bytes(), [7; 90], &WriteOptions::SYNC).is_err() {
+            break;
+        }
+    }
+    let left = files(&*disk.crash_image(CrashModel::Everything), dir());
+    assert!(left.iter().filter(|(name, _)| name.ends_with(".wal")).count() >= 3);
+    left
+}
+
+#[test]
+fn damage_in_a_log_is_found_also_when_reads_fail() {
+    let all = several_logs();
+    let logs: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".wal")).collect();
+    let mut failed = 0;
+    // A record in the middle of the first log; all of it behind its first records; its last record.
+    for damage in 0..3 {
+        let mut all = all.clone();
+        let bytes = &mut all[logs[0]].1;
+        let seals = seals("000001.wal", bytes);
+        match damage {
+            0 => bytes[seals[seals.len() / 2].start] ^= 1,
+            1 => bytes[seals[2].at..].fill(0),
+            _ => bytes[seals[seals.len() - 2].start] ^= 1,
+        }
+        let disk = image(dir(), &all);
+        refused(Db::open_on(disk, dir(), lazy_options()), ErrorKind::Corruption, ".wal");
+        for op in [Op::Read, Op::Len] {
+            for nth in 1.. {
+                let disk = image(dir(), &all);
+                let fs = FaultFs::new(disk.clone());
+                fs.arm(Fault::once(OpMask::of(&[op]), nth, FaultKind::Io).on(".wal"));
+                let error = Db::open_on(fs.clone(), dir(), lazy_options()).err().unwrap();
+                if fs.hits() == 0 {
+                    break;
+                }
+                failed += 1;
+                assert!(error.path().is_some(), "{error}");
+                let kinds = [ErrorKind::Io, ErrorKind::Corruption];
+                assert!(kinds.contains(&error.kind()), "{op:?} {nth}: {error}");
+                assert_eq!(files(&*disk, dir()).len(), all.len(), "nothing is removed");
+                let report = Db::repair_on(disk.clone(), dir(), lazy_options()).unwrap();
+                assert!(!report.lost.is_empty(), "{op:?} {nth}");
+            }
+        }
+    }
+    assert!(failed > 30, "{failed}");
+}
+
+#[test]
+fn a_log_that_was_begun_and_never_used_is_left_out() {
+    let mut left_behind = 0;
+    for nth in 1..12 {
+        let disk = CrashFs::new();
+        let fs = FaultFs::new(disk.clone());
+        let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
+        db.put_with("a", "1", &WriteOptions::SYNC).unwrap();
+        // The mark that the next log goes on fails, and so does the removal of that log.
+        let ops = OpMask::of(&[Op::Write, Op::Remove]);
+        fs.arm(Fault::for_ever(ops, nth, FaultKind::NoSpace).on(".wal"));
+        let flushed = db.flush().is_ok();
+        fs.disarm();
+        let kept = db.put_with("b", "2", &WriteOptions::SYNC).is_ok();
+        let logs = files(&*disk, dir()).iter().filter(|(name, _)| name.ends_with(".wal")).count();
+        left_behind += usize::from(!flushed && kept && logs > 1);
+        let image = disk.crash_image(CrashModel::Everything);
+        drop(db);
+        let db = Db::open_on(image, dir(), lazy_options()).unwrap();
+        assert!(db.contains_key("a").unwrap(), "{nth}");
+        assert!(!kept || db.contains_key("b").unwrap(), "{nth}");
+    }
+    assert!(left_behind > 0);
+}
+
+#[test]
+fn a_log_record_without_operations_is_a_loss_that_a_repair_lists() {
+    let fs = MemFs::new();
+    let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
+    for key in ["a", "b", "c"] {
+        db.put_with(key, "1", &WriteOptions::SYNC).unwrap();
+    }
+    let mut all = files(&*fs, dir());
+    std::mem::forget(db);
+    let (name, bytes) = all.iter_mut().find(|(name, _)| name.ends_with(".wal")).unwrap();
+    // The file's header, the log's beginning, then a record for each key.
+    let seals = seals(name, bytes);
+    let second = seals[3];
+    bytes[second.end - 8..second.end].fill(0xee);
+    second.close(bytes);
+    let name = name.clone();
+    let fs = image(dir(), &all);
+    refused(Db::open_on(fs.clone(), dir(), lazy_options()), ErrorKind::Corruption, &name);
+    let report = Db::repair_on(fs.clone(), dir(), lazy_options()).unwrap();
+    assert_eq!(report.lost.len(), 1, "{:?}", report.lost);
+    assert!(report.lost[0].contains("expected operations in a log record"), "{:?}", report.lost);
+    let db = Db::open_on(fs, dir(), lazy_options()).unwrap();
+    let keys: Vec<Vec<u8>> = pairs(db.iter().unwrap()).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, [b"a", b"c"]);
+}
+
+#[test]
+fn a_manifest_that_cannot_be_cut_back_takes_nothing_more_until_the_store_is_opened_again() {
+    let mut seen = 0;
+    for nth in 1..40 {
+        let disk = CrashFs::new();
+        let fs = FaultFs::new(disk.clone());
+        let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
+        db.put_with("a", "1", &WriteOptions::SYNC).unwrap();
+        let ops = OpMask::of(&[Op::Write, Op::SetLen]);
+        fs.arm(Fault::for_ever(ops, nth, FaultKind::NoSpace).on("manifest-"));
+        let flushed = db.flush();
+        let hits = fs.hits();
+        fs.disarm();
+        let kept = db.put_with("b", "2", &WriteOptions::SYNC).is_ok();
+        let again = db.flush();
+        if flushed.is_err() && hits > 1 {
+            seen += 1;
+            assert!(again.is_err(), "nothing is written behind what could not be cut");
+        }
+        let image = disk.crash_image(CrashModel::SyncedOnly);
+        drop(db);
+        let db = Db::open_on(image, dir(), lazy_options()).unwrap();
+        assert!(db.contains_key("a").unwrap(), "{nth}: {flushed:?} {again:?}");
+        assert!(!kept || db.contains_key("b").unwrap(), "{nth}: {flushed:?} {again:?}");
+        if hits == 0 {
+            break;
+        }
+    }
+    assert!(seen > 0);
+}
+
+#[test]
+fn a_scrub_that_cannot_list_the_logs_says_so() {
+    let fs = FaultFs::new(MemFs::new());
+    let options = Options { scrub_bytes_per_second: 1 << 30, ..lazy_options() };
+    let db = Db::open_on(fs.clone(), dir(), options).unwrap();
+    fs.arm(Fault::for_ever(OpMask::of(&[Op::List]), 1, FaultKind::Io));
+    while db.metrics().scrub_problems == 0 {
+        std::thread::yield_now();
+    }
+    fs.disarm();
+    db.close().unwrap();
+}
+
+#[test]
+fn paths_that_cannot_be_looked_at_are_errors_on_the_real_file_system() {
+    let root = std::env::temp_dir().join(format!("esker-errors-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&root);
+    let (fs, store, backups) = (OsFs::shared(), root.join("store"), root.join("backups"));
+    std::fs::create_dir_all(&root).unwrap();
+    let file = root.join("file");
+    std::fs::write(&file, "x").unwrap();
+    assert_eq!(
+        fs.exists(&file.join("below")).unwrap_err().kind(),
+        std::io::ErrorKind::NotADirectory
+    );
+    assert!(Db::open(file.join("below"), tiny_options()).is_err());
+    assert!(Db::backups(file.join("below")).is_err());
+    let db = Db::open(&store, tiny_options()).unwrap();
+    db.put("a", "1").unwrap();
+    assert_eq!(db.backup(&backups).unwrap().number, 1);
+    assert_eq!(Db::backups(&backups).unwrap(), [1]);
+    refused(Db::destroy(&store), ErrorKind::Locked, "close it");
+    db.close().unwrap();
+    Db::destroy(&store).unwrap();
+    assert!(!store.exists());
+    refused(Db::destroy(&store), ErrorKind::InvalidArgument, "no store");
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn prefixes_end_where_their_keys_do_in_every_order() {
+    for key_order in [KeyOrder::Bytewise, KeyOrder::Reverse] {
+        let options = Options { key_order: key_order.clone(), ..tiny_options() };
+        let db = Db::open_on(MemFs::new(), dir(), options).unwrap();
+        let keys: [&[u8]; 6] = [b"a", b"a\xfe", b"a\xff", b"a\xff\xff", b"b", b"\xff\xff"];
+        keys.iter().for_each(|key| db.put(key, "1").unwrap());
+        for prefix in [&b"a"[..], b"a\xff", b"a\xff\xff", b"\xff", b"", b"c"] {
+            let mut found: Vec<Vec<u8>> =
+                pairs(db.prefix(prefix).unwrap()).into_iter().map(|(key, _)| key).collect();
+            found.sort();
+            let want: Vec<&[u8]> = keys.iter().copied().filter(|k| k.starts_with(prefix)).collect();
+            let mut want: Vec<Vec<u8>> = want.into_iter().map(<[u8]>::to_vec).collect();
+            want.sort();
+            assert_eq!(found, want, "{prefix:?} {key_order:?}");
+        }
+    }
+}
+
+/// What a walk of `db` shows, in some ways that must agree.
+fn walks(db: &Db, middle: &[u8]) -> esker::Result<Vec<Vec<u8>>> {
+    let mut seen: Vec<Vec<u8>> = Vec::new();
+    for pair in db.iter()? {
+        seen.push(pair?.0.to_vec());
+    }
+    seen.push(b"backward".to_vec());
+    for pair in db.iter()?.into_reverse() {
+        seen.push(pair?.0.to_vec());
+    }
+    let mut iter = db.iter()?;
+    let note = |iter: &esker::DbIterator, seen: &mut Vec<Vec<u8>>| {
+        seen.push(if iter.valid() { iter.key().to_vec() } else { b"end".to_vec() });
+    };
+    iter.seek(middle)?;
+    note(&iter, &mut seen);
+    for forward in [false, true, true, false, false] {
+        if !iter.valid() {
+            break;
+        }
+        if forward {
+            iter.advance()?
+        } else {
+            iter.retreat()?
+        }
+        note(&iter, &mut seen);
+    }
+    iter.seek_for_prev(middle)?;
+    note(&iter, &mut seen);
+    iter.seek_to_last()?;
+    note(&iter, &mut seen);
+    for bound in [Bound::Included(middle), Bound::Excluded(middle)] {
+        let below = db.range::<&[u8]>((Bound::Unbounded, as_ref(&bound)))?;
+        let above = db.range::<&[u8]>((as_ref(&bound), Bound::Unbounded))?;
+        for pair in below.into_reverse().take(2).chain(above.into_reverse().take(2)) {
+            seen.push(pair?.0.to_vec());
+        }
+        for pair in db.range::<&[u8]>((as_ref(&bound), Bound::Unbounded))?.take(2) {
+            seen.push(pair?.0.to_vec());
+        }
+    }
+    Ok(seen)
+}
+
+fn as_ref<'a>(bound: &'a Bound<&'a [u8]>) -> Bound<&'a &'a [u8]> {
+    bound.as_ref()
+}
+
+#[test]
+fn a_read_that_fails_among_deleted_keys_and_old_versions_is_an_error() {
+    const KEYS: u32 = 3_000;
+    let fs = FaultFs::new(MemFs::new());
+    let options = Options {
+        auto_compaction: false,
+        background_threads: Some(1),
+        block_size_bytes: 1024,
+        cache_policy: CachePolicy::None,
+        keep_files_open: false,
+        memtable_size_bytes: Some(16 << 20),
+        memory_budget_bytes: Some(64 << 20),
+        ..Options::default()
+    };
+    let db = Db::open_on(fs.clone(), dir(), options).unwrap();
+    let mut snapshots = Vec::new();
+    for round in 0..3u8 {
+        (0..KEYS).step_by(2).for_each(|i| db.put(i.to_be_bytes(), [round; 20]).unwrap());
+        db.flush().unwrap();
+        // Versions that a snapshot keeps, and newer ones that it does not see.
+        (0..40).for_each(|i| {
+            db.put(2_000u32.to_be_bytes(), [i; 30]).unwrap();
+            snapshots.push(db.snapshot());
+        });
+        (0..KEYS).skip(1).step_by(2).for_each(|i| db.put(i.to_be_bytes(), [round; 20]).unwrap());
+        db.delete_range(100u32.to_be_bytes(), 200u32.to_be_bytes()).unwrap();
+        db.flush().unwrap();
+    }
+    (10..1_900u32).for_each(|i| db.delete(i.to_be_bytes()).unwrap());
+    db.flush().unwrap();
+    while db.metrics().hints == 0 {
+        std::thread::yield_now();
+    }
+    let reads = OpMask::of(&[Op::Read, Op::Open]);
+    for middle in [1_000u32, 2_000, 2_500] {
+        let middle = middle.to_be_bytes();
+        let want = walks(&db, &middle).unwrap();
+        let old = &snapshots[5];
+        let want_old = old.get(2_000u32.to_be_bytes()).unwrap();
+        let (mut nth, mut failed) = (1, 0);
+        loop {
+            fs.arm(Fault::once(reads, nth, FaultKind::Io).on(".sst"));
+            let seen = walks(&db, &middle);
+            let hits = fs.hits();
+            fs.disarm();
+            match seen {
+                Ok(seen) => assert_eq!(seen, want, "read {nth}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "{error}"),
+            }
+            if hits == 0 {
+                break;
+            }
+            failed += 1;
+            // Every one of the first, then fewer and fewer.
+            nth += 1 + nth / 16;
+        }
+        assert!(failed > 60, "{failed}");
+        for nth in 1..6 {
+            fs.arm(Fault::once(reads, nth, FaultKind::Io).on(".sst"));
+            if let Ok(found) = old.get(2_000u32.to_be_bytes()) {
+                assert_eq!(found, want_old);
+            }
+            fs.disarm();
+        }
+    }
+}

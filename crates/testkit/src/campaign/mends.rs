@@ -1,0 +1,387 @@
+//! A power cut after every operation of a repair, under every crash model, and cuts during the
+//! repair that follows.
+//!
+//! [`faults`] has every operation of such a repair fail instead, also of one after another that was
+//! killed. What stays true: whatever a cut leaves, the next repair gives what an uninterrupted one would
+//! have given, and every original file is there with all its bytes. Opening instead gives the store
+//! as it was, or as repaired, or is refused; a store that could be opened and written to keeps that
+//! through a repair. After a repair that said it was done, nothing needs to be repaired.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use esker::fs::Fs;
+use esker::fs::mem::MemFs;
+use esker::{Db, ErrorKind, Options, WriteOptions};
+use parking_lot::Mutex;
+
+use super::cuts::Effort;
+use super::faults::Cause;
+use super::life::{ReadError, content, store_dir};
+use super::rot::Store;
+use super::tally::{Tally, Verdict, guarded, in_parallel};
+use crate::crash::{CrashFs, CrashModel, Image};
+use crate::fault::FaultFs;
+use crate::rng::SplitMix64;
+
+/// What was wrong with the store before the repair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Harm {
+    /// Nothing.
+    None,
+    /// `CURRENT` is gone.
+    Headless,
+    /// A byte of one file is another one.
+    Flipped,
+}
+
+impl Harm {
+    /// Every harm.
+    pub const ALL: [Harm; 3] = [Harm::None, Harm::Headless, Harm::Flipped];
+
+    fn to(self, store: &Store, rng: &mut SplitMix64) -> Image {
+        let mut image = store.image.clone();
+        match self {
+            Harm::None => {}
+            Harm::Headless => {
+                image.files.remove(&store_dir().join("CURRENT"));
+            }
+            Harm::Flipped => {
+                let files: Vec<&PathBuf> = store.files().collect();
+                let file = files[rng.below(files.len() as u64) as usize];
+                if let Some(bytes) = image.bytes_mut(file)
+                    && !bytes.is_empty()
+                {
+                    let at = rng.below(bytes.len() as u64) as usize;
+                    bytes[at] ^= 1 << rng.below(8);
+                }
+            }
+        }
+        image
+    }
+}
+
+type Bad = (Verdict, String);
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn lost(what: &str) -> impl Fn(esker::Error) -> Bad {
+    move |error| (Verdict::Lost, format!("{what}: {error}"))
+}
+
+/// Every cut of the repair of `store` after each harm.
+pub fn run(store: &Store, effort: &Effort) -> Tally {
+    in_parallel(&Harm::ALL, |harm| {
+        let mut rng = SplitMix64::new(store.ledger.bounds.attempted as u64 ^ *harm as u64);
+        let image = harm.to(store, &mut rng);
+        let place = format!("{}, {harm:?}", store.name);
+        let mut tally = Tally::default();
+        match guarded(|| Mending::new(&image, &store.options, *harm)) {
+            Ok(Ok(mending)) => mending.cut(&image, effort, 1, &place, &mut rng, &mut tally),
+            Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
+            Err(panic) => tally.fail(Verdict::Panic, place, panic),
+        }
+        tally
+    })
+}
+
+/// Every operation of the repair of `store` failing once, after each harm, and of the repairs after
+/// some that were killed.
+pub fn faults(store: &Store) -> Tally {
+    let mut all = Tally::default();
+    for harm in Harm::ALL {
+        let mut rng = SplitMix64::new(store.ledger.bounds.attempted as u64 ^ harm as u64);
+        let image = harm.to(store, &mut rng);
+        let place = format!("{}, {harm:?}", store.name);
+        let mending = match guarded(|| Mending::new(&image, &store.options, harm)) {
+            Ok(Ok(mending)) => mending,
+            other => {
+                let message = other.map(|made| made.err()).map_or_else(|e| e, |e| format!("{e:?}"));
+                all.fail(Verdict::Lost, place, message);
+                continue;
+            }
+        };
+        let disk = image.to_disk(rng.next_u64());
+        let (mut cuts, _) = mending.repair_watched(&disk, vec![CrashModel::Everything], &mut all);
+        cuts.retain(|cut| matches!(mending.opened(&cut.image.to_mem()), Ok(None)));
+        let each = (cuts.len() / INTERRUPTED_MAX).max(1);
+        let killed = cuts.into_iter().step_by(each).map(|cut| (cut.at, cut.image));
+        let images: Vec<(u64, Image)> = std::iter::once((0, image)).chain(killed).collect();
+        all.merge(in_parallel(&images, |(at, image)| {
+            let place = format!("{place}, repaired after one killed at operation {at}");
+            mending.fail_each(image, &place)
+        }));
+    }
+    all
+}
+
+/// Killed repairs of each store whose next one meets every fault.
+const INTERRUPTED_MAX: usize = 6;
+
+/// A power cut.
+struct Cut {
+    at: u64,
+    model: CrashModel,
+    done: bool,
+    image: Image,
+}
+
+/// Collects cuts while a repair works.
+#[derive(Default)]
+struct Collector {
+    at: u64,
+    seen: HashSet<(u64, bool)>,
+    cuts: Vec<Cut>,
+}
+
+/// What a repair without a cut gives, and what there was before it.
+struct Mending {
+    options: Options,
+    harm: Harm,
+    originals: Vec<Vec<u8>>,
+    /// What opening it gave before; `None` if it was refused, or a read.
+    before: Option<Pairs>,
+    pairs: Pairs,
+    lost: Vec<String>,
+}
+
+impl Mending {
+    fn new(image: &Image, options: &Options, harm: Harm) -> Result<Mending, Bad> {
+        let kept = |path: &&PathBuf| path.starts_with(store_dir()) && !path.ends_with("LOCK");
+        let paths = image.files.keys().filter(kept);
+        let originals = paths.filter_map(|path| image.bytes(path)).map(<[u8]>::to_vec).collect();
+        let mut mending = Mending {
+            options: options.clone(),
+            harm,
+            originals,
+            before: None,
+            pairs: Pairs::new(),
+            lost: Vec::new(),
+        };
+        mending.before = mending.opened(&image.to_mem())?.and_then(|db| read(&db).ok());
+        let fs = image.to_mem();
+        let report = Db::repair_on(fs.clone(), store_dir(), options.clone());
+        mending.lost = report.map_err(lost("repair"))?.lost;
+        let db = Db::open_on(fs, store_dir(), options.clone()).map_err(lost("open repaired"))?;
+        mending.pairs = read(&db)?;
+        Ok(mending)
+    }
+
+    /// Repairs `image` on a disk, and judges what a cut after each operation leaves.
+    fn cut(
+        &self,
+        image: &Image,
+        effort: &Effort,
+        depth: u32,
+        place: &str,
+        rng: &mut SplitMix64,
+        tally: &mut Tally,
+    ) {
+        let (disk, models) = (image.to_disk(rng.next_u64()), models(effort, depth, rng));
+        disk.set_flaws(effort.flaws);
+        let (cuts, done) = self.repair_watched(&disk, models, tally);
+        if let Err(message) = done {
+            return tally.fail(Verdict::Lost, place, format!("repair: {message}"));
+        }
+        for Cut { at, model, done, image } in cuts {
+            let what = ["images", "nested images", "images three deep"][depth.min(3) as usize - 1];
+            tally.count(what, 1);
+            let place = format!("{place}, cut {at} of depth {depth}, {}", model.name());
+            match guarded(|| self.judge(&image, done)) {
+                Ok(Ok(shown)) => tally.count(shown, 1),
+                Ok(Err((verdict, message))) => tally.fail(verdict, place.clone(), message),
+                Err(panic) => tally.fail(Verdict::Panic, place.clone(), panic),
+            }
+            let one_in = effort.nest_one_in * u64::from(depth);
+            if depth < effort.depth && !done && rng.chance(one_in) {
+                self.cut(&image, effort, depth + 1, &place, rng, tally);
+            }
+            if tally.failures.len() > 20 {
+                return;
+            }
+        }
+    }
+
+    /// The different images that a cut can leave, during and after the repair.
+    fn repair_watched(
+        &self,
+        disk: &Arc<CrashFs>,
+        models: Vec<CrashModel>,
+        tally: &mut Tally,
+    ) -> (Vec<Cut>, Result<(), String>) {
+        let cuts: Arc<Mutex<Collector>> = Arc::default();
+        let is_done = Arc::new(AtomicBool::new(false));
+        let collect = {
+            let (cuts, is_done) = (cuts.clone(), is_done.clone());
+            move |disk: &CrashFs| {
+                let Collector { at, seen, cuts } = &mut *cuts.lock();
+                *at += 1;
+                let done = is_done.load(Ordering::Relaxed);
+                for model in &models {
+                    let image = disk.image(*model);
+                    if seen.insert((image.digest(), done)) {
+                        cuts.push(Cut { at: *at, model: *model, done, image });
+                    }
+                }
+            }
+        };
+        disk.watch(collect.clone());
+        let repaired = Db::repair_on(disk.clone(), store_dir(), self.options.clone());
+        disk.unwatch();
+        is_done.store(true, Ordering::Relaxed);
+        collect(disk);
+        let Collector { at, cuts, .. } = std::mem::take(&mut *cuts.lock());
+        tally.count("operations cut", at);
+        (cuts, repaired.map(drop).map_err(|error| error.to_string()))
+    }
+
+    /// What opening gives; `None` if it is refused as damaged.
+    fn opened(&self, fs: &Arc<MemFs>) -> Result<Option<Db>, Bad> {
+        match Db::open_on(fs.clone(), store_dir(), self.options.clone()) {
+            Ok(db) => Ok(Some(db)),
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
+            Err(error) => Err((Verdict::Wrong, format!("open: {:?}: {error}", error.kind()))),
+        }
+    }
+
+    fn judge(&self, image: &Image, done: bool) -> Result<&'static str, Bad> {
+        // Repaired at once.
+        let fs = image.to_mem();
+        self.repaired(&fs, &self.pairs, true)?;
+        self.has_originals(&fs)?;
+        // Opened, perhaps written to, and then repaired.
+        let fs = image.to_mem();
+        let Some(db) = self.opened(&fs)? else {
+            if done {
+                return Err((Verdict::Lost, "the repair was done, and opening is refused".into()));
+            }
+            self.repaired(&fs, &self.pairs, true)?;
+            return Ok("refused");
+        };
+        let shown = read(&db).ok();
+        if done && shown.as_ref() != Some(&self.pairs) {
+            return Err((Verdict::Lost, "the repair was done, and opening shows less".into()));
+        }
+        if shown.as_ref() != Some(&self.pairs) && shown != self.before {
+            return Err((Verdict::Wrong, "opening shows something that never was".into()));
+        }
+        if self.harm == Harm::None || done {
+            let (key, value) = (b"since the cut".to_vec(), b"1".to_vec());
+            db.put_with(&key, &value, &WriteOptions::SYNC).map_err(lost("a write"))?;
+            db.flush().map_err(lost("a flush"))?;
+            drop(db);
+            let mut want = self.pairs.clone();
+            want.push((key, value));
+            want.sort();
+            self.repaired(&fs, &want, false)?;
+        }
+        Ok("opened")
+    }
+
+    /// Repairs, and compares what the store holds then.
+    fn repaired(&self, fs: &Arc<MemFs>, want: &Pairs, same_losses: bool) -> Result<(), Bad> {
+        let dir = store_dir();
+        let report = Db::repair_on(fs.clone(), dir, self.options.clone());
+        let report = report.map_err(lost("the next repair"))?;
+        if same_losses && !report.lost.is_empty() && report.lost != self.lost {
+            return Err((Verdict::Lost, format!("the next repair misses {:?}", report.lost)));
+        }
+        let options = Options { create_if_missing: false, ..self.options.clone() };
+        let db = Db::open_on(fs.clone(), dir, options).map_err(lost("open after it"))?;
+        if read(&db)? != *want {
+            return Err((Verdict::Lost, "the next repair gives something else".into()));
+        }
+        let report = db.verify(&mut |_, _| {}).map_err(lost("verify"))?;
+        match report.problems.first() {
+            Some(problem) => Err((Verdict::Wrong, format!("verify: {problem}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Repairs `image` with each operation failing once.
+    fn fail_each(&self, image: &Image, place: &str) -> Tally {
+        let mut tally = Tally::default();
+        for cause in [Cause::Full, Cause::Broken, Cause::Short, Cause::Truncated] {
+            for nth in 1.. {
+                let place = format!("{place}, {cause:?} at operation {nth}");
+                let disk = image.to_mem();
+                let fs = FaultFs::new(disk.clone());
+                if let Some(fault) = cause.fault(nth, false) {
+                    fs.arm(fault);
+                }
+                match guarded(|| self.fail_one(&disk, &fs)) {
+                    Ok(Ok(())) => {}
+                    Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
+                    Err(panic) => tally.fail(Verdict::Panic, place, panic),
+                }
+                tally.count_position(fs.hits());
+                if fs.hits() == 0 || tally.failures.len() > 5 {
+                    break;
+                }
+            }
+        }
+        tally
+    }
+
+    fn fail_one(&self, disk: &Arc<MemFs>, fs: &Arc<FaultFs>) -> Result<(), Bad> {
+        match Db::repair_on(fs.clone(), store_dir(), self.options.clone()) {
+            // What could not be read is listed, and the originals are there.
+            Ok(report) if report.lost.iter().any(|what| !self.lost.contains(what)) => {}
+            Ok(_) => {
+                let options = Options { create_if_missing: false, ..self.options.clone() };
+                let db = Db::open_on(disk.clone(), store_dir(), options).map_err(lost("open"))?;
+                if read(&db)? != self.pairs {
+                    return Err((Verdict::Lost, "it lists no loss and has one".into()));
+                }
+            }
+            Err(error) => {
+                use ErrorKind::{Corruption, Io, NoSpace};
+                let fits = matches!(error.kind(), Corruption | Io | NoSpace);
+                if !fits || error.path().is_none() || error.to_string().len() < 10 {
+                    return Err((Verdict::Wrong, format!("{:?}: {error}", error.kind())));
+                }
+                self.repaired(disk, &self.pairs, true)?;
+            }
+        }
+        self.has_originals(disk)
+    }
+
+    /// Every original is beside the repaired store.
+    fn has_originals(&self, fs: &Arc<MemFs>) -> Result<(), Bad> {
+        let files = |dir: &Path| Image::of(&**fs, dir).map(|image| image.contents);
+        let failed = |e: std::io::Error| (Verdict::Lost, e.to_string());
+        let mut there = Vec::new();
+        for entry in fs.list(store_dir()).map_err(failed)?.iter().filter(|e| !e.is_file) {
+            there.extend(files(&store_dir().join(&entry.name)).map_err(failed)?);
+        }
+        let missing = |bytes: &&Vec<u8>| !there.iter().any(|one| **one == **bytes);
+        match self.originals.iter().find(missing) {
+            Some(bytes) => {
+                Err((Verdict::Lost, format!("an original of {} bytes is gone", bytes.len())))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn models(effort: &Effort, depth: u32, rng: &mut SplitMix64) -> Vec<CrashModel> {
+    let mut models: Vec<CrashModel> =
+        (0..effort.seeds).flat_map(|_| CrashModel::all(rng.next_u64())).collect();
+    if depth > 1 {
+        // Two that are always there, and those that choose among the names.
+        models.retain(|model| {
+            use CrashModel::{Everything, Prefix, StrictNames, SyncedOnly};
+            matches!(model, SyncedOnly | Everything | Prefix { .. } | StrictNames { .. })
+        });
+    }
+    models
+}
+
+fn read(db: &Db) -> Result<Pairs, Bad> {
+    match content(db.iter()) {
+        Ok(found) => Ok(found.pairs),
+        Err(ReadError::Store(error)) => Err((Verdict::Lost, format!("read: {error}"))),
+        Err(ReadError::Wrong(wrong)) => Err((Verdict::Wrong, wrong.0)),
+    }
+}

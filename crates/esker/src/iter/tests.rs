@@ -448,3 +448,20 @@ fn many_versions_of_a_key_take_few_moves_to_pass() {
         assert_eq!(seen, want);
     }
 }
+
+#[test]
+fn a_range_tombstone_covers_what_is_older_than_itself_and_no_more() {
+    let order = KeyOrder::Bytewise;
+    let delete = RangeDelete { start: b"b".to_vec(), end: b"d".to_vec(), seqno: 5 };
+    let set = Arc::new(RangeDeletes::build(&order, &[delete]));
+    for (key, seqno, decision) in [
+        (b"a", 4, Decision::Keep),
+        (b"b", 4, Decision::Drop),
+        (b"b", 5, Decision::Keep),
+        (b"c", 6, Decision::Keep),
+        (b"d", 4, Decision::Keep),
+    ] {
+        let mut retain = Retain::new(order.clone(), Vec::new(), set.clone());
+        assert_eq!(retain.decide(key, seqno, Kind::Put, false), decision, "{key:?} {seqno}");
+    }
+}

@@ -7,8 +7,9 @@
 # are asked: what they do not notice costs most, and is asked of the others with RETRY=yes),
 # WRAP (a command that runs each slice of SECONDS_MAX, 150, seconds), PAUSE (seconds between slices).
 # A copy of the tree is changed, never the tree; it must build before anything in it is changed, or
-# whatever is asked would count as unviable. What hung is asked a second time, since other work may
-# have held the machine. A run that is stopped is taken up where it was; FRESH=yes begins again,
+# whatever is asked would count as unviable. A test that takes far more of the processor than it ever
+# does has hung; so has one that takes for ever, when asked a second time, since other work may have
+# held the machine. A run that is stopped is taken up where it was; FRESH=yes begins again,
 # RETRY=yes asks again about what no test noticed. Needs jq, patch and cargo-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -46,20 +47,22 @@ renew() {
 }
 
 ask() { # folder, mutant, its change → outcome, and the tests that were asked last
-    local stage words seconds code file=$out/tree/${2%%:*} outcome=missed
+    local stage words code processor_seconds=30 file=$out/tree/${2%%:*} outcome=missed
     cp "$file" "$out/whole"
     # It does not fit: the tree has changed since the sample was taken.
     base64 -d <<< "$3" | patch --quiet --fuzz=0 "$file" >&2 || { echo stopped; return; }
     for stage in "${stages[@]:0:${STAGES:-9}}"; do
         read -rd '' -a words <<< "$stage" || true
-        seconds=400
-        [ "$stage" != folder ] || { words=(--lib "$1::"); seconds=45; }
+        [ "$stage" != folder ] || words=(--lib "$1::")
+        [ "$stage" != --lib ] || processor_seconds=120
         in_copy "${tests[@]}" --no-run "${words[@]}" || { outcome=unviable; break; }
         for _ in once again; do
             code=0
-            in_copy timeout --kill-after=5 "$seconds" "${tests[@]}" "${words[@]}" || code=$?
+            (ulimit -t $processor_seconds
+            in_copy timeout --kill-after=5 400 "${tests[@]}" "${words[@]}") || code=$?
+            ! grep -q SIGXCPU "$out/log" || { code=124; break; }
+            ! grep -q FAILED "$out/log" || code=1
             [ $code = 124 ] || break
-            ! grep -q FAILED "$out/log" || { code=1; break; }
         done
         case $code in 0) ;; 124) outcome=timeout; break ;; *) outcome=caught; break ;; esac
     done

@@ -283,6 +283,42 @@ fn hits_on_a_shelf_count_as_uses() {
 }
 
 #[test]
+fn a_shelf_counts_up_to_three_uses_since_it_was_last_asked() {
+    let cache = BlockCache::new(Clock, 10);
+    let shelf = Arc::new(Shelf::new(1));
+    for uses in [0, 1, 3, 4, 300] {
+        cache.remove_file(0);
+        touch_on(&cache, &shelf, 0);
+        for _ in 0..uses {
+            assert!(touch_on(&cache, &shelf, 0));
+        }
+        let home = Home::new(&shelf, 0).unwrap();
+        assert_eq!((home.take_uses(), home.take_uses()), (uses.min(3) as u8, 0));
+    }
+}
+
+#[test]
+fn what_leaves_a_shelf_is_freed() {
+    for policy in POLICIES {
+        let cache = BlockCache::new(policy, 10);
+        let shelf = Arc::new(Shelf::new(100));
+        let blocks: Vec<Arc<u64>> = (0..100).map(Arc::new).collect();
+        let held = || blocks.iter().filter(|block| Arc::strong_count(block) > 1).count();
+        for (at, value) in blocks.iter().enumerate() {
+            let key = block(at as u64);
+            cache.insert(key, value.clone(), 1, Home::new(&shelf, at));
+        }
+        assert_eq!(held(), 10, "{policy}");
+        cache.set_capacity(0);
+        assert_eq!(held(), 0, "{policy}");
+        cache.set_capacity(10);
+        cache.insert(block(1), blocks[1].clone(), 1, Home::new(&shelf, 1));
+        drop((cache, shelf));
+        assert_eq!(held(), 0, "{policy}");
+    }
+}
+
+#[test]
 fn a_shelf_holds_what_the_cache_holds() {
     for policy in [Clock, Sieve, S3Fifo] {
         let cache = BlockCache::new(policy, 500);
@@ -432,6 +468,24 @@ fn the_parts_of_the_shards_are_the_capacity_together() {
             cache.insert(other, Arc::new(3), 1, None);
         }
         assert_eq!(cache.stats().evictions, 16, "{policy}: each shard lets its own go");
+    }
+}
+
+#[test]
+fn more_room_takes_nothing_away_unless_blocks_move_to_other_shards() {
+    for policy in POLICIES {
+        let cache = BlockCache::new(policy, 2 * MIB);
+        let held = || (0..100).filter(|key| cache.get(&block(*key)).is_some()).count();
+        let fill = || (0..100).filter(|key| touch(&cache, *key, 100)).count();
+        fill();
+        for capacity in [3 * MIB, 2 * MIB, 9 * MIB, MIB] {
+            cache.set_capacity(capacity);
+            assert_eq!(held(), 100, "{policy}: {capacity}");
+        }
+        // One shard: what it holds must be found in it.
+        cache.set_capacity(MIB - 1);
+        fill();
+        assert_eq!((held(), cache.used_bytes()), (100, 10_000), "{policy}");
     }
 }
 

@@ -250,3 +250,30 @@ impl Below {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_below_is_asked_by_key_and_by_range() {
+        let range = |first: &[u8], last: &[u8]| (first.to_vec(), last.to_vec());
+        let ranges = vec![range(b"d", b"f"), range(b"m", b"m")];
+        let below = Below { order: KeyOrder::Bytewise, ranges };
+        assert!(!below.is_empty());
+        for (key, held) in [("c", false), ("d", true), ("e", true), ("f", true), ("f0", false)] {
+            assert_eq!(below.holds(key.as_bytes()), held, "{key}");
+        }
+        assert!(below.holds(b"m") && !below.holds(b"n"));
+        for (start, end, meets) in [
+            ("a", "d", false),
+            ("a", "d0", true),
+            ("f", "g", true),
+            ("f0", "m", false),
+            ("f0", "m0", true),
+            ("n", "z", false),
+        ] {
+            assert_eq!(below.overlaps(start.as_bytes(), end.as_bytes()), meets, "{start}..{end}");
+        }
+    }
+}

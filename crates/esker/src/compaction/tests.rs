@@ -10,6 +10,7 @@
 //! that no plan pays.
 
 mod fluid;
+mod hot;
 mod levels;
 mod manual;
 mod model;

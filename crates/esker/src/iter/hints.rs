@@ -278,6 +278,19 @@ mod tests {
     }
 
     #[test]
+    fn a_hint_and_its_parts_are_cut_so_often_in_any_order() {
+        let order = KeyOrder::Bytewise;
+        for order_of_keys in [|n: u8| n.reverse_bits(), |n: u8| n, |n: u8| n.wrapping_mul(91)] {
+            let mut hints = Hints::default();
+            hints.add(&order, Hint::new(None, None, 7, 1 << 40));
+            let cuts = (1..=u8::MAX).filter(|n| hints.cut(&order, &[order_of_keys(*n)])).count();
+            // The cuts that split, and for each part that is left the one that drops it.
+            assert!(cuts <= 2 * usize::from(CUTS_MAX) + 1, "{cuts}");
+            assert!(hints.len() <= HINTS_MAX);
+        }
+    }
+
+    #[test]
     fn the_hints_that_spare_the_least_go_first() {
         let order = KeyOrder::Bytewise;
         let mut hints = Hints::default();

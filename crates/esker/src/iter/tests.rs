@@ -30,18 +30,21 @@ fn internal(order: &KeyOrder, a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering 
     order.compare(a.0, b.0).then(b.1.cmp(&a.1))
 }
 
-/// A cursor over a sorted list. It fails at the move after which `fail_in` is 0.
+/// A cursor over a sorted list. It fails at the move after which `fail_in` is 0, and at the seek to a
+/// key after which `fail_in_seeks` is.
 struct ListCursor {
     order: KeyOrder,
     entries: Vec<Entry>,
     at: Option<usize>,
     fail_in: usize,
+    fail_in_seeks: usize,
 }
 
 impl ListCursor {
     fn new(order: &KeyOrder, mut entries: Vec<Entry>) -> ListCursor {
         entries.sort_by(|a, b| internal(order, (&a.key, a.seqno), (&b.key, b.seqno)));
-        ListCursor { order: order.clone(), entries, at: None, fail_in: usize::MAX }
+        let (at, fail_in, fail_in_seeks) = (None, usize::MAX, usize::MAX);
+        ListCursor { order: order.clone(), entries, at, fail_in, fail_in_seeks }
     }
 
     fn entry(&self) -> &Entry {
@@ -56,7 +59,7 @@ impl ListCursor {
     fn go(&mut self, at: Option<usize>) -> Result<()> {
         self.at = at.filter(|&at| at < self.entries.len());
         self.fail_in -= 1;
-        if self.fail_in == 0 {
+        if self.fail_in == 0 || self.fail_in_seeks == 0 {
             self.at = None;
             return Err(Error::invalid("the list is over"));
         }
@@ -75,9 +78,11 @@ impl Cursor for ListCursor {
         self.go(self.entries.len().checked_sub(1))
     }
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.fail_in_seeks -= 1;
         self.go(Some(self.before(key, seqno)))
     }
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.fail_in_seeks -= 1;
         self.go(self.before(key, seqno).checked_sub(1))
     }
     fn next(&mut self) -> Result<()> {
@@ -447,4 +452,72 @@ fn many_versions_of_a_key_take_few_moves_to_pass() {
         }
         assert_eq!(seen, want);
     }
+}
+
+#[test]
+fn a_range_tombstone_covers_what_is_older_than_itself_and_no_more() {
+    let order = KeyOrder::Bytewise;
+    let delete = RangeDelete { start: b"b".to_vec(), end: b"d".to_vec(), seqno: 5 };
+    let set = Arc::new(RangeDeletes::build(&order, &[delete]));
+    for (key, seqno, decision) in [
+        (b"a", 4, Decision::Keep),
+        (b"b", 4, Decision::Drop),
+        (b"b", 5, Decision::Keep),
+        (b"c", 6, Decision::Keep),
+        (b"d", 4, Decision::Keep),
+    ] {
+        let mut retain = Retain::new(order.clone(), Vec::new(), set.clone());
+        assert_eq!(retain.decide(key, seqno, Kind::Put, false), decision, "{key:?} {seqno}");
+    }
+}
+
+#[test]
+fn a_few_versions_are_stepped_over_and_more_are_sought_past() {
+    let order = KeyOrder::default();
+    for (newer, older, sought) in [(0, 0, false), (8, 8, false), (9, 0, true), (0, 9, true)] {
+        let mut entries = Vec::new();
+        for key in [b"a", b"b", b"c"] {
+            for seqno in 100 - older..=100 + newer {
+                let (kind, value) = (Kind::Put, Vec::new());
+                entries.push(Entry { key: key.to_vec(), seqno, kind, value });
+            }
+        }
+        let mut list = ListCursor::new(&order, entries);
+        list.fail_in_seeks = 1;
+        let mut cursor = VisibleCursor::new(list, order.clone(), 100, None);
+        let mut walk = || -> Result<usize> {
+            let mut keys = 0;
+            cursor.seek_to_first()?;
+            while cursor.valid() {
+                keys += 1;
+                cursor.next()?;
+            }
+            Ok(keys)
+        };
+        assert_eq!(walk().ok(), (!sought).then_some(3), "{newer} newer, {older} older");
+    }
+}
+
+#[test]
+fn entries_that_are_not_shown_are_counted() {
+    let order = KeyOrder::default();
+    let entries = [
+        (b"a", 3, Kind::Put),
+        (b"a", 2, Kind::Put),
+        (b"a", 1, Kind::Put),
+        (b"b", 4, Kind::Delete),
+        (b"b", 1, Kind::Put),
+        (b"c", 5, Kind::Put),
+    ]
+    .map(|(key, seqno, kind)| Entry { key: key.to_vec(), seqno, kind, value: Vec::new() });
+    let list = ListCursor::new(&order, entries.to_vec());
+    let mut cursor = VisibleCursor::new(list, order, SEQNO_MAX, None);
+    cursor.seek_to_first().unwrap();
+    assert_eq!((cursor.take_stepped_over(), cursor.key()), (0, &b"a"[..]));
+    cursor.next().unwrap();
+    assert_eq!((cursor.take_stepped_over(), cursor.key_or_empty()), (4, &b"c"[..]));
+    assert_eq!(cursor.take_stepped_over(), 0);
+    // Backward a key counts once, shown or not.
+    cursor.prev().unwrap();
+    assert_eq!((cursor.take_stepped_over(), cursor.key_or_empty()), (2, &b"a"[..]));
 }

@@ -65,6 +65,11 @@ mod tests {
         assert_eq!(parse_table("1234567.sst"), Some(1_234_567));
         assert_eq!(parse_log("000012.wal"), Some(12));
         assert_eq!(parse_manifest("manifest-000001"), Some(1));
+        assert_eq!(log_path(dir, 12), Path::new("/d/000012.wal"));
+        assert_eq!(manifest_path(dir, 1), Path::new("/d/manifest-000001"));
+        for name in [CURRENT, CURRENT_NEW, LOCK, "000007.sst", "000012.wal", "manifest-000001"] {
+            assert!(is_ours(name), "{name}");
+        }
         for name in [
             "12.sst",
             "000001.ldb",

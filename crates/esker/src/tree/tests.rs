@@ -3,6 +3,7 @@
 
 mod cursors;
 mod edits;
+mod heat;
 mod manifest;
 mod versions;
 mod walks;

@@ -384,3 +384,51 @@ impl LogReader {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use super::*;
+    use crate::fs::mem::MemFs;
+    use crate::wal::LogWriter;
+
+    /// Counts the bytes read.
+    struct Counting(Arc<dyn ReadableFile>, Arc<AtomicU64>);
+
+    impl ReadableFile for Counting {
+        fn read_exact_at(&self, buf: &mut [u8], offset_bytes: u64) -> io::Result<()> {
+            self.1.fetch_add(buf.len() as u64, Relaxed);
+            self.0.read_exact_at(buf, offset_bytes)
+        }
+
+        fn len_bytes(&self) -> io::Result<u64> {
+            self.0.len_bytes()
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_a_bad_record_is_read_once() {
+        let (fs, path) = (MemFs::new(), Path::new("/7.wal"));
+        let header = FileHeader { number: 7, generation: 1 };
+        let start = LogStart { first_ordinal: 0, first_seqno: 1, durable_ordinal: 0 };
+        let mut log = LogWriter::create(&*fs, path, header, start, false).unwrap();
+        log.append(1, b"whole").unwrap();
+        for tail in [1, 30, 70_000, 300_001] {
+            let whole = log.len_bytes();
+            fs.open_write(path).unwrap().write_at(&vec![0x55; tail], whole).unwrap();
+            let mut reader = LogReader::open(&*fs, path, 7).unwrap();
+            let read = Arc::new(AtomicU64::new(0));
+            reader.file = Arc::new(Counting(reader.file.clone(), read.clone()));
+            assert_eq!(reader.next().unwrap().unwrap().payload, b"whole");
+            assert!(reader.next().unwrap().is_none());
+            assert!(matches!(reader.end(), Some(LogEnd::Torn { .. })));
+            let len = whole + tail as u64;
+            let windows = 1 + len / SCAN_WINDOW_BYTES as u64;
+            // Windows overlap by what may be the beginning of a record's header.
+            let most = len + (windows + 2) * RECORD_HEADER_BYTES as u64;
+            assert!(read.load(Relaxed) <= most, "{} of {len}", read.load(Relaxed));
+        }
+    }
+}

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::format::{
-    BEGUN_LOG_BYTES, FileHeader, HEADER_BYTES, LogStart, RECORD_HEADER_BYTES, RecordHeader,
-    RecordKind, VERSION, padded,
+    BEGUN_LOG_BYTES, FileHeader, HEADER_BYTES, LogStart, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES,
+    RecordHeader, RecordKind, VERSION, padded,
 };
 use super::{LogEnd, LogReader, LogWriter};
 use crate::base::checksum::checksum;
@@ -379,4 +379,45 @@ fn a_record_beyond_what_its_header_can_say_is_refused() {
     log.close().unwrap();
     let (records, end) = read(&fs.read(Path::new(PATH), u64::MAX).unwrap()).unwrap();
     assert_eq!((records, end), (vec![(5, last, b"the last".to_vec())], LogEnd::Closed));
+}
+
+#[test]
+fn no_payload_has_the_length_that_is_a_mark() {
+    let header = |payload_bytes: u32| {
+        let mut bytes = [0; RECORD_HEADER_BYTES];
+        bytes[8..12].copy_from_slice(&payload_bytes.to_le_bytes());
+        RecordHeader::decode(&bytes).unwrap().kind
+    };
+    assert_eq!(header(PAYLOAD_BYTES_MAX), RecordKind::Operations);
+    for marks in PAYLOAD_BYTES_MAX + 1..=u32::MAX {
+        assert_ne!(header(marks), RecordKind::Operations);
+    }
+}
+
+#[test]
+fn a_log_is_full_by_the_numbers_its_records_carry() {
+    let fs = MemFs::new();
+    let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();
+    assert!(!log.is_full());
+    log.append(START.first_seqno + (1 << 31), b"the last but one").unwrap();
+    assert!(!log.is_full());
+    log.append(START.first_seqno + (1 << 31) + 1, b"the last").unwrap();
+    assert!(log.is_full());
+}
+
+#[test]
+fn what_was_synced_is_known_to_be_durable() {
+    let fs = MemFs::new();
+    let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();
+    assert_eq!((log.next_ordinal(), log.durable_ordinal()), (5, 4));
+    log.append_group(&[(1, b"one"), (2, b"two")]).unwrap();
+    assert_eq!((log.next_ordinal(), log.durable_ordinal()), (7, 4));
+    log.sync().unwrap();
+    assert_eq!((log.synced_bytes(), log.durable_ordinal()), (log.len_bytes(), 7));
+}
+
+#[test]
+fn a_second_beginning_names_no_log_that_goes_on() {
+    let bytes = bytes_of(|log| log.begin(START).unwrap(), false);
+    assert_eq!(read(&bytes).unwrap(), (Vec::new(), LogEnd::Closed));
 }

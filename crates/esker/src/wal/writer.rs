@@ -257,3 +257,24 @@ impl LogWriter {
         self.next_ordinal
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::mem::MemFs;
+
+    #[test]
+    fn the_memory_of_a_large_record_is_given_back_and_that_of_small_ones_kept() {
+        let (fs, path) = (MemFs::new(), Path::new("/7.wal"));
+        let header = FileHeader { number: 7, generation: 1 };
+        let start = LogStart { first_ordinal: 0, first_seqno: 1, durable_ordinal: 0 };
+        let mut log = LogWriter::create(&*fs, path, header, start, false).unwrap();
+        log.append(1, &[1; 1000]).unwrap();
+        let kept = log.scratch.as_ptr();
+        log.append(2, &[2; 1000]).unwrap();
+        assert!(log.scratch.capacity() >= 1000 && log.scratch.as_ptr() == kept);
+        log.append(3, &vec![3; SCRATCH_BYTES_MAX]).unwrap();
+        assert_eq!(log.scratch.capacity(), 0);
+        assert!(log.has_records() && log.synced_bytes() < log.len_bytes());
+    }
+}

@@ -215,4 +215,68 @@ mod tests {
         assert_eq!((ghost.tickets.len(), ghost.bytes), (2, 80), "the oldest is forgotten");
         assert!(!ghost.recall(1) && ghost.recall(2) && ghost.recall(3));
     }
+
+    #[test]
+    fn a_main_queue_that_is_full_to_the_last_byte_lets_nothing_go() {
+        let mut queues = S3Fifo::default();
+        queues.set_capacity(100);
+        queues.admit(0, 10, 90);
+        queues.admit(1, 11, 10);
+        queues.hit(0);
+        queues.hit(0);
+        assert_eq!(queues.evict(&|_| 0), Some(1), "the other moved to the main queue");
+        assert_eq!((queues.small_bytes, queues.main_bytes), (0, 90));
+        // One byte more in the main queue, and its oldest goes.
+        queues.admit(1, 12, 11);
+        queues.hit(1);
+        queues.hit(1);
+        assert_eq!(queues.evict(&|_| 0), Some(0));
+        assert_eq!((queues.small_bytes, queues.main_bytes), (0, 11));
+    }
+
+    #[test]
+    fn each_queue_counts_the_bytes_it_holds() {
+        let mut queues = S3Fifo::default();
+        queues.set_capacity(1000);
+        let (mut held, mut both) = (Vec::new(), 0);
+        for round in 0..2000u64 {
+            let slot = (round % 64) as u32;
+            match held.iter().position(|s| *s == slot) {
+                Some(_) if round % 7 < 5 => queues.hit(slot),
+                Some(at) if round % 7 == 5 => queues.forget(held.swap_remove(at)),
+                Some(_) => {
+                    let gone = queues.evict(&|slot| (slot % 3) as u8).unwrap();
+                    held.retain(|s| *s != gone);
+                }
+                None => {
+                    queues.admit(slot, round % 97, 10 + round % 30);
+                    held.push(slot);
+                }
+            }
+            let bytes = |in_main: bool| -> u64 {
+                let metas = held.iter().map(|s| queues.metas[*s as usize]);
+                metas.filter(|m| m.in_main == in_main).map(|m| m.charge_bytes).sum()
+            };
+            assert_eq!((queues.small_bytes, queues.main_bytes), (bytes(false), bytes(true)));
+            both += u32::from(bytes(false) > 0 && bytes(true) > 0);
+        }
+        assert!(both > 100, "{both}");
+    }
+
+    #[test]
+    fn what_was_recalled_takes_no_memory_for_long_and_is_seldom_swept_out() {
+        let mut ghost = Ghost::default();
+        ghost.set_capacity(1000);
+        let mut sweeps = 0;
+        for round in 0..1000 {
+            let before = ghost.queue.len();
+            ghost.remember(round % 7, 1);
+            ghost.remember(1000 + round % 5, 1);
+            ghost.recall(1000 + round % 5);
+            sweeps += u32::from(ghost.queue.len() < before + 2);
+            assert!(ghost.queue.len() <= 2 * ghost.tickets.len() + 65, "{}", ghost.queue.len());
+        }
+        assert_eq!((ghost.tickets.len(), ghost.bytes), (7, 7));
+        assert!((1..=1000 / 16).contains(&sweeps), "{sweeps}");
+    }
 }

@@ -56,3 +56,25 @@ impl Policy for Sieve {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hand_stays_where_it_is_unless_its_slot_is_forgotten() {
+        let mut sieve = Sieve::default();
+        (0..5).for_each(|slot| sieve.admit(slot, 0, 1));
+        sieve.hit(0);
+        let unused = |_: u32| 0;
+        assert_eq!(sieve.evict(&unused), Some(1), "the oldest is spared once");
+        sieve.forget(3);
+        assert_eq!(sieve.evict(&unused), Some(2), "the hand goes on from there");
+        // The hand is at 4; with it forgotten it begins again at the oldest.
+        sieve.forget(4);
+        sieve.admit(5, 0, 1);
+        assert_eq!(sieve.evict(&unused), Some(0));
+        assert_eq!(sieve.evict(&unused), Some(5));
+        assert_eq!(sieve.evict(&unused), None);
+    }
+}

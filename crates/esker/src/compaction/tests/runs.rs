@@ -40,6 +40,12 @@ fn tiered_merges_a_fan_out_of_runs_into_one_of_the_next_level() {
                 0,
             ),
             case(
+                "runs of the deepest level that are apart begin the next one as they are",
+                "1@1 #1 a..c 4000; 1@2 #2 d..f 4000; 1@3 #3 g..i 4000; 1@4 #4 j..l 4000",
+                "Move 1>2 1@4#4 1@3#3 1@2#2 1@1#1 new",
+                0,
+            ),
+            case(
                 "level 1 beyond the fan-out",
                 "1@1 #1 a..z 4000; 1@2 #2 a..z 4000; 1@3 #3 a..z 4000; 1@4 #4 a..z 4000
                  1@5 #5 a..z 4000",

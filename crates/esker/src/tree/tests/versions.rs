@@ -376,3 +376,20 @@ fn what_is_older_than_a_guards_newest_runs_is_its_oldest_and_the_levels_below() 
     assert_eq!(query(8, &[(1, 2), (1, 3), (1, 4)], None, Some(b"k")), []);
     assert_eq!(query(8, &[(1, 2), (1, 3), (1, 4)], Some(b"n"), None), []);
 }
+
+#[test]
+fn only_files_with_range_tombstones_are_asked_for_them() {
+    let mut with = added(1, 5, 2, b"e", b"g");
+    if let AddedFile::New { info, .. } = &mut with.file {
+        info.range_deletes = 1;
+    }
+    let added = vec![added(0, 9, 1, b"a", b"z"), with, added(1, 5, 3, b"h", b"m")];
+    let edit = VersionEdit { bounds_added: vec![(1, b"f".to_vec())], added, ..Default::default() };
+    let version = after(&empty(), &edit).unwrap();
+    let files = |version: &Version| -> Vec<u64> {
+        version.fragments_with_range_deletes().iter().map(|f| f.file.number).collect()
+    };
+    assert_eq!(files(&version), [2, 2], "once for each slice");
+    let edit = VersionEdit { removed: vec![removed(1, 2, None, None)], ..Default::default() };
+    assert_eq!(files(&after(&version, &edit).unwrap()), []);
+}

@@ -1,0 +1,53 @@
+//! Merges that are due only because keys are sought often.
+
+use super::*;
+use crate::tree::heat;
+
+/// What is picked once these keys have been sought often.
+fn picked_hot(policy: Policy, tree: &str, sought: &[&str], busy: &[(usize, u64)]) -> String {
+    let version = version(tree);
+    for key in sought {
+        heat::note(&version, key.as_bytes(), 1 << 20);
+    }
+    let mut set = BusySet::default();
+    set.insert(&reading(&version, busy));
+    let plan = policy::picker().pick_hot(&version, &limits(policy), &set);
+    plan.as_ref().map_or("nothing".to_string(), picture)
+}
+
+#[test]
+fn level_zero_alone_is_pushed_before_it_is_full() {
+    for policy in POLICIES {
+        let push = picked_hot(policy, "0@1 #1 a..z 1000; 0@2 #2 a..z 1000", &["k"], &[]);
+        assert!(push.starts_with("Push 0>1 0@2#2 0@1#1 new"), "{policy:?}: {push}");
+        for (tree, sought, busy) in [
+            ("0@1 #1 a..z 1000; 0@2 #2 a..z 1000", &[][..], &[][..]),
+            ("0@1 #1 a..z 1000; 0@2 #2 a..z 1000", &["k"], &[(0, 1)]),
+            ("0@1 #1 a..z 1000", &["k"], &[]),
+        ] {
+            assert_eq!(picked_hot(policy, tree, sought, busy), "nothing", "{policy:?}: {tree}");
+        }
+    }
+}
+
+#[test]
+fn a_hot_guard_is_merged_where_it_is_unless_a_job_reads_it() {
+    let tree = "0@5 #1 a..c 100; 1|m; 1@1 #2 a..l 900; 1@2 #3 b..k 100; 1@1 #4 m..z 900
+                1@2 #5 n..o 100";
+    let first = "MergeWithin 0>1 0@5#1[..,m) 1@2#3[..,m) 1@1#2[..,m) as 2 split 3000 in [..,m)";
+    let second = "MergeWithin 0>1 1@2#5[m,..) 1@1#4[m,..) as 2 split 3000 in [m,..)";
+    for (sought, busy, plan) in [
+        (&["b"][..], &[][..], first),
+        (&["n"], &[], second),
+        (&["n", "b"], &[], first),
+        // A job reads some of the first guard: the second's turn.
+        (&["n", "b"], &[(0, 1)], second),
+        (&["n", "b"], &[(1, 2)], second),
+        (&["b"], &[(1, 3)], "nothing"),
+        (&["n"], &[(1, 4)], "nothing"),
+        (&[], &[], "nothing"),
+    ] {
+        let found = picked_hot(Policy::Fluid, tree, sought, busy);
+        assert_eq!(found, plan, "{sought:?}, {busy:?}");
+    }
+}

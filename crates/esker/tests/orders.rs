@@ -3,6 +3,7 @@
 mod common;
 
 use std::cmp::Ordering;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, Weak};
 
 use common::{pairs, tiny_options};
@@ -20,6 +21,21 @@ impl Comparator for NoCase {
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
     }
+}
+
+#[test]
+fn an_excluded_bound_leaves_out_the_key_in_either_case() {
+    let options = Options { key_order: KeyOrder::Custom(Arc::new(NoCase)), ..tiny_options() };
+    let db = Db::open_on(MemFs::new(), "/db", options).unwrap();
+    ["A", "b", "C"].iter().for_each(|key| db.put(key, "value").unwrap());
+    let keys = |bounds: (Bound<&str>, Bound<&str>)| -> Vec<Vec<u8>> {
+        db.range::<&str>(bounds).unwrap().map(|pair| pair.unwrap().0).collect()
+    };
+    assert_eq!(keys((Bound::Excluded("a"), Bound::Unbounded)), [b"b", b"C"]);
+    let backward =
+        db.range::<&str>((Bound::Unbounded, Bound::Excluded("c"))).unwrap().into_reverse();
+    let backward: Vec<Vec<u8>> = backward.map(|pair| pair.unwrap().0).collect();
+    assert_eq!(backward, [b"b", b"A"]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ const LINE_BYTES: usize = 64;
 /// The most that is asked for at once.
 const BYTES_MAX: usize = 1024;
 
-/// Asks for `bytes` from `address`, at most [`BYTES_MAX`], where something will be written: a store to
-/// a line that is not there is cheap until something waits for it, as every lock does.
+/// Asks for `bytes` from `address`, at most [`BYTES_MAX`], where something will be read, or written: a
+/// store to a line that is not there is cheap until something waits for it, as every lock does.
 #[inline]
 pub fn prefetch_bytes(address: usize, bytes: usize) {
     prefetch_lines(address, bytes.min(BYTES_MAX).div_ceil(LINE_BYTES));

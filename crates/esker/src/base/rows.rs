@@ -6,8 +6,9 @@
 //! themselves.
 //!
 //! What stays true of a stretch: every row in it is a put at or below the reader's sequence number,
-//! the only version of its key that its cursor would meet, and the next entry that cursor would meet
-//! in either direction, as far as the stretch goes, is the next row.
+//! the newest version of its key that its cursor would meet, and the next entry that cursor would
+//! meet, as far as the stretch goes, is the next row. Older versions of the last row's key may
+//! follow behind it.
 
 use std::sync::Arc;
 

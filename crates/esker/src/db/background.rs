@@ -97,7 +97,7 @@ impl Inner {
             wanted && is_it && self.freeze(&mut core).is_ok()
         });
         if !frozen {
-            memtable.forget_seeks();
+            memtable.decline();
         }
     }
 

@@ -170,9 +170,11 @@ impl Inner {
         if self.read_only {
             return Ok(());
         }
-        let mut must = !self.queue.lock().frozen.is_empty();
+        let mut must;
         {
             let mut core = self.committer.lock();
+            // With the core held: until then any thread may freeze what no log holds.
+            must = !self.queue.lock().frozen.is_empty();
             let long = core.memtable.memory_bytes() >= FLUSHED_AT_CLOSE_BYTES_MIN;
             if (core.unlogged || long) && core.poisoned.is_none() {
                 let unlogged = core.unlogged;

@@ -15,7 +15,7 @@ use crate::base::order::KeyOrder;
 
 /// Whether two keys are one and the same in this order.
 #[inline]
-fn same_key(order: &KeyOrder, a: &[u8], b: &[u8]) -> bool {
+pub fn same_key(order: &KeyOrder, a: &[u8], b: &[u8]) -> bool {
     match order {
         KeyOrder::Bytewise | KeyOrder::Reverse => a == b,
         KeyOrder::Custom(_) => order.compare(a, b).is_eq(),

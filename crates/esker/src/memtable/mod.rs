@@ -166,7 +166,9 @@ pub struct MemEntry<'a> {
 
 /// A flush of so many bytes is worth one seek, as a merge of level 0 is: it has to be done anyway.
 const BYTES_PER_SEEK: u64 = 4096;
-/// What is smaller than this counts as large: it lies in the processor's caches.
+/// Beyond all seeks there can be.
+const SEEKS_DECLINED: u64 = 1 << 62;
+/// What is smaller is left alone: it lies in the processor's caches.
 const SOUGHT_BYTES_MIN: usize = if cfg!(debug_assertions) { 64 << 10 } else { 1 << 20 };
 
 /// A sorted table of entries in memory. One writer at a time, any number of readers.
@@ -316,24 +318,26 @@ impl Memtable {
         if self.sought_at.swap(written, Atomic::Relaxed) != written {
             self.seeks.store(0, Atomic::Relaxed);
         }
-        let (before, needed) = (self.seeks.fetch_add(seeks, Atomic::Relaxed), self.seeks_needed());
-        before < needed && before + seeks >= needed
+        let before = self.seeks.fetch_add(seeks, Atomic::Relaxed);
+        !self.pays(before) && self.pays(before + seeks)
     }
 
     /// Whether so many seeks came since the last write that a table in its place would pay: its
     /// entries lie where they were added, and walking them in order waits for memory at each.
     pub fn is_sought(&self) -> bool {
         self.sought_at.load(Atomic::Relaxed) == self.seqno_max.load(Atomic::Relaxed)
-            && self.seeks.load(Atomic::Relaxed) >= self.seeks_needed()
+            && self.pays(self.seeks.load(Atomic::Relaxed))
     }
 
-    /// Begins to count seeks again.
-    pub fn forget_seeks(&self) {
-        self.seeks.store(0, Atomic::Relaxed);
+    /// Leaves it as it is until it is written again, however often it is sought.
+    pub fn decline(&self) {
+        self.seeks.store(SEEKS_DECLINED, Atomic::Relaxed);
     }
 
-    fn seeks_needed(&self) -> u64 {
-        self.memory_bytes().max(SOUGHT_BYTES_MIN) as u64 / BYTES_PER_SEEK
+    fn pays(&self, seeks: u64) -> bool {
+        let bytes = self.memory_bytes();
+        let enough = bytes as u64 / BYTES_PER_SEEK..SEEKS_DECLINED;
+        bytes >= SOUGHT_BYTES_MIN && enough.contains(&seeks)
     }
 
     /// How many entries there are, range tombstones not counted.

@@ -10,6 +10,7 @@ use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
 use crate::iter::merge::MergeCursor;
+use crate::iter::same_key;
 use crate::iter::visible::{DeadRun, VisibleCursor};
 use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
 use crate::tree::tables::Tables;
@@ -125,7 +126,7 @@ impl DbIterator {
             Bound::Included(key) => self.cursor.seek(key)?,
             Bound::Excluded(key) => {
                 self.cursor.seek(key)?;
-                if self.cursor.valid() && self.cursor.key() == key.as_slice() {
+                if self.cursor.valid() && same_key(&self.order, self.cursor.key(), key) {
                     self.cursor.next()?;
                 }
             }
@@ -142,7 +143,7 @@ impl DbIterator {
             Bound::Included(key) => self.cursor.seek_for_prev(key)?,
             Bound::Excluded(key) => {
                 self.cursor.seek_for_prev(key)?;
-                if self.cursor.valid() && self.cursor.key() == key.as_slice() {
+                if self.cursor.valid() && same_key(&self.order, self.cursor.key(), key) {
                     self.cursor.prev()?;
                 }
             }

@@ -89,6 +89,13 @@ struct Line {
     awaited: Option<(usize, Arc<Request>)>,
 }
 
+impl Line {
+    /// How many of those who wait are to be synced.
+    fn syncing(&self) -> usize {
+        self.requests.iter().filter(|request| request.durability == Durability::Sync).count()
+    }
+}
+
 /// The queue in front of the core.
 pub struct Committer {
     core: Mutex<Core>,
@@ -173,8 +180,8 @@ impl Committer {
             let mut line = self.line.lock();
             line.requests.push(mine.clone());
             self.waiting_count.store(line.requests.len(), Ordering::Relaxed);
-            let count = line.requests.len();
-            if let Some((_, leader)) = line.awaited.take_if(|(wanted, _)| *wanted <= count) {
+            let syncing = line.syncing();
+            if let Some((_, leader)) = line.awaited.take_if(|(wanted, _)| *wanted <= syncing) {
                 leader.woken.notify_all();
             }
             while line.led && !mine.leads.load(Ordering::Relaxed) {
@@ -185,7 +192,7 @@ impl Committer {
             }
             line.led = true;
             if durability == Durability::Sync
-                && let Some((wanted, most)) = self.rivals.worth_waiting_for(count)
+                && let Some((wanted, most)) = self.rivals.worth_waiting_for(line.syncing())
             {
                 line.awaited = Some((wanted, mine.clone()));
                 mine.woken.wait_for(&mut line, most);
@@ -196,7 +203,8 @@ impl Committer {
         }
         self.lead(around);
         let outcome = mine.outcome.lock().take();
-        outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "the commit group lost a member")))
+        outcome
+            .unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "the commit group lost its leader")))
     }
 
     /// Commits everyone who waits, tells them, and lets the next who came meanwhile lead.
@@ -207,7 +215,9 @@ impl Committer {
             self.waiting_count.store(0, Ordering::Relaxed);
             std::mem::take(&mut line.requests)
         };
-        let members: Vec<Member<'_>> = group
+        let turn = Turn { committer: self, group };
+        let members: Vec<Member<'_>> = turn
+            .group
             .iter()
             .map(|r| Member {
                 payload: &r.payload,
@@ -218,19 +228,8 @@ impl Committer {
             .collect();
         let result = self.commit_timed(&mut core, &members, around);
         drop(core);
-        for (index, request) in group.iter().enumerate() {
+        for (index, request) in turn.group.iter().enumerate() {
             *request.outcome.lock() = Some(result.as_ref().map(|l| l[index]).map_err(Error::clone));
-        }
-        let mut line = self.line.lock();
-        for request in &group {
-            request.woken.notify_all();
-        }
-        match line.requests.first() {
-            Some(next) => {
-                next.leads.store(true, Ordering::Relaxed);
-                next.woken.notify_all();
-            }
-            None => line.led = false,
         }
     }
 
@@ -243,11 +242,39 @@ impl Committer {
     ) -> Result<smallvec::Ends> {
         let began = Instant::now();
         let ends = core.commit_group(members, around)?;
-        if members.iter().any(|m| m.durability == Durability::Sync) {
-            let came = self.waiting_count.load(Ordering::Relaxed);
-            self.rivals.note(members.len() + came, began.elapsed());
+        let synced = members.iter().filter(|m| m.durability == Durability::Sync).count();
+        if synced > 0 {
+            let came = self.line.lock().syncing();
+            self.rivals.note(synced + came, began.elapsed());
         }
         Ok(ends)
+    }
+}
+
+/// A leader's turn. It ends, also by a panic in what a store is made of, with everyone in the group
+/// told and the place handed on.
+struct Turn<'a> {
+    committer: &'a Committer,
+    group: Vec<Arc<Request>>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        for request in &self.group {
+            let lost = || Err(Error::new(ErrorKind::Io, "the commit group lost its leader"));
+            request.outcome.lock().get_or_insert_with(lost);
+        }
+        let mut line = self.committer.line.lock();
+        for request in &self.group {
+            request.woken.notify_all();
+        }
+        match line.requests.first() {
+            Some(next) => {
+                next.leads.store(true, Ordering::Relaxed);
+                next.woken.notify_all();
+            }
+            None => line.led = false,
+        }
     }
 }
 
@@ -421,5 +448,52 @@ mod smallvec {
                 Ends::Many(list) => &list[index],
             }
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::base::order::KeyOrder;
+    use crate::options::kinds::MemtableKind;
+
+    /// A store that panics or refuses where it should make room.
+    struct Broken {
+        panics: bool,
+        counters: Counters,
+    }
+
+    impl Surroundings for Broken {
+        fn make_room(&self, _: &mut Core) -> Result<()> {
+            assert!(!self.panics, "the store is broken");
+            Err(Error::new(ErrorKind::NoSpace, "no room"))
+        }
+        fn publish(&self, _: SeqNo) {}
+        fn show_hints(&self, _: Arc<Hints>) {}
+        fn ask_for_hints(&self, _: Vec<u8>) {}
+        fn counters(&self) -> &Counters {
+            &self.counters
+        }
+    }
+
+    #[test]
+    fn a_leader_that_panics_leaves_nobody_waiting() {
+        let committer = Committer::new(Core {
+            log: None,
+            unsynced_logs: Vec::new(),
+            memtable: Arc::new(Memtable::new(MemtableKind::Btree, KeyOrder::Bytewise)),
+            next_seqno: 1,
+            unlogged: false,
+            next_log_asked: false,
+            hints: HintKeeper::new(KeyOrder::Bytewise),
+            poisoned: None,
+        });
+        let commit = |panics| {
+            let member =
+                Member { payload: b"", count: 0, user_bytes: 0, durability: Durability::Sync };
+            committer.commit_in_group(member, &Broken { panics, counters: Counters::default() })
+        };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| commit(true))).unwrap_err();
+        assert_eq!(commit(false).unwrap_err().kind(), ErrorKind::NoSpace);
     }
 }

@@ -19,7 +19,7 @@ const GROUPS_WITHOUT: usize = 16;
 /// What is known of those who sync.
 #[derive(Default)]
 pub struct Rivals {
-    /// Members of the last group and those who came meanwhile.
+    /// Members of the last group that were to be synced, and those who came meanwhile.
     count: AtomicUsize,
     /// What the last group took.
     commit_ns: AtomicU64,
@@ -28,13 +28,14 @@ pub struct Rivals {
 }
 
 impl Rivals {
-    /// Notes that a group was committed in `elapsed`, and that so many were in it or came meanwhile.
+    /// Notes that a group was committed in `elapsed`, and that so many who sync were in it or came
+    /// meanwhile.
     pub fn note(&self, count: usize, elapsed: Duration) {
         self.count.store(count, Relaxed);
         self.commit_ns.store(elapsed.as_nanos() as u64, Relaxed);
     }
 
-    /// For how many, with those who wait, and for how long a leader should wait; `None` if not at
+    /// For how many, with those who wait to be synced, and for how long a leader should wait; `None` if not at
     /// all.
     pub fn worth_waiting_for(&self, waiting: usize) -> Option<(usize, Duration)> {
         let wanted = self.count.load(Relaxed);

@@ -74,7 +74,7 @@ slice() { # until SECONDS_MAX have passed; 1 when nothing is left
     local folder all name change outcome asked
     renew
     while IFS=$'\t' read -r folder all name change; do
-        ! cut -f2 "$results" | grep -qxF -- "$name" || continue
+        ! grep -qxF -- "$name" <(cut -f2 "$results") || continue
         [ "$SECONDS" -lt "${SECONDS_MAX:-150}" ] || return 0
         IFS=$'\t' read -r outcome asked <<< "$(ask "$folder" "$name" "$change")"
         [ "$outcome" != stopped ] || { echo "stopped: $name" >&2; exit 2; }

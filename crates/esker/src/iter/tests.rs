@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -38,13 +39,15 @@ struct ListCursor {
     at: Option<usize>,
     fail_in: usize,
     fail_in_seeks: usize,
+    foreseen: Arc<AtomicUsize>,
 }
 
 impl ListCursor {
     fn new(order: &KeyOrder, mut entries: Vec<Entry>) -> ListCursor {
         entries.sort_by(|a, b| internal(order, (&a.key, a.seqno), (&b.key, b.seqno)));
         let (at, fail_in, fail_in_seeks) = (None, usize::MAX, usize::MAX);
-        ListCursor { order: order.clone(), entries, at, fail_in, fail_in_seeks }
+        let (order, foreseen) = (order.clone(), Arc::default());
+        ListCursor { order, entries, at, fail_in, fail_in_seeks, foreseen }
     }
 
     fn entry(&self) -> &Entry {
@@ -76,6 +79,9 @@ impl Cursor for ListCursor {
     }
     fn seek_to_last(&mut self) -> Result<()> {
         self.go(self.entries.len().checked_sub(1))
+    }
+    fn foresee(&mut self, _key: &[u8]) {
+        self.foreseen.fetch_add(1, Relaxed);
     }
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.fail_in_seeks -= 1;
@@ -520,4 +526,18 @@ fn entries_that_are_not_shown_are_counted() {
     // Backward a key counts once, shown or not.
     cursor.prev().unwrap();
     assert_eq!((cursor.take_stepped_over(), cursor.key_or_empty()), (2, &b"a"[..]));
+}
+
+#[test]
+fn sources_foresee_a_seek_where_they_can_fetch_together() {
+    let order = KeyOrder::Bytewise;
+    for (sources, each) in [(1, 0), (2, 1), (5, 1)] {
+        let lists = || ListCursor::new(&order, Vec::new());
+        let lists: Vec<ListCursor> = (0..sources).map(|_| lists()).collect();
+        let foreseen: Vec<_> = lists.iter().map(|list| list.foreseen.clone()).collect();
+        let children = lists.into_iter().map(|list| Box::new(list) as Box<dyn Cursor + Send>);
+        let mut merge = MergeCursor::new(order.clone(), children.collect());
+        merge.seek(b"k", SEQNO_MAX).unwrap();
+        assert!(foreseen.iter().all(|told| told.load(Relaxed) == each), "{sources}");
+    }
 }

@@ -14,8 +14,9 @@ use crate::error::ErrorKind;
 use crate::fs::Fs;
 use crate::fs::mem::MemFs;
 use crate::options::kinds::CachePolicy;
-use crate::tree::names;
+use crate::tree::current::Current;
 use crate::tree::set::VersionSet;
+use crate::tree::{manifest, names};
 
 const DIR: &str = "/db";
 const SLOT_BYTES: usize = 512;
@@ -359,4 +360,15 @@ fn a_pointer_with_numbers_that_cannot_be_counted_on_from_is_refused() {
         assert_eq!(error.kind(), ErrorKind::Corruption, "{sequence} {manifest}");
         assert!(open(&fs, false).is_err());
     }
+}
+
+#[test]
+fn a_new_manifest_says_which_number_is_free() {
+    let fs = MemFs::new();
+    fs.create_dir(dir()).unwrap();
+    let content = VersionEdit { next_file: Some(7), ..VersionEdit::default() };
+    VersionSet::create(fs.clone(), dir(), KeyOrder::Bytewise, STORE_ID, content).unwrap();
+    let slot = Current::read(&*fs, dir()).unwrap();
+    let found = manifest::read(&*fs, dir(), 7, STORE_ID, slot.manifest_bytes).unwrap();
+    assert_eq!((slot.manifest, found.edits[0].next_file), (7, Some(8)));
 }

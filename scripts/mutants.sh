@@ -58,9 +58,9 @@ ask() { # folder, mutant, its change → outcome, and the tests that were asked 
         in_copy "${tests[@]}" --no-run "${words[@]}" || { outcome=unviable; break; }
         for _ in once again; do
             code=0
-            (ulimit -t $processor_seconds
+            (ulimit -St "$processor_seconds"
             in_copy timeout --kill-after=5 400 "${tests[@]}" "${words[@]}") || code=$?
-            ! grep -q SIGXCPU "$out/log" || { code=124; break; }
+            ! grep -q "signal: 24" "$out/log" || { code=124; break; } # SIGXCPU
             ! grep -q FAILED "$out/log" || code=1
             [ $code = 124 ] || break
         done

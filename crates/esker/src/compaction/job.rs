@@ -50,10 +50,6 @@ pub struct JobStats {
     pub read_bytes: u64,
     /// Bytes of the tables written.
     pub written_bytes: u64,
-    /// Entries read.
-    pub entries_read: u64,
-    /// Entries left out.
-    pub entries_dropped: u64,
 }
 
 /// Carries out `plan` and returns the edit that installs its result.
@@ -91,7 +87,7 @@ pub fn run(plan: &Plan, context: JobContext<'_>) -> Result<(VersionEdit, JobStat
     }
     stats.read_bytes = plan.inputs.iter().map(|i| i.fragment.est_bytes()).sum();
     let key_order = context.order.clone();
-    let files = merge(plan, context, &mut stats)?;
+    let files = merge(plan, context)?;
     add_split_bounds(plan, &key_order, &files, &mut edit);
     for file in files {
         stats.written_bytes += file.info.size_bytes;
@@ -114,7 +110,7 @@ pub fn number_new_orders(edit: &mut VersionEdit, next: impl FnOnce() -> u64) {
     }
 }
 
-fn merge(plan: &Plan, context: JobContext<'_>, stats: &mut JobStats) -> Result<Vec<NewFile>> {
+fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     let JobContext { order, tables, snapshots, version, mut output, stopped } = context;
     if let Some(limit) = plan.split_guard_bytes {
         output.file_size_max_bytes = output.file_size_max_bytes.min(limit);
@@ -135,7 +131,7 @@ fn merge(plan: &Plan, context: JobContext<'_>, stats: &mut JobStats) -> Result<V
     }
     let mut output = Output::new(output, plan.cut_bounds.clone(), kept);
     let mut merged = MergeCursor::new(order, cursors);
-    let walked = walk(&mut merged, &mut retain, &below, &mut output, stats, stopped);
+    let walked = walk(&mut merged, &mut retain, &below, &mut output, stopped);
     match walked {
         Ok(()) => output.finish(),
         Err(error) => {
@@ -150,7 +146,6 @@ fn walk(
     retain: &mut Retain,
     below: &Below,
     output: &mut Output,
-    stats: &mut JobStats,
     stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
     merged.seek_to_first()?;
@@ -162,9 +157,8 @@ fn walk(
         match retain.decide(key, seqno, kind, bottom) {
             Decision::Keep => output.add(key, seqno, kind, merged.value())?,
             Decision::KeepWithSeqnoZero => output.add(key, 0, kind, merged.value())?,
-            Decision::Drop => stats.entries_dropped += 1,
+            Decision::Drop => {}
         }
-        stats.entries_read += 1;
         until_check -= 1;
         if until_check == 0 {
             until_check = STOP_CHECK_ENTRIES;

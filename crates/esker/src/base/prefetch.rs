@@ -8,7 +8,7 @@ const LINE_BYTES: usize = 64;
 /// The most that is asked for at once.
 const BYTES_MAX: usize = 1024;
 
-/// Asks for `bytes` from `address`, at most [`BYTES_MAX`], where something will be read, or written: a
+/// Asks for `bytes` from `address`, at most a kilobyte, where something will be read, or written: a
 /// store to a line that is not there is cheap until something waits for it, as every lock does.
 #[inline]
 pub fn prefetch_bytes(address: usize, bytes: usize) {

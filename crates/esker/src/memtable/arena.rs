@@ -344,16 +344,27 @@ mod tests {
         arena.prefetch(at);
     }
 
+    /// Three threads append. A claim is compared with all others before anything is read, without
+    /// a step in between: an entry that another lies over might say any length.
     #[cfg(feature = "shuttle")]
     fn append_in_any_order() {
         let arena = Arc::new(Arena::new(Arc::new(ChunkPool::new(0))));
+        let claims: Arc<std::sync::Mutex<Vec<(u32, u32)>>> = Arc::default();
         let append = |thread: usize| {
-            let arena = arena.clone();
+            let (arena, claims) = (arena.clone(), claims.clone());
             crate::base::sync::thread::spawn(move || {
                 let packed = |i: usize| (thread * 1000 + i) as u64;
                 let value = |i: usize| vec![i as u8; i * 11 % 300];
-                let made: Vec<EntryRef> =
-                    (0..7).map(|i| arena.append(packed(i), b"k", &value(i))).collect();
+                let claim = |i: usize| {
+                    let at = arena.append(packed(i), b"k", &value(i));
+                    let end = at.0 + (HEADER_BYTES + 1 + value(i).len()).div_ceil(8) as u32;
+                    let mut claims = claims.lock().unwrap();
+                    let apart = |other: &(u32, u32)| end <= other.0 || other.1 <= at.0;
+                    assert!(claims.iter().all(apart), "two entries share a byte");
+                    claims.push((at.0, end));
+                    at
+                };
+                let made: Vec<EntryRef> = (0..7).map(claim).collect();
                 for (i, at) in made.into_iter().enumerate() {
                     let entry = arena.entry(at);
                     assert_eq!((entry.packed, entry.value), (packed(i), &value(i)[..]));
@@ -374,7 +385,7 @@ mod tests {
 
     #[cfg(feature = "shuttle")]
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "two entries share a byte")]
     fn schedules_find_a_claim_made_in_two_steps() {
         crate::base::sync::seed(Some(Bug::ClaimInTwoSteps));
         shuttle::check_random(append_in_any_order, 5_000);

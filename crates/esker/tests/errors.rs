@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use common::{files, image, pairs, tiny_options};
+use common::{files, image, pairs, several_logs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::mem::MemFs;
 use esker::fs::os::OsFs;
@@ -221,26 +221,9 @@ fn removing_a_key_says_when_it_could_not_look_or_not_write() {
     assert!(db.remove("a").unwrap() && !db.remove("a").unwrap());
 }
 
-/// A store that died with several logs.
-fn several_logs() -> Vec<(String, Vec<u8>)> {
-    let disk = CrashFs::new();
-    let fs = FaultFs::new(disk.clone());
-    let options = Options { frozen_memtables_max: 8, ..tiny_options() };
-    let db = Db::open_on(fs.clone(), dir(), options).unwrap();
-    fs.arm(Fault::for_ever(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
-    for i in 0..400u32 {
-        if db.put_with(i.to_be_bytes(), [7; 90], &WriteOptions::SYNC).is_err() {
-            break;
-        }
-    }
-    let left = files(&*disk.crash_image(CrashModel::Everything), dir());
-    assert!(left.iter().filter(|(name, _)| name.ends_with(".wal")).count() >= 3);
-    left
-}
-
 #[test]
 fn damage_in_a_log_is_found_also_when_reads_fail() {
-    let all = several_logs();
+    let all = several_logs(dir(), &WriteOptions::SYNC);
     let logs: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".wal")).collect();
     let mut failed = 0;
     // A record in the middle of the first log; all of it behind its first records; its last record.

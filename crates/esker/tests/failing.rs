@@ -6,17 +6,15 @@
 
 mod common;
 
-use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{files, image, pairs, tiny_options};
+use common::{Turned, files, image, pairs, several_logs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::mem::MemFs;
 use esker::fs::os::OsFs;
-use esker::{Comparator, Db, ErrorKind, KeyOrder, Options, WriteOptions};
+use esker::{Db, ErrorKind, KeyOrder, Options, WriteOptions};
 use esker_testkit::campaign::seal::seals;
-use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
@@ -115,24 +113,9 @@ fn tables_with_range_tombstones_that_nobody_has_opened_yet() {
     assert!(met > 2, "{met}");
 }
 
-/// A store that died with several logs, none of them said to be durable.
-fn buffered_logs() -> Files {
-    let disk = CrashFs::new();
-    let fs = FaultFs::new(disk.clone());
-    let options = Options { frozen_memtables_max: 8, ..tiny_options() };
-    let db = Db::open_on(fs.clone(), dir(), options).unwrap();
-    fs.arm(Fault::for_ever(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
-    for i in 0..400u32 {
-        if db.put_with(i.to_be_bytes(), [7; 90], &WriteOptions::BUFFERED).is_err() {
-            break;
-        }
-    }
-    files(&*disk.crash_image(CrashModel::Everything), dir())
-}
-
 #[test]
 fn reads_of_logs_with_a_gap_and_of_their_repair() {
-    let mut all = buffered_logs();
+    let mut all = several_logs(dir(), &WriteOptions::BUFFERED);
     let logs: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".wal")).collect();
     assert!(logs.len() >= 3, "{}", logs.len());
     let marks = seals(&all[logs[0]].0, &all[logs[0]].1);
@@ -152,7 +135,7 @@ fn reads_of_logs_with_a_gap_and_of_their_repair() {
     });
     assert!(met > 10, "{met}");
     // A bad record in the middle of a log, so that the repair looks for the next good one.
-    let mut all = buffered_logs();
+    let mut all = several_logs(dir(), &WriteOptions::BUFFERED);
     all[logs[0]].1[marks[marks.len() / 2].start] ^= 1;
     let whole = image(dir(), &all);
     let want = Db::repair_on(whole, dir(), lazy_options()).unwrap();
@@ -169,18 +152,6 @@ fn reads_of_logs_with_a_gap_and_of_their_repair() {
         assert_eq!((again.pairs, again.lost.len()), (want.pairs, want.lost.len()), "{nth}");
     });
     assert!(met > 10, "{met}");
-}
-
-/// An order whose meaning can be turned round under the same name.
-struct Turned(bool);
-
-impl Comparator for Turned {
-    fn name(&self) -> &str {
-        "test.turned"
-    }
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        if self.0 { b.cmp(a) } else { a.cmp(b) }
-    }
 }
 
 #[test]

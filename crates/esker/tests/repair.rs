@@ -6,15 +6,14 @@
 
 mod common;
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Oracle, Pair, files, image, in_order, pairs, tiny_options};
+use common::{Oracle, Pair, Turned, files, image, in_order, pairs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::mem::MemFs;
-use esker::{Comparator, Compression, Db, ErrorKind, KeyOrder, Options, Policy, WriteOptions};
+use esker::{Compression, Db, ErrorKind, KeyOrder, Options, Policy, WriteOptions};
 use esker_testkit::campaign::seal::seals;
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
@@ -189,18 +188,6 @@ fn a_repair_of_any_store_changes_nothing_a_reader_sees() {
             pair.db = Some(Db::open_on(pair.fs.clone(), &path, pair.options.clone()).unwrap());
             pair.check_all();
         }
-    }
-}
-
-/// An order whose meaning can be turned round under the same name.
-struct Turned(bool);
-
-impl Comparator for Turned {
-    fn name(&self) -> &str {
-        "test.turned"
-    }
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        if self.0 { b.cmp(a) } else { a.cmp(b) }
     }
 }
 

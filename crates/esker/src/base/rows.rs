@@ -125,28 +125,29 @@ pub struct Stretch {
 impl Stretch {
     /// The stretch without the rows at or after `key`; `None` if the cursor stands on one of them.
     pub fn before(mut self, order: &KeyOrder, key: &[u8]) -> Option<Stretch> {
-        let bound = self.rows.lower_bound(order, key, SEQNO_MAX, &mut KeyBuf::default());
-        self.end = self.end.min(bound);
+        self.end = self.end.min(self.bound(order, key));
         self.checked()
     }
 
     /// The stretch without the rows before `key`; `None` if the cursor stands on one of them.
     pub fn from(mut self, order: &KeyOrder, key: &[u8]) -> Option<Stretch> {
-        let bound = self.rows.lower_bound(order, key, SEQNO_MAX, &mut KeyBuf::default());
-        self.first = self.first.max(bound);
+        self.first = self.first.max(self.bound(order, key));
         self.checked()
     }
 
     /// The stretch without the rows at or before `key`; `None` if the cursor stands on one of them.
-    pub fn after(mut self, order: &KeyOrder, key: &[u8]) -> Option<Stretch> {
-        let mut buf = KeyBuf::default();
-        let bound = self.rows.lower_bound(order, key, SEQNO_MAX, &mut buf);
-        self.first = self.first.max(bound);
-        let mut stretch = self.checked()?;
+    pub fn after(self, order: &KeyOrder, key: &[u8]) -> Option<Stretch> {
+        let mut stretch = self.from(order, key)?;
         // Keys differ from row to row, so at most one is `key`.
+        let mut buf = KeyBuf::default();
         stretch.rows.load(stretch.first, &mut buf);
         stretch.first += usize::from(order.compare(buf.key(), key).is_eq());
         stretch.checked()
+    }
+
+    /// The first row of the block that is not before `key`.
+    fn bound(&self, order: &KeyOrder, key: &[u8]) -> usize {
+        self.rows.lower_bound(order, key, SEQNO_MAX, &mut KeyBuf::default())
     }
 
     fn checked(self) -> Option<Stretch> {

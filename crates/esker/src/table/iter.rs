@@ -275,14 +275,13 @@ impl Cursor for TableCursor {
         let block = self.block.as_ref().filter(|block| block.is_plain(snapshot))?;
         // A newer version of the first row's key may be the last row of the block before.
         let (first, end) = if forward { (self.at, self.rows) } else { (1, self.at + 1) };
-        let rows = block.clone();
-        // Whoever takes it will want the next block soon.
-        self.table.prefetch(if forward {
-            self.block_at + 1
-        } else {
-            self.block_at.wrapping_sub(1)
-        });
-        (first < end).then_some(Stretch { rows, at: self.at, first, end })
+        if first >= end {
+            return None;
+        }
+        // Whoever takes it will want the block behind it soon.
+        let at = self.block_at;
+        self.table.prefetch(if forward { at + 1 } else { at.wrapping_sub(1) });
+        Some(Stretch { rows: block.clone(), at: self.at, first, end })
     }
 
     fn jump(&mut self, row: usize) {

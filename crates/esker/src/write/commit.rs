@@ -202,9 +202,7 @@ impl Committer {
             }
         }
         self.lead(around);
-        let outcome = mine.outcome.lock().take();
-        outcome
-            .unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "the commit group lost its leader")))
+        mine.outcome.lock().take().expect("a turn ends with an outcome for each of its group")
     }
 
     /// Commits everyone who waits, tells them, and lets the next who came meanwhile lead.

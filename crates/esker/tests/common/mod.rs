@@ -1,6 +1,7 @@
 //! A store beside its oracle: random operations on both, every answer compared.
 #![allow(dead_code)]
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,11 @@ use std::sync::Arc;
 
 use esker::fs::Fs;
 use esker::fs::mem::MemFs;
-use esker::{Batch, Db, Durability, KeyOrder, Options, ReadOptions, Snapshot, WriteOptions};
+use esker::{
+    Batch, Comparator, Db, Durability, KeyOrder, Options, ReadOptions, Snapshot, WriteOptions,
+};
+use esker_testkit::crash::{CrashFs, CrashModel};
+use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use esker_testkit::rng::SplitMix64;
 
 /// Keys and values in key order, as a plain map under the bytewise order.
@@ -315,4 +320,34 @@ pub fn image(dir: &Path, files: &[(String, Vec<u8>)]) -> Arc<MemFs> {
     }
     fs.sync_dir(dir).unwrap();
     fs
+}
+
+/// An order whose meaning can be turned round under the same name.
+pub struct Turned(pub bool);
+
+impl Comparator for Turned {
+    fn name(&self) -> &str {
+        "test.turned"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        if self.0 { b.cmp(a) } else { a.cmp(b) }
+    }
+}
+
+/// The files of a store of tiny tables that died with several logs, because no table could be
+/// written. They are as the store left them, whether synced or not.
+pub fn several_logs(dir: &Path, written: &WriteOptions) -> Vec<(String, Vec<u8>)> {
+    let disk = CrashFs::new();
+    let fs = FaultFs::new(disk.clone());
+    let options = Options { frozen_memtables_max: 8, ..tiny_options() };
+    let db = Db::open_on(fs.clone(), dir, options).unwrap();
+    fs.arm(Fault::for_ever(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
+    for i in 0..400u32 {
+        if db.put_with(i.to_be_bytes(), [7; 90], written).is_err() {
+            break;
+        }
+    }
+    let left = files(&*disk.crash_image(CrashModel::Everything), dir);
+    assert!(left.iter().filter(|(name, _)| name.ends_with(".wal")).count() >= 3);
+    left
 }

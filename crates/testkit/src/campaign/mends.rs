@@ -70,17 +70,28 @@ fn lost(what: &str) -> impl Fn(esker::Error) -> Bad {
     move |error| (Verdict::Lost, format!("{what}: {error}"))
 }
 
+/// A store that was harmed, what its repair gives, its name, and numbers for it alone.
+type Harmed = (Image, Mending, String, SplitMix64);
+
+/// Does `harm` to `store` and repairs it once; what goes wrong then is counted.
+fn harmed(store: &Store, harm: Harm, tally: &mut Tally) -> Option<Harmed> {
+    let mut rng = SplitMix64::new(store.ledger.bounds.attempted as u64 ^ harm as u64);
+    let image = harm.to(store, &mut rng);
+    let place = format!("{}, {harm:?}", store.name);
+    match guarded(|| Mending::new(&image, &store.options, harm)) {
+        Ok(Ok(mending)) => return Some((image, mending, place, rng)),
+        Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
+        Err(panic) => tally.fail(Verdict::Panic, place, panic),
+    }
+    None
+}
+
 /// Every cut of the repair of `store` after each harm.
 pub fn run(store: &Store, effort: &Effort) -> Tally {
     in_parallel(&Harm::ALL, |harm| {
-        let mut rng = SplitMix64::new(store.ledger.bounds.attempted as u64 ^ *harm as u64);
-        let image = harm.to(store, &mut rng);
-        let place = format!("{}, {harm:?}", store.name);
         let mut tally = Tally::default();
-        match guarded(|| Mending::new(&image, &store.options, *harm)) {
-            Ok(Ok(mending)) => mending.cut(&image, effort, 1, &place, &mut rng, &mut tally),
-            Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
-            Err(panic) => tally.fail(Verdict::Panic, place, panic),
+        if let Some((image, mending, place, mut rng)) = harmed(store, *harm, &mut tally) {
+            mending.cut(&image, effort, 1, &place, &mut rng, &mut tally);
         }
         tally
     })
@@ -91,16 +102,8 @@ pub fn run(store: &Store, effort: &Effort) -> Tally {
 pub fn faults(store: &Store) -> Tally {
     let mut all = Tally::default();
     for harm in Harm::ALL {
-        let mut rng = SplitMix64::new(store.ledger.bounds.attempted as u64 ^ harm as u64);
-        let image = harm.to(store, &mut rng);
-        let place = format!("{}, {harm:?}", store.name);
-        let mending = match guarded(|| Mending::new(&image, &store.options, harm)) {
-            Ok(Ok(mending)) => mending,
-            other => {
-                let message = other.map(|made| made.err()).map_or_else(|e| e, |e| format!("{e:?}"));
-                all.fail(Verdict::Lost, place, message);
-                continue;
-            }
+        let Some((image, mending, place, mut rng)) = harmed(store, harm, &mut all) else {
+            continue;
         };
         let disk = image.to_disk(rng.next_u64());
         let (mut cuts, _) = mending.repair_watched(&disk, vec![CrashModel::Everything], &mut all);

@@ -44,6 +44,8 @@ pub(super) struct Columnar {
     values_at: usize,
     words: Words,
     wide: bool,
+    /// The largest sequence number, if every row is a put and of another key than the row before.
+    plain_up_to: Option<SeqNo>,
 }
 
 /// How long suffixes are.
@@ -163,12 +165,13 @@ impl Columnar {
             values_at,
             words,
             wide,
+            plain_up_to: None,
         };
         columnar.check(data, suffix_bytes, value_bytes)?;
         Ok(columnar)
     }
 
-    /// Checks offsets, lengths and kinds; finds the longest suffix.
+    /// Checks offsets, lengths and kinds; finds the longest suffix and whether the rows are plain.
     fn check(&mut self, data: &[u8], tails: usize, values: usize) -> Result<(), &'static str> {
         let longest_tail = match self.suffixes {
             Suffixes::Equal { bytes } => bytes.saturating_sub(HEAD_BYTES),
@@ -191,8 +194,14 @@ impl Columnar {
         if let Values::Varied { offsets_at } = self.values {
             self.check_offsets(data, offsets_at, values)?;
         }
-        let known = (0..self.rows).all(|row| self.word_checked(data, row).is_some());
-        if known { Ok(()) } else { Err("a row's kind is unknown") }
+        let mut newest_put = Some(0);
+        for row in 0..self.rows {
+            let word = self.word_checked(data, row).ok_or("a row's kind is unknown")?;
+            let newer = |newest: SeqNo| newest.max(word >> 8);
+            newest_put = newest_put.filter(|_| word as u8 == Kind::Put as u8).map(newer);
+        }
+        self.plain_up_to = newest_put.filter(|_| !self.repeats_a_key(data));
+        Ok(())
     }
 
     /// Offsets start at 0, never fall, and end at `total`; returns the largest difference.
@@ -222,21 +231,18 @@ impl Columnar {
         (word as u8 == Kind::Put as u8 || word as u8 == Kind::Delete as u8).then_some(word)
     }
 
-    /// The largest sequence number, if every row is a put and of another key than the row before.
-    pub(super) fn plain_up_to(&self, data: &[u8]) -> Option<SeqNo> {
-        let mut newest = 0;
-        for row in 0..self.rows {
-            let word = self.word(data, row);
-            if word as u8 != Kind::Put as u8 {
-                return None;
-            }
-            newest = newest.max(word >> 8);
-        }
+    /// Whether some row has the key of the row before.
+    fn repeats_a_key(&self, data: &[u8]) -> bool {
         let heads = self.heads(data);
-        let same = |row: usize| {
+        (1..self.rows).any(|row| {
             heads[row - 1] == heads[row] && self.suffix(data, row - 1) == self.suffix(data, row)
-        };
-        (!(1..self.rows).any(same)).then_some(newest)
+        })
+    }
+
+    /// Whether every row is a put at or below `snapshot`, and of another key than the row before.
+    #[inline]
+    pub(super) fn is_plain(&self, snapshot: SeqNo) -> bool {
+        self.plain_up_to.is_some_and(|newest| newest <= snapshot)
     }
 
     #[inline]

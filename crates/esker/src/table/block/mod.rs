@@ -38,9 +38,6 @@ const OVERHEAD_BYTES: usize = 192;
 pub struct Block {
     data: Vec<u8>,
     layout: Layout,
-    /// The largest sequence number, if every row is known to be a put and of another key than the
-    /// row before.
-    plain_up_to: Option<SeqNo>,
 }
 
 enum Layout {
@@ -65,16 +62,12 @@ impl Block {
         if u32::try_from(data.len()).is_err() {
             return Err("the block is too long");
         }
-        let (layout, plain_up_to) = match data.first() {
-            Some(&TAG_COLUMNAR) => {
-                let columnar = Columnar::parse(&data)?;
-                let plain_up_to = columnar.plain_up_to(&data);
-                (Layout::Columnar(columnar), plain_up_to)
-            }
-            Some(&TAG_DELTA) => (Layout::Delta(Delta::parse(&data)?), None),
+        let layout = match data.first() {
+            Some(&TAG_COLUMNAR) => Layout::Columnar(Columnar::parse(&data)?),
+            Some(&TAG_DELTA) => Layout::Delta(Delta::parse(&data)?),
             _ => return Err("the block's layout is unknown"),
         };
-        Ok(Block { data, layout, plain_up_to })
+        Ok(Block { data, layout })
     }
 
     /// How many rows there are; never 0.
@@ -104,7 +97,11 @@ impl Block {
     /// before.
     #[inline]
     pub fn is_plain(&self, snapshot: SeqNo) -> bool {
-        self.plain_up_to.is_some_and(|newest| newest <= snapshot)
+        match &self.layout {
+            Layout::Columnar(columnar) => columnar.is_plain(snapshot),
+            // Restarts do not say whether their key is that of the row before.
+            Layout::Delta(_) => false,
+        }
     }
 
     /// Asks the processor for as many bytes as the value of `row` has, from `start` of the block.

@@ -10,7 +10,7 @@ if ! unshare --map-root-user --mount true 2>/dev/null; then
 fi
 disk=$(mktemp -d)
 trap 'rmdir "$disk"' EXIT
-program=$(cargo test --no-run --package esker --test limits --message-format short 2>&1 |
+program=$(cargo test --no-run --workspace --test limits --message-format short 2>&1 |
     sed -n 's/.*Executable.*(\(.*\))$/\1/p')
 on_tmpfs() {
     unshare --map-root-user --mount sh -c \

@@ -15,9 +15,6 @@ step scripts/limits.sh
 step scripts/crash.sh
 step scripts/schedules.sh
 step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
-step cargo xtask options --check
-step cargo xtask results --check
-step cargo xtask headers --check
 step scripts/capi.sh test
 step scripts/wheel.sh test
 step scripts/dropin.sh

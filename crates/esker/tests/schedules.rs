@@ -335,6 +335,8 @@ fn mistakes_made_on_purpose_are_found() {
     let batches: fn() = || batches_under(Policy::Fluid, MemtableKind::Btree);
     assert!(finds(Bug::PublishFirst, batches));
     assert!(finds(Bug::ForgetFirst, batches));
+    assert!(finds(Bug::PublishOutOfTurn, batches));
+    assert!(finds(Bug::LockUnsettled, batches));
     assert!(finds(Bug::CutLate, || a_put_into_a_hint(false)));
     assert!(finds(Bug::WalkUnwatched, || a_put_into_a_hint(true)));
 }

@@ -26,6 +26,10 @@ pub enum Bug {
     CutLate,
     /// Puts are not watched while a skip hint is looked for.
     WalkUnwatched,
+    /// Who adds beside others makes visible what is before it, whether it is there or not.
+    PublishOutOfTurn,
+    /// A memtable is frozen while others still add to it.
+    LockUnsettled,
 }
 
 /// Whether this mistake is being made on purpose: never, outside the schedules' own test.
@@ -179,6 +183,11 @@ mod explored {
         /// Waits until nobody writes.
         pub fn read(&self) -> RwLockReadGuard<'_, T> {
             RwLockReadGuard::Read(self.0.read().unwrap_or_else(PoisonError::into_inner))
+        }
+
+        /// A writer's lock, if nobody reads or writes.
+        pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+            self.0.try_write().ok().map(RwLockWriteGuard)
         }
 
         /// Waits until nobody reads or writes.

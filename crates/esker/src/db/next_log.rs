@@ -13,7 +13,7 @@ use crate::options::kinds::WalIo;
 use crate::tree::names;
 use crate::wal::LogWriter;
 use crate::wal::format::{FileHeader, LogStart};
-use crate::write::commit::Core;
+use crate::write::core::Core;
 
 /// The next log is asked for when one part in so many of the memtable is full.
 pub(super) const NEXT_LOG_FROM: u64 = 4;

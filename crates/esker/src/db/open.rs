@@ -32,8 +32,10 @@ use crate::tree::tables::Tables;
 use crate::tree::version::Version;
 use crate::tree::{foreign, names};
 use crate::wal::format::LogStart;
-use crate::write::commit::{Committer, Core};
+use crate::write::commit::Committer;
+use crate::write::core::Core;
 use crate::write::hints::HintKeeper;
+use crate::write::turn::Visible;
 
 /// More logs than this are turned into tables at open: each costs a sync at every opening.
 const REPLAYED_LOGS_MAX: usize = 3;
@@ -320,6 +322,8 @@ fn assemble(
         next_log_asked: false,
         hints: HintKeeper::new(options.key_order.clone()),
         poisoned: None,
+        unmeasured_bytes: 0,
+        visible: Arc::new(Visible::new(replayed.last_seqno)),
     };
     let view = View { active: replayed.memtable.clone(), frozen: Vec::new(), version };
     let next_number = versions.next_file_number().max(replayed.log_number_max + 1);
@@ -334,7 +338,6 @@ fn assemble(
         view: ArcSwap::from_pointee(view),
         view_change: Mutex::new(()),
         options_change: Mutex::new(()),
-        visible: AtomicU64::new(replayed.last_seqno),
         hints: ArcSwap::default(),
         any_hints: AtomicBool::new(false),
         committer: Committer::new(core),

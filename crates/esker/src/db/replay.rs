@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::wal::{LogEnd, LogReader};
-use crate::write::commit::apply;
+use crate::write::core::apply;
 
 /// What the logs gave back.
 pub(super) struct Replayed {

@@ -37,7 +37,8 @@ use crate::table::Block;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
 use crate::wal::LogWriter;
-use crate::write::commit::{Committer, Core, Surroundings};
+use crate::write::commit::Committer;
+use crate::write::core::{Core, Surroundings};
 use crate::write::pressure;
 
 /// What back-pressure asks of one write at most.
@@ -159,7 +160,6 @@ pub(crate) struct Inner {
     pub view_change: Mutex<()>,
     /// Held while options are changed.
     pub options_change: Mutex<()>,
-    pub visible: AtomicU64,
     /// The skip hints, as the last commit left them.
     pub hints: ArcSwap<Hints>,
     /// Whether that list holds any, for whoever need not load it then.
@@ -198,7 +198,7 @@ pub(crate) struct Inner {
 impl Inner {
     /// The newest sequence number readers see.
     pub fn visible_seqno(&self) -> SeqNo {
-        self.visible.load(Ordering::Acquire)
+        self.committer.visible_seqno()
     }
 
     /// Refuses a closed handle.
@@ -384,6 +384,7 @@ impl Inner {
         if let Some(error) = &core.poisoned {
             return Err(error.clone());
         }
+        core.settle();
         let log = self.continue_log(core)?;
         let kind = self.options.load().memtable_kind;
         let fresh = Memtable::with_pool(kind, self.order.clone(), self.pool.clone());
@@ -459,13 +460,21 @@ impl Inner {
     }
 }
 
+/// So many times a memtable is measured while several threads fill it.
+const MEASURED_EVERY: u64 = 256;
+
 impl Surroundings for Inner {
     #[inline]
     fn make_room(&self, core: &mut Core) -> Result<()> {
         let full = core.log.as_ref().is_some_and(LogWriter::is_full);
         let full = full || core.memtable.range_delete_count() >= RANGE_DELETES_MAX;
-        let used = core.memtable.memory_bytes() as u64;
         let most = self.write_knobs.memtable_bytes.load(Ordering::Relaxed);
+        // To measure what others fill is to wait for what their processors wrote last.
+        if !full && core.memtable.is_shared() && core.unmeasured_bytes < most / MEASURED_EVERY {
+            return self.check_open();
+        }
+        core.unmeasured_bytes = 0;
+        let used = core.memtable.memory_bytes() as u64;
         if !full && used < most {
             if used >= most / NEXT_LOG_FROM && !core.next_log_asked {
                 core.next_log_asked = true;
@@ -476,10 +485,6 @@ impl Surroundings for Inner {
         self.check_open()?;
         self.wait_for_memtable()?;
         self.with_room(|| self.freeze(core))
-    }
-
-    fn publish(&self, seqno: SeqNo) {
-        self.visible.store(seqno, Ordering::Release);
     }
 
     fn show_hints(&self, hints: Arc<Hints>) {

@@ -9,6 +9,7 @@ use crate::base::cursor::Cursor;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::error::Result;
+use crate::iter::merge::MergeCursor;
 use crate::iter::retain::{Decision, Retain};
 use crate::memtable::Memtable;
 use crate::tree::output::{NewFile, Output, OutputConfig};
@@ -23,20 +24,16 @@ pub fn write_tables(
 ) -> Result<Vec<NewFile>> {
     let deletes = memtable.range_deletes();
     let kept = deletes.to_tombstones_seen(&snapshots);
-    let mut retain = Retain::new(order.clone(), snapshots, deletes.clone());
+    let retain = Retain::new(order.clone(), snapshots, deletes.clone());
     let mut output = Output::new(config, Vec::new(), kept);
-    let mut cursor = memtable.cursor();
-    let walked = (|| {
-        cursor.seek_to_first()?;
-        while cursor.valid() {
-            let (key, seqno, kind) = (cursor.key(), cursor.seqno(), cursor.kind());
-            if retain.decide(key, seqno, kind, false) != Decision::Drop {
-                output.add(key, seqno, kind, cursor.value())?;
-            }
-            cursor.next()?;
+    let mut cursors: Vec<_> = memtable.cursors().collect();
+    let walked = match cursors.as_mut_slice() {
+        [only] => walk(only, retain, &mut output),
+        _ => {
+            let sources = cursors.into_iter().map(|cursor| Box::new(cursor) as _).collect();
+            walk(&mut MergeCursor::new(order.clone(), sources), retain, &mut output)
         }
-        Ok(())
-    })();
+    };
     match walked {
         Ok(()) => output.finish(),
         Err(error) => {
@@ -44,4 +41,17 @@ pub fn write_tables(
             Err(error)
         }
     }
+}
+
+/// Adds to `output` what `retain` keeps of what `cursor` shows.
+fn walk(cursor: &mut impl Cursor, mut retain: Retain, output: &mut Output) -> Result<()> {
+    cursor.seek_to_first()?;
+    while cursor.valid() {
+        let (key, seqno, kind) = (cursor.key(), cursor.seqno(), cursor.kind());
+        if retain.decide(key, seqno, kind, false) != Decision::Drop {
+            output.add(key, seqno, kind, cursor.value())?;
+        }
+        cursor.next()?;
+    }
+    Ok(())
 }

@@ -1,149 +1,49 @@
 //! The memtable: the newest writes, sorted, in memory.
 //!
 //! Entries live in an [`arena`](self) that never moves them; one of three indexes
-//! ([`MemtableKind`]) keeps references to them in internal order behind a read-write lock.
+//! ([`MemtableKind`]) keeps references to them in internal order behind a read-write lock. Threads
+//! that write at once add to different *parts*, each with an arena and an index of its own, so that
+//! neither waits for what the other's processor wrote last; one thread alone has but one part.
 //!
 //! What stays true:
-//! 1. One writer at a time adds (the caller's lock); any number of threads read meanwhile.
+//! 1. Any number of threads add and read at once. An entry may be read as soon as it is added:
+//!    which are to be seen yet, the sequence numbers say.
 //! 2. An entry once visible never changes or goes away while the memtable lives, so a value may be
 //!    borrowed, or pinned by [`MemSlice`], without a lock.
-//! 3. A `(key, seqno)` pair is added at most once.
-//! 4. A cursor holds no lock between moves. It copies references a page at a time and finds its
-//!    place again by key, so it sees every entry added before the move that passes it began, in
-//!    order, none twice; entries added later it may or may not see.
+//! 3. A `(key, seqno)` pair is added at most once; versions of one key may lie in several parts.
 
 mod arena;
 mod btree;
+mod cursor;
+mod part;
 mod skiplist;
 #[cfg(test)]
 mod tests;
 mod vector;
 
-use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
-use std::cmp::Ordering;
+use std::cell::Cell;
 use std::fmt;
-use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::base::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 
 pub use arena::ChunkPool;
-use arena::{Arena, EntryRef};
-use btree::Btree;
-use skiplist::Skiplist;
-use vector::VectorIndex;
+use arena::EntryRef;
+pub use cursor::{MemCursor, MemSlice};
+use part::{Part, Seek, Space, Target};
 
-use crate::base::cursor::Cursor;
-use crate::base::key::{self, Kind, SEQNO_MAX, SeqNo};
+use crate::base::key::{self, Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDelete, RangeDeletes};
-use crate::error::Result;
 use crate::options::kinds::MemtableKind;
 
-/// A place in internal order: a key, and how many sequence numbers are above the one meant.
-#[derive(Clone, Copy)]
-struct Target<'a> {
-    key: &'a [u8],
-    rank: u64,
-}
+/// How many threads can add without meeting; every part more is one more place to look.
+const PARTS: usize = 4;
 
-impl<'a> Target<'a> {
-    #[inline]
-    fn new(key: &'a [u8], seqno: SeqNo) -> Target<'a> {
-        Target { key, rank: SEQNO_MAX.saturating_sub(seqno) }
-    }
-}
-
-/// Where a page of references begins or ends.
-#[derive(Clone, Copy)]
-enum Seek<'a> {
-    First,
-    Last,
-    /// At the first entry not before the target.
-    From(Target<'a>),
-    /// At the last entry before the target.
-    Before(Target<'a>),
-}
-
-/// What an index needs to look at an entry: its memory and its order.
-struct Space {
-    arena: Arena,
-    order: KeyOrder,
-    /// Whether the order has heads.
-    heads: bool,
-}
-
-impl Space {
-    /// The head of `key` after `prefix` bytes, which it has; 0 where the order has none.
-    #[inline]
-    fn head(&self, key: &[u8], prefix: usize) -> u64 {
-        if self.heads { key::head(&key[prefix..]) } else { 0 }
-    }
-
-    /// The place of an entry.
-    #[inline]
-    fn target(&self, at: EntryRef) -> Target<'_> {
-        let entry = self.arena.entry(at);
-        Target::new(entry.key, entry.packed >> 8)
-    }
-
-    /// Whether the entry is before, at or after `target`.
-    #[inline]
-    fn compare(&self, at: EntryRef, target: Target<'_>) -> Ordering {
-        let own = self.target(at);
-        self.order.compare(own.key, target.key).then_with(|| own.rank.cmp(&target.rank))
-    }
-}
-
-enum Index {
-    Btree(Btree),
-    Skiplist(Skiplist),
-    Vector(VectorIndex),
-}
-
-impl Index {
-    fn new(kind: MemtableKind) -> Index {
-        match kind {
-            MemtableKind::Btree => Index::Btree(Btree::new()),
-            MemtableKind::Skiplist => Index::Skiplist(Skiplist::new()),
-            MemtableKind::Vector => Index::Vector(VectorIndex::new()),
-        }
-    }
-
-    #[inline]
-    fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>) {
-        match self {
-            Index::Btree(index) => index.insert(space, entry, target),
-            Index::Skiplist(index) => index.insert(space, entry, target),
-            Index::Vector(index) => index.insert(space, entry, target),
-        }
-    }
-
-    /// The first entry at or after `target`, or `None` if it certainly has another key.
-    #[inline]
-    fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
-        match self {
-            Index::Btree(index) => index.find(space, target),
-            Index::Skiplist(index) => index.find(space, target),
-            Index::Vector(index) => index.find(space, target),
-        }
-    }
-
-    fn page(&self, space: &Space, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
-        match self {
-            Index::Btree(index) => index.page(space, seek, out),
-            Index::Skiplist(index) => index.page(space, seek, out),
-            Index::Vector(index) => index.page(space, seek, out),
-        }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        match self {
-            Index::Btree(index) => index.memory_bytes(),
-            Index::Skiplist(index) => index.memory_bytes(),
-            Index::Vector(index) => index.memory_bytes(),
-        }
-    }
+crate::base::sync::thread_local! {
+    /// The part this thread adds to when others write as well.
+    static HOME: Cell<usize> = const { Cell::new(0) };
 }
 
 /// The range tombstones, as they came and as they are read.
@@ -171,23 +71,23 @@ const SEEKS_DECLINED: u64 = 1 << 62;
 /// What is smaller is left alone: it lies in the processor's caches.
 const SOUGHT_BYTES_MIN: usize = if cfg!(debug_assertions) { 64 << 10 } else { 1 << 20 };
 
-/// A sorted table of entries in memory. One writer at a time, any number of readers.
+/// A sorted table of entries in memory. Any number of writers and readers.
 pub struct Memtable {
-    space: Space,
-    index: RwLock<Index>,
+    first: Arc<Part>,
+    /// The others, from when threads first wrote at once.
+    rest: OnceLock<[Arc<Part>; PARTS - 1]>,
     kind: MemtableKind,
-    index_bytes: AtomicUsize,
-    entries: AtomicUsize,
-    /// The least and greatest sequence number; greatest below least while empty.
-    seqno_min: AtomicU64,
-    seqno_max: AtomicU64,
+    order: KeyOrder,
+    pool: Arc<ChunkPool>,
     /// Seeks since the last write, and the greatest sequence number then.
     seeks: AtomicU64,
     sought_at: AtomicU64,
     ranges: Mutex<Ranges>,
-    /// How many range tombstones there are, and their bytes.
+    /// How many range tombstones there are, their bytes, and their sequence numbers.
     range_count: AtomicUsize,
     range_bytes: AtomicUsize,
+    range_seqno_min: AtomicU64,
+    range_seqno_max: AtomicU64,
     no_ranges: Arc<RangeDeletes>,
 }
 
@@ -199,23 +99,27 @@ impl Memtable {
 
     /// An empty memtable that takes its memory from `pool` and gives it back when it is dropped.
     pub fn with_pool(kind: MemtableKind, order: KeyOrder, pool: Arc<ChunkPool>) -> Memtable {
-        let heads = order.has_heads();
-        let index = Index::new(kind);
         Memtable {
-            space: Space { arena: Arena::new(pool), order, heads },
+            first: Arc::new(Part::new(kind, order.clone(), pool.clone())),
+            rest: OnceLock::new(),
             kind,
-            index_bytes: AtomicUsize::new(index.memory_bytes()),
-            index: RwLock::new(index),
-            entries: AtomicUsize::new(0),
-            seqno_min: AtomicU64::new(u64::MAX),
-            seqno_max: AtomicU64::new(0),
+            order,
+            pool,
             seeks: AtomicU64::new(0),
             sought_at: AtomicU64::new(0),
             ranges: Mutex::default(),
             range_count: AtomicUsize::new(0),
             range_bytes: AtomicUsize::new(0),
+            range_seqno_min: AtomicU64::new(u64::MAX),
+            range_seqno_max: AtomicU64::new(0),
             no_ranges: Arc::default(),
         }
+    }
+
+    /// The parts there are.
+    #[inline]
+    fn parts(&self) -> impl Iterator<Item = &Arc<Part>> {
+        std::iter::once(&self.first).chain(self.rest.get().into_iter().flatten())
     }
 
     /// The structure it was made with.
@@ -233,12 +137,19 @@ impl Memtable {
         if kind == Kind::RangeDelete {
             return self.add_range_delete(key, value, seqno);
         }
-        let entry = self.space.arena.append(key::pack(seqno, kind), key, value);
-        let mut index = self.index.write();
-        index.insert(&self.space, entry, Target::new(key, seqno));
-        self.index_bytes.store(index.memory_bytes(), Atomic::Relaxed);
-        self.entries.store(self.entries.load(Atomic::Relaxed) + 1, Atomic::Relaxed);
-        self.note_seqno(seqno);
+        self.first.add(seqno, kind, key, value);
+    }
+
+    /// Where this thread adds while others add too.
+    pub fn lane(&self) -> Lane {
+        let part = match HOME.with(Cell::get) {
+            0 => &self.first,
+            home => {
+                let made = || Part::new(self.kind, self.order.clone(), self.pool.clone());
+                &self.rest.get_or_init(|| std::array::from_fn(|_| Arc::new(made())))[home - 1]
+            }
+        };
+        Lane(Arc::clone(part))
     }
 
     /// Adds a range tombstone: every key in `[start, end)` older than `seqno` is gone. An empty or
@@ -249,32 +160,39 @@ impl Memtable {
         ranges.built = None;
         let bytes = start.len() + end.len() + size_of::<RangeDelete>();
         self.range_bytes.fetch_add(bytes, Atomic::Relaxed);
-        self.note_seqno(seqno);
+        self.range_seqno_min.fetch_min(seqno, Atomic::Relaxed);
+        self.range_seqno_max.fetch_max(seqno, Atomic::Relaxed);
         self.range_count.store(ranges.list.len(), Atomic::Release);
     }
 
     /// The newest version of `key` with a sequence number `<= seqno`. Range tombstones are not
     /// looked at.
     pub fn get(&self, key: &[u8], seqno: SeqNo) -> Option<MemEntry<'_>> {
-        let entry = self.space.arena.entry(self.find(key, seqno)?);
+        let (part, at) = self.find(key, seqno)?;
+        let entry = part.space.arena.entry(at);
         let (seqno, kind) = key::unpack(entry.packed)?;
         Some(MemEntry { seqno, kind, value: entry.value })
     }
 
     /// As [`Memtable::get`], with a value that keeps the memtable alive.
-    pub fn get_slice(
-        self: &Arc<Self>,
-        key: &[u8],
-        seqno: SeqNo,
-    ) -> Option<(SeqNo, Kind, MemSlice)> {
-        let entry = self.find(key, seqno)?;
-        let (seqno, kind) = key::unpack(self.space.arena.entry(entry).packed)?;
-        Some((seqno, kind, MemSlice { table: Arc::clone(self), entry }))
+    pub fn get_slice(&self, key: &[u8], seqno: SeqNo) -> Option<(SeqNo, Kind, MemSlice)> {
+        let (part, at) = self.find(key, seqno)?;
+        let (seqno, kind) = key::unpack(part.space.arena.entry(at).packed)?;
+        Some((seqno, kind, MemSlice { part: Arc::clone(part), entry: at }))
     }
 
-    /// A cursor over the entries, not yet on one.
-    pub fn cursor(self: &Arc<Self>) -> MemCursor {
-        MemCursor { table: Arc::clone(self), page: Vec::with_capacity(64), at: 0 }
+    #[inline]
+    fn find(&self, key: &[u8], seqno: SeqNo) -> Option<(&Arc<Part>, EntryRef)> {
+        let found = self.first.find(key, seqno).map(|at| (&self.first, at));
+        match self.rest.get() {
+            None => found,
+            Some(rest) => newest(found, rest, key, seqno),
+        }
+    }
+
+    /// Cursors over the entries, not yet on one: those of all together are the memtable's.
+    pub fn cursors(&self) -> impl Iterator<Item = MemCursor> {
+        self.parts().filter(|part| part.len() > 0).map(MemCursor::new)
     }
 
     /// All range tombstones so far; built at the first call after an addition.
@@ -286,7 +204,7 @@ impl Memtable {
         if let Some(built) = &ranges.built {
             return Arc::clone(built);
         }
-        let built = Arc::new(RangeDeletes::build(&self.space.order, &ranges.list));
+        let built = Arc::new(RangeDeletes::build(&self.order, &ranges.list));
         ranges.built = Some(Arc::clone(&built));
         built
     }
@@ -296,14 +214,18 @@ impl Memtable {
         if self.range_count.load(Atomic::Acquire) == 0 {
             return None;
         }
-        self.range_deletes().covering(&self.space.order, key, seqno)
+        self.range_deletes().covering(&self.order, key, seqno)
     }
 
     /// Bytes in use: entries, index and range tombstones.
     pub fn memory_bytes(&self) -> usize {
-        self.space.arena.used_bytes()
-            + self.index_bytes.load(Atomic::Relaxed)
-            + self.range_bytes.load(Atomic::Relaxed)
+        let parts: usize = self.parts().map(|part| part.memory_bytes()).sum();
+        parts + self.range_bytes.load(Atomic::Relaxed)
+    }
+
+    /// Whether several threads have added at once.
+    pub fn is_shared(&self) -> bool {
+        self.rest.get().is_some()
     }
 
     /// How many range tombstones there are.
@@ -314,7 +236,7 @@ impl Memtable {
     /// Notes that cursors sought it `seeks` times. True when it has just become
     /// [sought](Memtable::is_sought).
     pub fn note_seeks(&self, seeks: u64) -> bool {
-        let written = self.seqno_max.load(Atomic::Relaxed);
+        let written = self.seqnos().1;
         if self.sought_at.swap(written, Atomic::Relaxed) != written {
             self.seeks.store(0, Atomic::Relaxed);
         }
@@ -325,7 +247,7 @@ impl Memtable {
     /// Whether so many seeks came since the last write that a table in its place would pay: its
     /// entries lie where they were added, and walking them in order waits for memory at each.
     pub fn is_sought(&self) -> bool {
-        self.sought_at.load(Atomic::Relaxed) == self.seqno_max.load(Atomic::Relaxed)
+        self.sought_at.load(Atomic::Relaxed) == self.seqnos().1
             && self.pays(self.seeks.load(Atomic::Relaxed))
     }
 
@@ -342,7 +264,7 @@ impl Memtable {
 
     /// How many entries there are, range tombstones not counted.
     pub fn len(&self) -> usize {
-        self.entries.load(Atomic::Relaxed)
+        self.parts().map(|part| part.len()).sum()
     }
 
     /// Whether there are neither entries nor range tombstones.
@@ -352,47 +274,41 @@ impl Memtable {
 
     /// The least and greatest sequence number of entries and range tombstones.
     pub fn seqno_range(&self) -> Option<(SeqNo, SeqNo)> {
-        let min = self.seqno_min.load(Atomic::Relaxed);
-        let max = self.seqno_max.load(Atomic::Relaxed);
+        let (min, max) = self.seqnos();
         (min <= max).then_some((min, max))
     }
 
-    fn note_seqno(&self, seqno: SeqNo) {
-        if seqno > self.seqno_max.load(Atomic::Relaxed) {
-            self.seqno_max.store(seqno, Atomic::Relaxed);
-        }
-        if seqno < self.seqno_min.load(Atomic::Relaxed) {
-            self.seqno_min.store(seqno, Atomic::Relaxed);
-        }
+    fn seqnos(&self) -> (SeqNo, SeqNo) {
+        let ranges = (&self.range_seqno_min, &self.range_seqno_max);
+        let ranges = (ranges.0.load(Atomic::Relaxed), ranges.1.load(Atomic::Relaxed));
+        let wider = |a: (SeqNo, SeqNo), b: (SeqNo, SeqNo)| (a.0.min(b.0), a.1.max(b.1));
+        self.parts().map(|part| part.seqnos()).fold(ranges, wider)
     }
+}
 
-    #[inline]
-    fn find(&self, key: &[u8], seqno: SeqNo) -> Option<EntryRef> {
-        let found = self.read().find(&self.space, Target::new(key, seqno))?;
-        let same = self.space.order.compare(self.space.arena.entry(found).key, key).is_eq();
-        same.then_some(found)
-    }
+/// The newest of `found` and of what `rest` holds of `key` up to `seqno`.
+#[cold]
+fn newest<'a>(
+    found: Option<(&'a Arc<Part>, EntryRef)>,
+    rest: &'a [Arc<Part>],
+    key: &[u8],
+    seqno: SeqNo,
+) -> Option<(&'a Arc<Part>, EntryRef)> {
+    let filled = rest.iter().filter(|part| part.len() > 0);
+    let others = filled.filter_map(|part| Some((part, part.find(key, seqno)?)));
+    found.into_iter().chain(others).max_by_key(|(part, at)| part.space.arena.entry(*at).packed)
+}
 
-    /// The index, sorted.
-    #[inline]
-    fn read(&self) -> RwLockReadGuard<'_, Index> {
-        let index = self.index.read();
-        match &*index {
-            Index::Vector(vector) if !vector.is_sorted() => {
-                drop(index);
-                self.read_after_sort()
-            }
-            _ => index,
+/// A part of a memtable that a thread adds to while others add to it, or to other parts.
+pub struct Lane(Arc<Part>);
+
+impl Lane {
+    /// Adds a version of `key`, as [`Memtable::add`] does. Not for [`Kind::RangeDelete`].
+    pub fn add(&self, seqno: SeqNo, kind: Kind, key: &[u8], value: &[u8]) {
+        if self.0.add(seqno, kind, key, value) {
+            // Somebody else is at home here.
+            HOME.with(|home| home.set((home.get() + 1) % PARTS));
         }
-    }
-
-    #[cold]
-    fn read_after_sort(&self) -> RwLockReadGuard<'_, Index> {
-        let mut index = self.index.write();
-        if let Index::Vector(vector) = &mut *index {
-            vector.sort(&self.space);
-        }
-        RwLockWriteGuard::downgrade(index)
     }
 }
 
@@ -403,149 +319,5 @@ impl fmt::Debug for Memtable {
             .field("entries", &self.len())
             .field("memory_bytes", &self.memory_bytes())
             .finish_non_exhaustive()
-    }
-}
-
-/// A value pinned in its memtable, which it keeps alive.
-#[derive(Clone)]
-pub struct MemSlice {
-    table: Arc<Memtable>,
-    entry: EntryRef,
-}
-
-impl Deref for MemSlice {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        self.table.space.arena.entry(self.entry).value
-    }
-}
-
-impl fmt::Debug for MemSlice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MemSlice({} bytes)", self.len())
-    }
-}
-
-/// So many entries from the one it stands on, a cursor asks for.
-const AHEAD_ENTRIES: usize = 4;
-
-/// A position in a memtable. Holds no lock; its moves never fail.
-pub struct MemCursor {
-    table: Arc<Memtable>,
-    /// References to consecutive entries, in order; `page[at]` is the current one.
-    page: Vec<EntryRef>,
-    /// Past the end when the cursor is not on an entry.
-    at: usize,
-}
-
-impl MemCursor {
-    /// Reads the page at `seek` and stands on its first entry, or its last when going `back`.
-    fn load(&mut self, seek: Seek<'_>, back: bool) {
-        self.page.clear();
-        self.table.read().page(&self.table.space, seek, &mut self.page);
-        let last = self.page.len().saturating_sub(1);
-        self.at = if back { last } else { 0 };
-        (0..AHEAD_ENTRIES).for_each(|n| self.prefetch(if back { last.wrapping_sub(n) } else { n }));
-    }
-
-    /// Asks the processor for an entry of the page: they lie where they were added, not in order.
-    #[inline]
-    fn prefetch(&self, at: usize) {
-        if let Some(&entry) = self.page.get(at) {
-            self.table.space.arena.prefetch(entry);
-        }
-    }
-
-    /// Reads the page after (or, going `back`, before) the current entry.
-    #[cold]
-    fn turn(&mut self, back: bool) {
-        let table = Arc::clone(&self.table);
-        let mut here = table.space.target(self.page[self.at]);
-        if back {
-            self.load(Seek::Before(here), true);
-        } else {
-            here.rank += 1;
-            self.load(Seek::From(here), false);
-        }
-    }
-
-    #[inline]
-    fn entry(&self) -> arena::Entry<'_> {
-        self.table.space.arena.entry(self.page[self.at])
-    }
-}
-
-impl Cursor for MemCursor {
-    #[inline]
-    fn valid(&self) -> bool {
-        self.at < self.page.len()
-    }
-
-    fn seek_to_first(&mut self) -> Result<()> {
-        self.load(Seek::First, false);
-        Ok(())
-    }
-
-    fn seek_to_last(&mut self) -> Result<()> {
-        self.load(Seek::Last, true);
-        Ok(())
-    }
-
-    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        self.load(Seek::From(Target::new(key, seqno)), false);
-        Ok(())
-    }
-
-    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        self.load(Seek::Before(Target::new(key, seqno)), true);
-        Ok(())
-    }
-
-    #[inline]
-    fn next(&mut self) -> Result<()> {
-        if self.at + 1 < self.page.len() {
-            self.at += 1;
-            self.prefetch(self.at + AHEAD_ENTRIES - 1);
-        } else if self.valid() {
-            self.turn(false);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn prev(&mut self) -> Result<()> {
-        if !self.valid() {
-            return Ok(());
-        }
-        if self.at > 0 {
-            self.at -= 1;
-            self.prefetch((self.at + 1).wrapping_sub(AHEAD_ENTRIES));
-        } else {
-            self.turn(true);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn key(&self) -> &[u8] {
-        self.entry().key
-    }
-
-    #[inline]
-    fn seqno(&self) -> SeqNo {
-        self.entry().packed >> 8
-    }
-
-    #[inline]
-    fn kind(&self) -> Kind {
-        // Only Put and Delete are ever added.
-        if self.entry().packed as u8 == Kind::Put as u8 { Kind::Put } else { Kind::Delete }
-    }
-
-    #[inline]
-    fn value(&self) -> &[u8] {
-        self.entry().value
     }
 }

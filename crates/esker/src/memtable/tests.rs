@@ -1,13 +1,17 @@
 //! One suite for all three indexes: random operations against a `BTreeMap`, under every order, and
 //! readers beside a writer. Miri runs them too (`make miri`), over fewer entries.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::cursor::Cursor;
+use crate::base::key::SEQNO_MAX;
 use crate::base::order::Comparator;
+use crate::iter::merge::MergeCursor;
 
 /// How many entries a test takes: `all`, or `few` where each step is interpreted.
 const fn count(all: u64, few: u64) -> u64 {
@@ -63,7 +67,19 @@ fn value_of(key: &[u8], seqno: SeqNo) -> Vec<u8> {
     value
 }
 
-fn fill(kind: MemtableKind, order: &KeyOrder, keys: &[Vec<u8>]) -> (Arc<Memtable>, Model) {
+/// The entries of all parts.
+fn merged(table: &Memtable) -> MergeCursor {
+    let sources = table.cursors().map(|cursor| Box::new(cursor) as _).collect();
+    MergeCursor::new(table.order.clone(), sources)
+}
+
+/// A table of `keys`, in as many parts as said.
+fn fill(
+    kind: MemtableKind,
+    order: &KeyOrder,
+    keys: &[Vec<u8>],
+    parts: usize,
+) -> (Arc<Memtable>, Model) {
     let table = Arc::new(Memtable::new(kind, order.clone()));
     let mut model = Model::new();
     for (i, key) in keys.iter().enumerate() {
@@ -72,17 +88,24 @@ fn fill(kind: MemtableKind, order: &KeyOrder, keys: &[Vec<u8>]) -> (Arc<Memtable
             4 => (Kind::Delete, Vec::new()),
             _ => (Kind::Put, value_of(key, seqno)),
         };
-        table.add(seqno, what, key, &value);
+        if parts == 1 {
+            table.add(seqno, what, key, &value);
+        } else {
+            HOME.with(|home| home.set((i * i / 3) % parts));
+            table.lane().add(seqno, what, key, &value);
+        }
         model.insert(ModelKey(order.clone(), key.clone(), seqno), (what, value));
         if i % 97 == 0 {
             assert_eq!(table.get(key, SEQNO_MAX).map(|e| e.seqno), Some(seqno));
         }
     }
+    HOME.with(|home| home.set(0));
     assert_eq!(table.len(), keys.len());
+    assert!(table.cursors().count() <= parts);
     (table, model)
 }
 
-fn here(cursor: &MemCursor) -> Option<(Vec<u8>, SeqNo, Kind, Vec<u8>)> {
+fn here(cursor: &MergeCursor) -> Option<(Vec<u8>, SeqNo, Kind, Vec<u8>)> {
     cursor
         .valid()
         .then(|| (cursor.key().to_vec(), cursor.seqno(), cursor.kind(), cursor.value().to_vec()))
@@ -94,7 +117,7 @@ fn row(entry: Option<(&ModelKey, &(Kind, Vec<u8>))>) -> Option<(Vec<u8>, SeqNo, 
 
 /// Everything a reader can ask, compared with the model.
 fn check(table: &Arc<Memtable>, model: &Model, order: &KeyOrder, probes: &[(Vec<u8>, SeqNo)]) {
-    let mut cursor = table.cursor();
+    let mut cursor = merged(table);
     assert!(!cursor.valid());
     cursor.seek_to_first().unwrap();
     for entry in model {
@@ -134,8 +157,10 @@ fn check(table: &Arc<Memtable>, model: &Model, order: &KeyOrder, probes: &[(Vec<
 fn check_everywhere(keys: &[Vec<u8>], probes: &[(Vec<u8>, SeqNo)]) {
     for &kind in MemtableKind::ALL {
         for order in orders() {
-            let (table, model) = fill(kind, &order, keys);
-            check(&table, &model, &order, probes);
+            for parts in [1, PARTS] {
+                let (table, model) = fill(kind, &order, keys, parts);
+                check(&table, &model, &order, probes);
+            }
         }
     }
 }
@@ -300,7 +325,7 @@ fn dropped_tables_give_their_chunks_to_the_next() {
 
 /// Walks the whole table and checks order and content; returns how many entries it saw.
 fn walk(table: &Arc<Memtable>, back: bool) -> usize {
-    let mut cursor = table.cursor();
+    let mut cursor = merged(table);
     if back {
         cursor.seek_to_last().unwrap()
     } else {
@@ -322,22 +347,33 @@ fn walk(table: &Arc<Memtable>, back: bool) -> usize {
 }
 
 #[test]
-fn readers_beside_a_writer_see_whole_entries_in_order() {
-    for &kind in MemtableKind::ALL {
+fn readers_beside_writers_see_whole_entries_in_order() {
+    for (&kind, writers) in MemtableKind::ALL.iter().flat_map(|kind| [(kind, 1), (kind, 2)]) {
         let table = Arc::new(Memtable::new(kind, KeyOrder::Bytewise));
         let numbers = shuffled(count(8000, 80));
         let key = |n: u64| format!("{:016}", n / 2).into_bytes();
         let written = AtomicU64::new(0);
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for (i, &n) in numbers.iter().enumerate() {
-                    let key = key(n);
-                    table.add(i as SeqNo, Kind::Put, &key, &value_of(&key, i as SeqNo));
-                    written.store(i as u64 + 1, Atomic::Release);
-                }
-                done.store(true, Atomic::Release);
-            });
+            for writer in 0..writers {
+                let (table, written, done, numbers) = (&table, &written, &done, &numbers);
+                scope.spawn(move || {
+                    for (i, &n) in numbers.iter().enumerate().skip(writer).step_by(writers) {
+                        let key = key(n);
+                        let value = value_of(&key, i as SeqNo);
+                        match writers {
+                            1 => table.add(i as SeqNo, Kind::Put, &key, &value),
+                            _ => table.lane().add(i as SeqNo, Kind::Put, &key, &value),
+                        }
+                        while written.load(Atomic::Acquire) < i as u64 {
+                            std::thread::yield_now();
+                        }
+                        written.store(i as u64 + 1, Atomic::Release);
+                    }
+                    let all = written.load(Atomic::Acquire) == numbers.len() as u64;
+                    done.fetch_or(all, Atomic::AcqRel);
+                });
+            }
             for reader in 0..2usize {
                 let (table, written, done, numbers) = (&table, &written, &done, &numbers);
                 scope.spawn(move || {

@@ -88,6 +88,7 @@ pub struct LevelCounters {
 
 /// The store's counters.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct Counters {
     /// Bytes of keys and values given to writes; counted by whoever commits.
     pub user_bytes: Counter,

@@ -66,9 +66,7 @@ impl DbIterator {
         let order = tables.config().order.clone();
         let mut sources: Vec<BoxedCursor> = Vec::new();
         for memtable in view.memtables() {
-            if !memtable.is_empty() {
-                sources.push(Box::new(memtable.cursor()));
-            }
+            sources.extend(memtable.cursors().map(|cursor| Box::new(cursor) as BoxedCursor));
         }
         for (number, level) in view.version.levels.iter().enumerate() {
             match level.guards.as_slice() {

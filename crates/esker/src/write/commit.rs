@@ -2,7 +2,9 @@
 //!
 //! Whoever holds the core commits for everyone who waits: one `write` and at most one sync for
 //! the group. A leader that syncs waits a moment for those who were there lately
-//! ([`super::rivals`]). What stays true:
+//! ([`super::rivals`]). Threads that write at once and need no sync hold the core for the log
+//! alone: they add to the memtable beside one another, each to a part of its own, and become
+//! visible in turn. What stays true:
 //! 1. An operation is in the log before it is in the memtable, and in the memtable before its
 //!    sequence number is visible (`Durability::None` skips the log, nothing else).
 //! 2. Records reach the log in sequence order; a synced record implies that every earlier record
@@ -10,61 +12,27 @@
 //! 3. After a failed log write or sync no further write is accepted: what the kernel kept is
 //!    unknown. A full device is the exception while the log could be cut back to its last record.
 //! 4. A put has cut the skip hints before it is visible ([`super::hints`]).
+//! 5. Who has locked the core through [`Committer::lock`] finds every operation before
+//!    `next_seqno` in the memtable and visible, and no memtable is frozen before that is so.
 
-use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::base::sync::{Bug, Condvar, Mutex, MutexGuard, is_seeded};
-
-use super::hints::HintKeeper;
+use super::core::{Core, Member, Surroundings, smallvec};
 use super::rivals::Rivals;
+use super::turn::Visible;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::ops;
+use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::error::{Error, ErrorKind, Result};
-use crate::iter::hints::Hints;
-use crate::memtable::Memtable;
-use crate::metrics::Counters;
 use crate::options::kinds::Durability;
-use crate::wal::LogWriter;
 
 /// How often a writer tries to get the core before it joins a group: about a microsecond.
 const TRIES: u32 = if cfg!(feature = "shuttle") { 1 } else { 64 };
 
-/// What the committer needs of the store around it.
-pub trait Surroundings {
-    /// Called with the core held before a group is committed: freeze a full memtable, wait for
-    /// memory, refuse when closed.
-    fn make_room(&self, core: &mut Core) -> Result<()>;
-    /// Makes everything up to `seqno` visible to readers.
-    fn publish(&self, seqno: SeqNo);
-    /// Gives readers another list of skip hints.
-    fn show_hints(&self, hints: Arc<Hints>);
-    /// Has the keys around `sample`, which was deleted, looked at for a skip hint.
-    fn ask_for_hints(&self, sample: Vec<u8>);
-    /// Where bytes and syncs are counted.
-    fn counters(&self) -> &Counters;
-}
-
-/// The state of the write path; held by one writer at a time.
-pub struct Core {
-    /// The log that takes records; `None` in a store opened read-only.
-    pub log: Option<LogWriter>,
-    /// Older logs not yet synced, oldest first; a `Sync` write syncs them before its own.
-    pub unsynced_logs: Vec<LogWriter>,
-    /// The memtable that takes operations.
-    pub memtable: Arc<Memtable>,
-    /// The sequence number of the next operation.
-    pub next_seqno: SeqNo,
-    /// Whether the memtable holds operations that are in no log.
-    pub unlogged: bool,
-    /// Whether the log after this one was asked for.
-    pub next_log_asked: bool,
-    /// The skip hints.
-    pub hints: HintKeeper,
-    /// Why no write is accepted, once the log failed.
-    pub poisoned: Option<Error>,
-}
+/// So many commits after two threads last met add beside one another.
+const CROWDED_COMMITS: u32 = 1024;
 
 /// A commit that waits, and what came of it.
 struct Request {
@@ -97,26 +65,24 @@ impl Line {
 }
 
 /// The queue in front of the core.
+#[repr(align(128))]
 pub struct Committer {
     core: Mutex<Core>,
+    visible: Arc<Visible>,
+    /// So many commits more add beside one another.
+    crowded: AtomicU32,
     line: Mutex<Line>,
     waiting_count: AtomicUsize,
     rivals: Rivals,
-}
-
-/// One member of a group, borrowed or queued.
-struct Member<'a> {
-    payload: &'a [u8],
-    count: u32,
-    user_bytes: u64,
-    durability: Durability,
 }
 
 impl Committer {
     /// A committer around `core`.
     pub fn new(core: Core) -> Committer {
         Committer {
+            visible: core.visible.clone(),
             core: Mutex::new(core),
+            crowded: AtomicU32::new(0),
             line: Mutex::default(),
             waiting_count: AtomicUsize::new(0),
             rivals: Rivals::default(),
@@ -125,12 +91,22 @@ impl Committer {
 
     /// The core itself, for freezing and closing.
     pub fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock()
+        let core = self.core.lock();
+        core.settle();
+        core
     }
 
     /// The core, if no writer has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
-        self.core.try_lock()
+        let core = self.core.try_lock()?;
+        core.settle();
+        Some(core)
+    }
+
+    /// The last number that readers see.
+    #[inline]
+    pub fn visible_seqno(&self) -> SeqNo {
+        self.visible.seqno()
     }
 
     /// Commits one batch, whose keys and values have `user_bytes`, and returns the last sequence
@@ -154,14 +130,45 @@ impl Committer {
                 && let Some(mut core) = self.core.try_lock()
             {
                 let alone = [Member { payload, count, user_bytes, durability }];
+                let crowded = self.crowded.load(Ordering::Relaxed);
+                if crowded > 0 && durability != Durability::Sync && count > 0 {
+                    self.crowded.store(crowded - 1, Ordering::Relaxed);
+                    return self.commit_beside(core, &alone, around);
+                }
                 if durability != Durability::Sync {
                     return core.commit_group(&alone, around).map(|last| last[0]);
                 }
                 return self.commit_timed(&mut core, &alone, around).map(|last| last[0]);
             }
+            self.crowded.store(CROWDED_COMMITS, Ordering::Relaxed);
             std::hint::spin_loop();
         }
         self.commit_in_group(Member { payload, count, user_bytes, durability }, around)
+    }
+
+    /// Commits one batch that needs no sync: logs it, lets the core go, adds it to the memtable and
+    /// makes it visible when its turn comes.
+    fn commit_beside(
+        &self,
+        mut core: MutexGuard<'_, Core>,
+        alone: &[Member<'_>; 1],
+        around: &dyn Surroundings,
+    ) -> Result<SeqNo> {
+        let first = core.log_next(alone, around)?;
+        let lane = core.memtable.lane();
+        let turn = core.begin_beside(alone, first, around, &self.visible);
+        let sample = core.hints.sample();
+        drop(core);
+        for (seqno, op) in (first..).zip(ops::Ops::new(alone[0].payload).flatten()) {
+            if op.kind != Kind::RangeDelete {
+                lane.add(seqno, op.kind, op.key, op.value);
+            }
+        }
+        let last = turn.end();
+        if let Some(sample) = sample {
+            around.ask_for_hints(sample);
+        }
+        Ok(last)
     }
 
     #[cold]
@@ -276,184 +283,15 @@ impl Drop for Turn<'_> {
     }
 }
 
-impl Core {
-    /// Commits the members in order; returns the last sequence number of each.
-    fn commit_group(
-        &mut self,
-        members: &[Member<'_>],
-        around: &dyn Surroundings,
-    ) -> Result<smallvec::Ends> {
-        if let Some(error) = &self.poisoned {
-            return Err(refused(error));
-        }
-        around.make_room(self)?;
-        let first = self.next_seqno;
-        self.log_group(members, first, around.counters())?;
-        let mut ends = smallvec::Ends::new(members.len());
-        let mut seqno = first;
-        if is_seeded(Bug::PublishFirst) {
-            around.publish(first + members.iter().map(|m| u64::from(m.count)).sum::<u64>() - 1);
-        }
-        for member in members {
-            apply(&self.memtable, member.payload, seqno, |op| self.hints.note(op.kind, op.key));
-            seqno += member.count as u64;
-            self.unlogged |= member.durability == Durability::None;
-            ends.push(seqno.saturating_sub(1));
-        }
-        self.next_seqno = seqno;
-        around.counters().user_ops.add_alone(seqno - first);
-        around.counters().user_bytes.add_alone(members.iter().map(|m| m.user_bytes).sum());
-        if is_seeded(Bug::CutLate) {
-            around.publish(seqno - 1);
-            (0..8).for_each(|_| crate::base::sync::thread::yield_now());
-        }
-        if let Some(hints) = self.hints.changed() {
-            around.show_hints(hints);
-        }
-        around.publish(seqno - 1);
-        if let Some(sample) = self.hints.sample() {
-            around.ask_for_hints(sample);
-        }
-        Ok(ends)
-    }
-
-    fn log_group(
-        &mut self,
-        members: &[Member<'_>],
-        first: SeqNo,
-        counters: &Counters,
-    ) -> Result<()> {
-        let Some(log) = self.log.as_mut() else {
-            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
-        };
-        let before = log.len_bytes();
-        let written = match members {
-            [one] if one.durability == Durability::None => Ok(()),
-            [one] => log.append(first, one.payload),
-            _ => {
-                let mut seqno = first;
-                let mut records = Vec::with_capacity(members.len());
-                for member in members {
-                    if member.durability != Durability::None {
-                        records.push((seqno, member.payload));
-                    }
-                    seqno += member.count as u64;
-                }
-                if records.is_empty() { Ok(()) } else { log.append_group(&records) }
-            }
-        };
-        counters.log_bytes.add_alone(log.len_bytes().saturating_sub(before));
-        counters.log_mapped_bytes.add_alone(log.take_mapped_bytes());
-        if let Err(error) = written {
-            if error.kind() != ErrorKind::NoSpace {
-                self.poisoned = Some(error.clone());
-            }
-            return Err(error);
-        }
-        if members.iter().any(|m| m.durability == Durability::Sync) {
-            self.sync_logs(counters)?;
-        }
-        Ok(())
-    }
-
-    /// Syncs every log, oldest first. A failure poisons the store.
-    pub fn sync_logs(&mut self, counters: &Counters) -> Result<()> {
-        if let Some(error) = &self.poisoned {
-            return Err(refused(error));
-        }
-        while let Some(oldest) = self.unsynced_logs.first_mut() {
-            if let Err(error) = oldest.sync() {
-                self.poisoned = Some(error.clone());
-                return Err(error);
-            }
-            counters.log_syncs.add(1);
-            self.unsynced_logs.remove(0);
-        }
-        if let Some(log) = self.log.as_mut()
-            && log.has_records()
-            && log.synced_bytes() < log.len_bytes()
-        {
-            if let Err(error) = log.sync() {
-                self.poisoned = Some(error.clone());
-                return Err(error);
-            }
-            counters.log_syncs.add(1);
-        }
-        Ok(())
-    }
-}
-
-/// Puts the operations of a valid payload into the memtable, numbered from `seqno`, and shows each
-/// to `note`; returns the number after the last.
-pub fn apply(
-    memtable: &Memtable,
-    payload: &[u8],
-    mut seqno: SeqNo,
-    mut note: impl FnMut(&ops::Op<'_>),
-) -> SeqNo {
-    for op in ops::Ops::new(payload).flatten() {
-        note(&op);
-        match op.kind {
-            Kind::RangeDelete => memtable.add_range_delete(op.key, op.value, seqno),
-            kind => memtable.add(seqno, kind, op.key, op.value),
-        }
-        seqno += 1;
-    }
-    seqno
-}
-
-fn refused(cause: &Error) -> Error {
-    Error::new(
-        ErrorKind::ReadOnly,
-        format!(
-            "the store takes no writes since its log failed ({cause}); close and open it again"
-        ),
-    )
-}
-
-/// A list of sequence numbers that does not allocate for one member.
-mod smallvec {
-    use crate::base::key::SeqNo;
-
-    /// The last sequence number of each member of a group.
-    pub enum Ends {
-        /// One member, inline.
-        One([SeqNo; 1]),
-        /// A group.
-        Many(Vec<SeqNo>),
-    }
-
-    impl Ends {
-        /// Room for `len` members.
-        pub fn new(len: usize) -> Ends {
-            if len == 1 { Ends::One([0]) } else { Ends::Many(Vec::with_capacity(len)) }
-        }
-
-        /// Adds the next member's number.
-        pub fn push(&mut self, seqno: SeqNo) {
-            match self {
-                Ends::One(slot) => slot[0] = seqno,
-                Ends::Many(list) => list.push(seqno),
-            }
-        }
-    }
-
-    impl std::ops::Index<usize> for Ends {
-        type Output = SeqNo;
-        fn index(&self, index: usize) -> &SeqNo {
-            match self {
-                Ends::One(slot) => &slot[index],
-                Ends::Many(list) => &list[index],
-            }
-        }
-    }
-}
-
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
     use crate::base::order::KeyOrder;
+    use crate::iter::hints::Hints;
+    use crate::memtable::Memtable;
+    use crate::metrics::Counters;
     use crate::options::kinds::MemtableKind;
+    use crate::write::hints::HintKeeper;
 
     /// A store that panics or refuses where it should make room.
     struct Broken {
@@ -466,7 +304,6 @@ mod tests {
             assert!(!self.panics, "the store is broken");
             Err(Error::new(ErrorKind::NoSpace, "no room"))
         }
-        fn publish(&self, _: SeqNo) {}
         fn show_hints(&self, _: Arc<Hints>) {}
         fn ask_for_hints(&self, _: Vec<u8>) {}
         fn counters(&self) -> &Counters {
@@ -485,6 +322,8 @@ mod tests {
             next_log_asked: false,
             hints: HintKeeper::new(KeyOrder::Bytewise),
             poisoned: None,
+            unmeasured_bytes: 0,
+            visible: Arc::new(Visible::new(0)),
         });
         let commit = |panics| {
             let member =

@@ -1,0 +1,163 @@
+//! Values and positions in a part of a memtable, which they keep alive.
+//!
+//! What stays true: a cursor holds no lock between moves. It copies references a page at a time and
+//! finds its place again by key, so it sees every entry added before the move that passes it began,
+//! in order, none twice; entries added later it may or may not see.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::arena::{self, EntryRef};
+use super::part::{Part, Seek, Target};
+use crate::base::cursor::Cursor;
+use crate::base::key::{Kind, SeqNo};
+use crate::error::Result;
+
+/// A value pinned in its memtable, which it keeps alive.
+#[derive(Clone)]
+pub struct MemSlice {
+    pub(super) part: Arc<Part>,
+    pub(super) entry: EntryRef,
+}
+
+impl Deref for MemSlice {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.part.space.arena.entry(self.entry).value
+    }
+}
+
+impl fmt::Debug for MemSlice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemSlice({} bytes)", self.len())
+    }
+}
+
+/// So many entries from the one it stands on, a cursor asks for.
+const AHEAD_ENTRIES: usize = 4;
+
+/// A position in a part of a memtable. Holds no lock; its moves never fail.
+pub struct MemCursor {
+    part: Arc<Part>,
+    /// References to consecutive entries, in order; `page[at]` is the current one.
+    page: Vec<EntryRef>,
+    /// Past the end when the cursor is not on an entry.
+    at: usize,
+}
+
+impl MemCursor {
+    pub(super) fn new(part: &Arc<Part>) -> MemCursor {
+        MemCursor { part: Arc::clone(part), page: Vec::with_capacity(64), at: 0 }
+    }
+
+    /// Reads the page at `seek` and stands on its first entry, or its last when going `back`.
+    fn load(&mut self, seek: Seek<'_>, back: bool) {
+        self.page.clear();
+        self.part.read().page(&self.part.space, seek, &mut self.page);
+        let last = self.page.len().saturating_sub(1);
+        self.at = if back { last } else { 0 };
+        (0..AHEAD_ENTRIES).for_each(|n| self.prefetch(if back { last.wrapping_sub(n) } else { n }));
+    }
+
+    /// Asks the processor for an entry of the page: they lie where they were added, not in order.
+    #[inline]
+    fn prefetch(&self, at: usize) {
+        if let Some(&entry) = self.page.get(at) {
+            self.part.space.arena.prefetch(entry);
+        }
+    }
+
+    /// Reads the page after (or, going `back`, before) the current entry.
+    #[cold]
+    fn turn(&mut self, back: bool) {
+        let part = Arc::clone(&self.part);
+        let mut here = part.space.target(self.page[self.at]);
+        if back {
+            self.load(Seek::Before(here), true);
+        } else {
+            here.rank += 1;
+            self.load(Seek::From(here), false);
+        }
+    }
+
+    #[inline]
+    fn entry(&self) -> arena::Entry<'_> {
+        self.part.space.arena.entry(self.page[self.at])
+    }
+}
+
+impl Cursor for MemCursor {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.at < self.page.len()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.load(Seek::First, false);
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.load(Seek::Last, true);
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.load(Seek::From(Target::new(key, seqno)), false);
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.load(Seek::Before(Target::new(key, seqno)), true);
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.at + 1 < self.page.len() {
+            self.at += 1;
+            self.prefetch(self.at + AHEAD_ENTRIES - 1);
+        } else if self.valid() {
+            self.turn(false);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        if self.at > 0 {
+            self.at -= 1;
+            self.prefetch((self.at + 1).wrapping_sub(AHEAD_ENTRIES));
+        } else {
+            self.turn(true);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.entry().key
+    }
+
+    #[inline]
+    fn seqno(&self) -> SeqNo {
+        self.entry().packed >> 8
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        // Only Put and Delete are ever added.
+        if self.entry().packed as u8 == Kind::Put as u8 { Kind::Put } else { Kind::Delete }
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.entry().value
+    }
+}

@@ -1,0 +1,215 @@
+//! A part of a memtable: an arena and the index of what lies in it.
+//!
+//! What stays true:
+//! 1. An entry is in the arena before it is in the index, and is never changed afterwards.
+//! 2. The numbers of a part are only written with its index locked.
+
+use std::cmp::Ordering;
+
+use super::arena::{Arena, ChunkPool, EntryRef};
+use super::btree::Btree;
+use super::skiplist::Skiplist;
+use super::vector::VectorIndex;
+use crate::base::key::{self, Kind, SEQNO_MAX, SeqNo};
+use crate::base::order::KeyOrder;
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::base::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::options::kinds::MemtableKind;
+use std::sync::Arc;
+
+/// A place in internal order: a key, and how many sequence numbers are above the one meant.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub key: &'a [u8],
+    pub rank: u64,
+}
+
+impl<'a> Target<'a> {
+    #[inline]
+    pub fn new(key: &'a [u8], seqno: SeqNo) -> Target<'a> {
+        Target { key, rank: SEQNO_MAX.saturating_sub(seqno) }
+    }
+}
+
+/// Where a page of references begins or ends.
+#[derive(Clone, Copy)]
+pub(super) enum Seek<'a> {
+    First,
+    Last,
+    /// At the first entry not before the target.
+    From(Target<'a>),
+    /// At the last entry before the target.
+    Before(Target<'a>),
+}
+
+/// What an index needs to look at an entry: its memory and its order.
+pub(super) struct Space {
+    pub arena: Arena,
+    pub order: KeyOrder,
+    /// Whether the order has heads.
+    pub heads: bool,
+}
+
+impl Space {
+    /// The head of `key` after `prefix` bytes, which it has; 0 where the order has none.
+    #[inline]
+    pub fn head(&self, key: &[u8], prefix: usize) -> u64 {
+        if self.heads { key::head(&key[prefix..]) } else { 0 }
+    }
+
+    /// The place of an entry.
+    #[inline]
+    pub fn target(&self, at: EntryRef) -> Target<'_> {
+        let entry = self.arena.entry(at);
+        Target::new(entry.key, entry.packed >> 8)
+    }
+
+    /// Whether the entry is before, at or after `target`.
+    #[inline]
+    pub fn compare(&self, at: EntryRef, target: Target<'_>) -> Ordering {
+        let own = self.target(at);
+        self.order.compare(own.key, target.key).then_with(|| own.rank.cmp(&target.rank))
+    }
+}
+
+pub(super) enum Index {
+    Btree(Btree),
+    Skiplist(Skiplist),
+    Vector(VectorIndex),
+}
+
+impl Index {
+    fn new(kind: MemtableKind) -> Index {
+        match kind {
+            MemtableKind::Btree => Index::Btree(Btree::new()),
+            MemtableKind::Skiplist => Index::Skiplist(Skiplist::new()),
+            MemtableKind::Vector => Index::Vector(VectorIndex::new()),
+        }
+    }
+
+    #[inline]
+    fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>) {
+        match self {
+            Index::Btree(index) => index.insert(space, entry, target),
+            Index::Skiplist(index) => index.insert(space, entry, target),
+            Index::Vector(index) => index.insert(space, entry, target),
+        }
+    }
+
+    /// The first entry at or after `target`, or `None` if it certainly has another key.
+    #[inline]
+    fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
+        match self {
+            Index::Btree(index) => index.find(space, target),
+            Index::Skiplist(index) => index.find(space, target),
+            Index::Vector(index) => index.find(space, target),
+        }
+    }
+
+    pub fn page(&self, space: &Space, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
+        match self {
+            Index::Btree(index) => index.page(space, seek, out),
+            Index::Skiplist(index) => index.page(space, seek, out),
+            Index::Vector(index) => index.page(space, seek, out),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Index::Btree(index) => index.memory_bytes(),
+            Index::Skiplist(index) => index.memory_bytes(),
+            Index::Vector(index) => index.memory_bytes(),
+        }
+    }
+}
+
+/// A sorted table of entries. Any number of threads add and read.
+pub(super) struct Part {
+    pub space: Space,
+    index: RwLock<Index>,
+    index_bytes: AtomicUsize,
+    entries: AtomicUsize,
+    /// The least and greatest sequence number; greatest below least while empty.
+    seqno_min: AtomicU64,
+    seqno_max: AtomicU64,
+}
+
+impl Part {
+    pub fn new(kind: MemtableKind, order: KeyOrder, pool: Arc<ChunkPool>) -> Part {
+        let heads = order.has_heads();
+        let index = Index::new(kind);
+        Part {
+            space: Space { arena: Arena::new(pool), order, heads },
+            index_bytes: AtomicUsize::new(index.memory_bytes()),
+            index: RwLock::new(index),
+            entries: AtomicUsize::new(0),
+            seqno_min: AtomicU64::new(u64::MAX),
+            seqno_max: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds a put or a tombstone. `true` when another thread had the index locked.
+    #[inline]
+    pub fn add(&self, seqno: SeqNo, kind: Kind, key: &[u8], value: &[u8]) -> bool {
+        let entry = self.space.arena.append(key::pack(seqno, kind), key, value);
+        let free = self.index.try_write();
+        let waited = free.is_none();
+        let mut index = free.unwrap_or_else(|| self.index.write());
+        index.insert(&self.space, entry, Target::new(key, seqno));
+        self.index_bytes.store(index.memory_bytes(), Relaxed);
+        self.entries.store(self.entries.load(Relaxed) + 1, Relaxed);
+        if seqno > self.seqno_max.load(Relaxed) {
+            self.seqno_max.store(seqno, Relaxed);
+        }
+        if seqno < self.seqno_min.load(Relaxed) {
+            self.seqno_min.store(seqno, Relaxed);
+        }
+        waited
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.load(Relaxed)
+    }
+
+    /// Bytes of entries and index.
+    pub fn memory_bytes(&self) -> usize {
+        self.space.arena.used_bytes() + self.index_bytes.load(Relaxed)
+    }
+
+    /// The least and the greatest sequence number; the greatest is below the least while there is
+    /// none.
+    pub fn seqnos(&self) -> (SeqNo, SeqNo) {
+        (self.seqno_min.load(Relaxed), self.seqno_max.load(Relaxed))
+    }
+
+    /// The newest version of `key` with a sequence number `<= seqno`.
+    #[inline]
+    pub fn find(&self, key: &[u8], seqno: SeqNo) -> Option<EntryRef> {
+        let found = self.read().find(&self.space, Target::new(key, seqno))?;
+        let same = self.space.order.compare(self.space.arena.entry(found).key, key).is_eq();
+        same.then_some(found)
+    }
+
+    /// The index, sorted.
+    #[inline]
+    pub fn read(&self) -> RwLockReadGuard<'_, Index> {
+        let index = self.index.read();
+        match &*index {
+            Index::Vector(vector) if !vector.is_sorted() => {
+                drop(index);
+                self.read_after_sort()
+            }
+            _ => index,
+        }
+    }
+
+    #[cold]
+    fn read_after_sort(&self) -> RwLockReadGuard<'_, Index> {
+        let mut index = self.index.write();
+        if let Index::Vector(vector) = &mut *index {
+            vector.sort(&self.space);
+        }
+        RwLockWriteGuard::downgrade(index)
+    }
+}

@@ -35,7 +35,7 @@ use crate::wal::format::LogStart;
 use crate::write::commit::Committer;
 use crate::write::core::Core;
 use crate::write::hints::HintKeeper;
-use crate::write::turn::Visible;
+use crate::write::turn::{Company, Visible};
 
 /// More logs than this are turned into tables at open: each costs a sync at every opening.
 const REPLAYED_LOGS_MAX: usize = 3;
@@ -323,6 +323,7 @@ fn assemble(
         hints: HintKeeper::new(options.key_order.clone()),
         poisoned: None,
         unmeasured_bytes: 0,
+        company: Company::default(),
         visible: Arc::new(Visible::new(replayed.last_seqno)),
     };
     let view = View { active: replayed.memtable.clone(), frozen: Vec::new(), version };

@@ -133,7 +133,9 @@ impl Committer {
                 let crowded = self.crowded.load(Ordering::Relaxed);
                 if crowded > 0 && durability != Durability::Sync && count > 0 {
                     self.crowded.store(crowded - 1, Ordering::Relaxed);
-                    return self.commit_beside(core, &alone, around);
+                    if core.company.is_good(&self.visible) {
+                        return self.commit_beside(core, &alone, around);
+                    }
                 }
                 if durability != Durability::Sync {
                     return core.commit_group(&alone, around).map(|last| last[0]);
@@ -292,6 +294,7 @@ mod tests {
     use crate::metrics::Counters;
     use crate::options::kinds::MemtableKind;
     use crate::write::hints::HintKeeper;
+    use crate::write::turn::Company;
 
     /// A store that panics or refuses where it should make room.
     struct Broken {
@@ -323,6 +326,7 @@ mod tests {
             hints: HintKeeper::new(KeyOrder::Bytewise),
             poisoned: None,
             unmeasured_bytes: 0,
+            company: Company::default(),
             visible: Arc::new(Visible::new(0)),
         });
         let commit = |panics| {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::hints::HintKeeper;
-use super::turn::{InTurn, Visible};
+use super::turn::{Company, InTurn, Visible};
 use crate::base::key::{Kind, SeqNo};
 use crate::base::ops;
 use crate::base::sync::{Bug, is_seeded};
@@ -49,6 +49,8 @@ pub struct Core {
     pub poisoned: Option<Error>,
     /// Bytes logged since the memtable was last measured.
     pub unmeasured_bytes: u64,
+    /// Whether threads that write at once add beside one another.
+    pub company: Company,
     /// The last visible number.
     pub visible: Arc<Visible>,
 }

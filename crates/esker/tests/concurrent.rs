@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use common::tiny_options;
 use esker::fs::mem::MemFs;
 use esker::{Batch, Db, Durability, MemtableKind, Options, Policy, WalIo, WriteOptions};
+use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use esker_testkit::rng::SplitMix64;
 
 const ACCOUNTS: u64 = 50;
@@ -302,4 +303,24 @@ fn callers_of_a_store_without_threads_take_turns() {
         assert_eq!(db.iter().unwrap().count(), 2_400, "round {round}");
         assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
     }
+}
+
+#[test]
+fn a_full_memtable_that_several_threads_filled_refuses_every_write() {
+    let fs = FaultFs::new(MemFs::new());
+    let options = Options { memtable_size_bytes: Some(256 << 10), ..tiny_options() };
+    let db = Db::open_on(fs.clone(), "/db", options).unwrap();
+    fs.arm(Fault::for_ever(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
+    let put = |key: u32| db.put(key.to_be_bytes(), [7; 300]);
+    std::thread::scope(|scope| {
+        for thread in 0..3u32 {
+            scope.spawn(move || (0..).find(|n| put(thread << 24 | n).is_err()));
+        }
+    });
+    let full = db.metrics().memory.active_memtable_bytes;
+    for key in 0..2_000 {
+        assert!(put(key).is_err(), "there is no room for {key}");
+    }
+    assert_eq!(db.metrics().memory.active_memtable_bytes, full);
+    assert!(full < 2 * (256 << 10), "{full}");
 }

@@ -107,9 +107,15 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
                     let mut batch = Batch::new();
                     batch.put([writer, 0], turn.to_be_bytes());
                     batch.put([writer, 1, turn as u8], vec![7; 900]);
+                    if turn == 4 {
+                        batch.delete_range([writer, 1, 1], [writer, 1, 2]);
+                    }
                     batch.put([writer, 2], turn.to_be_bytes());
-                    let options =
-                        if turn == 2 { WriteOptions::SYNC } else { WriteOptions::BUFFERED };
+                    let options = match turn {
+                        2 => WriteOptions::SYNC,
+                        3 => WriteOptions::NONE,
+                        _ => WriteOptions::BUFFERED,
+                    };
                     db.write_with(&batch, &options).unwrap();
                     // Its own write, at once.
                     let own = db.get([writer, 2]).unwrap().map(|v| number(&v));
@@ -123,6 +129,9 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
         thread::spawn(move || {
             let mut before = [0; 2];
             for turn in 0..4 {
+                if turn == 2 {
+                    db.flush().unwrap();
+                }
                 for writer in 0..2u8 {
                     let pair = if turn % 2 == 0 {
                         let snapshot = db.snapshot();
@@ -147,7 +156,7 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
     };
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     reader.join().unwrap();
-    assert_eq!(db.iter().unwrap().count(), 2 * (2 + 4));
+    assert_eq!(db.iter().unwrap().count(), 2 * (2 + 3));
     Arc::into_inner(db).unwrap().close().unwrap();
 }
 

@@ -3,7 +3,8 @@
 //! Built for use they are `parking_lot`'s and the standard library's. With the feature `shuttle`
 //! they are ones whose every step is chosen by a seeded scheduler, so that `tests/schedules.rs` can
 //! run thousands of orders of steps and repeat each. What stays true: both have the same interface,
-//! and code that takes part in what the schedules explore takes these and no others.
+//! and code that takes part in what the schedules explore takes these and no others (but for a
+//! memtable's parts beside the first, which are made once, by who holds the commit lock).
 
 #[cfg(not(feature = "shuttle"))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -188,6 +189,11 @@ mod explored {
         /// A writer's lock, if nobody reads or writes.
         pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
             self.0.try_write().ok().map(RwLockWriteGuard)
+        }
+
+        /// Whether somebody writes.
+        pub fn is_locked_exclusive(&self) -> bool {
+            self.0.try_read().is_err()
         }
 
         /// Waits until nobody reads or writes.

@@ -86,7 +86,7 @@ impl Inner {
     }
 
     /// Freezes the active memtable if it is still [sought](crate::memtable::Memtable::is_sought) and
-    /// nobody writes. Whoever holds the commit lock may wait for this thread: it is not waited for.
+    /// nobody holds the commit lock, who may wait for this thread: it is not waited for.
     fn freeze_sought(&self) {
         let memtable = self.view.load().active.clone();
         let frozen = self.committer.try_lock().is_some_and(|mut core| {

@@ -4,7 +4,8 @@
 //! `queue` → `view_change`, or the schedule of `pace`. The snapshot list's lock is taken alone. No
 //! lock is held while a table is read or written, except that `versions` is held while its own
 //! manifest record is written and synced, and that a store without threads does its work in calls
-//! that hold others up.
+//! that hold others up. Who adds to a memtable beside others holds none of these, and waits for its
+//! turn; who takes the core waits for them.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::VecDeque;
@@ -391,6 +392,7 @@ impl Inner {
         let fresh = Arc::new(fresh);
         let full = std::mem::replace(&mut core.memtable, fresh.clone());
         core.unlogged = false;
+        core.unmeasured_bytes = 0;
         core.next_log_asked = false;
         let logs_below = log.as_ref().map_or(0, LogWriter::number);
         let first_ordinal = log.as_ref().map_or(0, LogWriter::next_ordinal);
@@ -462,6 +464,8 @@ impl Inner {
 
 /// So many times a memtable is measured while several threads fill it.
 const MEASURED_EVERY: u64 = 256;
+/// Each part of a memtable begins with 2 MiB, so a small one is not worth parts.
+const PARTED_BYTES_MIN: u64 = if cfg!(debug_assertions) { 0 } else { 16 << 20 };
 
 impl Surroundings for Inner {
     #[inline]
@@ -473,9 +477,9 @@ impl Surroundings for Inner {
         if !full && core.memtable.is_shared() && core.unmeasured_bytes < most / MEASURED_EVERY {
             return self.check_open();
         }
-        core.unmeasured_bytes = 0;
         let used = core.memtable.memory_bytes() as u64;
         if !full && used < most {
+            core.unmeasured_bytes = 0;
             if used >= most / NEXT_LOG_FROM && !core.next_log_asked {
                 core.next_log_asked = true;
                 self.ask_for_next_log();
@@ -485,6 +489,10 @@ impl Surroundings for Inner {
         self.check_open()?;
         self.wait_for_memtable()?;
         self.with_room(|| self.freeze(core))
+    }
+
+    fn memtable_is_large(&self) -> bool {
+        self.write_knobs.memtable_bytes.load(Ordering::Relaxed) >= PARTED_BYTES_MIN
     }
 
     fn show_hints(&self, hints: Arc<Hints>) {

@@ -44,7 +44,7 @@ pub struct MergeCursor {
 }
 
 impl MergeCursor {
-    /// A merge of `sources`, each sorted in internal order under `order`; the newest comes first.
+    /// A merge of `sources`, each sorted in internal order under `order`.
     /// It stands nowhere until the first seek.
     pub fn new(order: KeyOrder, sources: Vec<Box<dyn Cursor + Send>>) -> MergeCursor {
         let rungs = if sources.len() > 1 { sources.len() } else { 0 };

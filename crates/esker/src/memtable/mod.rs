@@ -223,7 +223,7 @@ impl Memtable {
         parts + self.range_bytes.load(Atomic::Relaxed)
     }
 
-    /// Whether several threads have added at once.
+    /// Whether there are parts beside the first.
     pub fn is_shared(&self) -> bool {
         self.rest.get().is_some()
     }

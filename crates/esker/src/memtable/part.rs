@@ -148,12 +148,12 @@ impl Part {
         }
     }
 
-    /// Adds a put or a tombstone. `true` when another thread had the index locked.
+    /// Adds a put or a tombstone. `true` when another thread was adding.
     #[inline]
     pub fn add(&self, seqno: SeqNo, kind: Kind, key: &[u8], value: &[u8]) -> bool {
         let entry = self.space.arena.append(key::pack(seqno, kind), key, value);
         let free = self.index.try_write();
-        let waited = free.is_none();
+        let waited = free.is_none() && self.index.is_locked_exclusive();
         let mut index = free.unwrap_or_else(|| self.index.write());
         index.insert(&self.space, entry, Target::new(key, seqno));
         self.index_bytes.store(index.memory_bytes(), Relaxed);

@@ -20,9 +20,10 @@ pub struct Sizes {
 }
 
 /// The part of a budget left for what is held for a moment (cursors with what they read ahead,
-/// blocks and filters being built) and for the allocator's gaps.
+/// blocks and filters being built) and for the allocator's gaps: an eighth, but of a small budget
+/// a quarter, as merges need the same whatever the budget is.
 pub fn transient_bytes(budget_bytes: u64) -> u64 {
-    budget_bytes / 8
+    (budget_bytes / 8).max((64 << 20).min(budget_bytes / 4))
 }
 
 impl Options {

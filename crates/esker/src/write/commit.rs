@@ -96,7 +96,7 @@ impl Committer {
         core
     }
 
-    /// The core, if no writer has it.
+    /// The core, if no writer has it. Waits for those who are adding without it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
         let core = self.core.try_lock()?;
         core.settle();
@@ -130,22 +130,34 @@ impl Committer {
                 && let Some(mut core) = self.core.try_lock()
             {
                 let alone = [Member { payload, count, user_bytes, durability }];
-                let crowded = self.crowded.load(Ordering::Relaxed);
-                if crowded > 0 && durability != Durability::Sync && count > 0 {
-                    self.crowded.store(crowded - 1, Ordering::Relaxed);
-                    if core.company.is_good(&self.visible) {
-                        return self.commit_beside(core, &alone, around);
-                    }
+                if self.is_crowded()
+                    && alone[0].fits_beside()
+                    && around.memtable_is_large()
+                    && core.company.is_good(&self.visible)
+                {
+                    return self.commit_beside(core, &alone, around);
                 }
                 if durability != Durability::Sync {
                     return core.commit_group(&alone, around).map(|last| last[0]);
                 }
                 return self.commit_timed(&mut core, &alone, around).map(|last| last[0]);
             }
-            self.crowded.store(CROWDED_COMMITS, Ordering::Relaxed);
+            if self.crowded.load(Ordering::Relaxed) < CROWDED_COMMITS {
+                self.crowded.store(CROWDED_COMMITS, Ordering::Relaxed);
+            }
             std::hint::spin_loop();
         }
         self.commit_in_group(Member { payload, count, user_bytes, durability }, around)
+    }
+
+    /// Whether threads met lately; counts the commits since then. With the core held.
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        let crowded = self.crowded.load(Ordering::Relaxed);
+        if crowded > 0 {
+            self.crowded.store(crowded - 1, Ordering::Relaxed);
+        }
+        crowded > 0
     }
 
     /// Commits one batch that needs no sync: logs it, lets the core go, adds it to the memtable and
@@ -306,6 +318,9 @@ mod tests {
         fn make_room(&self, _: &mut Core) -> Result<()> {
             assert!(!self.panics, "the store is broken");
             Err(Error::new(ErrorKind::NoSpace, "no room"))
+        }
+        fn memtable_is_large(&self) -> bool {
+            true
         }
         fn show_hints(&self, _: Arc<Hints>) {}
         fn ask_for_hints(&self, _: Vec<u8>) {}

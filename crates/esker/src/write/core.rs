@@ -16,11 +16,17 @@ use crate::metrics::Counters;
 use crate::options::kinds::Durability;
 use crate::wal::LogWriter;
 
+/// A larger batch keeps the core: all who come after would wait for it, and who makes room has to
+/// know what is being added.
+const BESIDE_BYTES_MAX: usize = 64 << 10;
+
 /// What the committer needs of the store around it.
 pub trait Surroundings {
     /// Called with the core held before a group is committed: freeze a full memtable, wait for
     /// memory, refuse when closed.
     fn make_room(&self, core: &mut Core) -> Result<()>;
+    /// Whether a memtable may have parts for threads that write at once.
+    fn memtable_is_large(&self) -> bool;
     /// Gives readers another list of skip hints.
     fn show_hints(&self, hints: Arc<Hints>);
     /// Has the keys around `sample`, which was deleted, looked at for a skip hint.
@@ -47,7 +53,7 @@ pub struct Core {
     pub hints: HintKeeper,
     /// Why no write is accepted, once the log failed.
     pub poisoned: Option<Error>,
-    /// Bytes logged since the memtable was last measured.
+    /// Bytes of writes since the memtable was last measured.
     pub unmeasured_bytes: u64,
     /// Whether threads that write at once add beside one another.
     pub company: Company,
@@ -61,6 +67,15 @@ pub(super) struct Member<'a> {
     pub count: u32,
     pub user_bytes: u64,
     pub durability: Durability,
+}
+
+impl Member<'_> {
+    /// Whether it may be added after the core was let go.
+    #[inline]
+    pub fn fits_beside(&self) -> bool {
+        let small = self.payload.len() <= BESIDE_BYTES_MAX;
+        self.durability != Durability::Sync && self.count > 0 && small
+    }
 }
 
 impl Core {

@@ -31,7 +31,8 @@ pub struct ExperimentFile {
     pub scale: Spanned<f64>,
     /// Seed of data and operations. Default 301.
     pub seed: Option<u64>,
-    /// Options for every engine, by `esker bench`'s flag names, or `ENGINE.name` for one.
+    /// Options for every engine, by `esker bench`'s flag names, or `ENGINE.name` for one, which
+    /// prevails there.
     #[serde(default)]
     pub options: Options,
     /// Options that shrink with the sizes, so that data and memory keep their proportion.

@@ -201,9 +201,13 @@ fn crossed(series: &SeriesFile) -> Vec<Vec<(String, String)>> {
     combinations
 }
 
+/// The options of one place, in the order they are set: what one engine is given comes after what
+/// all are given, and so prevails.
 fn pairs(options: &Options) -> Vec<(String, String)> {
     let text = options.iter().map(|(name, value)| (name.get_ref(), text_of(value.get_ref())));
-    text.map(|(name, value)| (name.clone(), value)).collect()
+    let mut all: Vec<(String, String)> = text.map(|(name, value)| (name.clone(), value)).collect();
+    all.sort_by_key(|(name, _)| name.contains('.'));
+    all
 }
 
 /// A TOML value as a flag takes it.
@@ -244,6 +248,23 @@ mod tests {
         assert_eq!(keys.len(), points.len());
         let config = points[11].config(&BenchConfig::default(), "leveldb", 1).expect("settings");
         assert_eq!((config.store.block_bytes, config.store.memtable_bytes), (4096, 8 << 20));
+    }
+
+    #[test]
+    fn an_option_of_one_engine_prevails_whatever_its_name_sorts_like() {
+        let text = sample().replace(
+            "cache_size = \"8M\"",
+            "\"leveldb.write_buffer_size\" = \"64M\"\nwrite_buffer_size = \"4M\"\nbloom_bits = 3\n\
+             \"leveldb.bloom_bits\" = 10",
+        );
+        let experiment = Experiment::parse("sample", &text, &known()).expect("right");
+        let point = &points(&experiment, Scale::Times(1.0))[0];
+        let given = |engine: &str| {
+            let config = point.config(&BenchConfig::default(), engine, 1).expect("settings");
+            (config.store.memtable_bytes, config.store.filter_bits_per_key)
+        };
+        assert_eq!(given("leveldb"), (64 << 20, 10));
+        assert_eq!(given("lmdb"), (4 << 20, 3));
     }
 
     #[test]

@@ -307,14 +307,20 @@ fn callers_of_a_store_without_threads_take_turns() {
 
 #[test]
 fn a_full_memtable_that_several_threads_filled_refuses_every_write() {
+    const MEMTABLE_BYTES: u64 = 8 << 20;
     let fs = FaultFs::new(MemFs::new());
-    let options = Options { memtable_size_bytes: Some(256 << 10), ..tiny_options() };
+    let options = Options { memtable_size_bytes: Some(MEMTABLE_BYTES), ..tiny_options() };
     let db = Db::open_on(fs.clone(), "/db", options).unwrap();
     fs.arm(Fault::for_ever(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
-    let put = |key: u32| db.put(key.to_be_bytes(), [7; 300]);
+    let put = |key: u32| db.put(key.to_be_bytes(), [7; 100]);
+    let together = std::sync::Barrier::new(3);
     std::thread::scope(|scope| {
         for thread in 0..3u32 {
-            scope.spawn(move || (0..).find(|n| put(thread << 24 | n).is_err()));
+            let (put, together) = (&put, &together);
+            scope.spawn(move || {
+                together.wait();
+                (0..).find(|n| put(thread << 24 | n).is_err())
+            });
         }
     });
     let full = db.metrics().memory.active_memtable_bytes;
@@ -322,5 +328,5 @@ fn a_full_memtable_that_several_threads_filled_refuses_every_write() {
         assert!(put(key).is_err(), "there is no room for {key}");
     }
     assert_eq!(db.metrics().memory.active_memtable_bytes, full);
-    assert!(full < 2 * (256 << 10), "{full}");
+    assert!(full < MEMTABLE_BYTES * 5 / 4, "{full}");
 }

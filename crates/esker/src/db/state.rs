@@ -465,7 +465,7 @@ impl Inner {
 /// So many times a memtable is measured while several threads fill it.
 const MEASURED_EVERY: u64 = 256;
 /// Each part of a memtable begins with 2 MiB, so a small one is not worth parts.
-const PARTED_BYTES_MIN: u64 = if cfg!(debug_assertions) { 0 } else { 16 << 20 };
+const PARTED_BYTES_MIN: u64 = if cfg!(debug_assertions) { 1 } else { 16 << 20 };
 
 impl Surroundings for Inner {
     #[inline]

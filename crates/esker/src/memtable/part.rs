@@ -5,6 +5,7 @@
 //! 2. The numbers of a part are only written with its index locked.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::arena::{Arena, ChunkPool, EntryRef};
 use super::btree::Btree;
@@ -15,7 +16,6 @@ use crate::base::order::KeyOrder;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::base::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::options::kinds::MemtableKind;
-use std::sync::Arc;
 
 /// A place in internal order: a key, and how many sequence numbers are above the one meant.
 #[derive(Clone, Copy)]

@@ -105,9 +105,7 @@ impl Core {
             self.visible.publish(seqno - 1);
             (0..8).for_each(|_| crate::base::sync::thread::yield_now());
         }
-        if let Some(hints) = self.hints.changed() {
-            around.show_hints(hints);
-        }
+        self.show_hints(around);
         self.visible.publish(seqno - 1);
         if let Some(sample) = self.hints.sample() {
             around.ask_for_hints(sample);
@@ -135,9 +133,7 @@ impl Core {
         self.next_seqno = first + u64::from(*count);
         let turn = InTurn::new(visible, first, self.next_seqno - 1);
         self.count(alone, u64::from(*count), around.counters());
-        if let Some(hints) = self.hints.changed() {
-            around.show_hints(hints);
-        }
+        self.show_hints(around);
         turn
     }
 
@@ -154,6 +150,14 @@ impl Core {
         around.make_room(self)?;
         self.log_group(members, self.next_seqno, around.counters())?;
         Ok(self.next_seqno)
+    }
+
+    /// Gives readers the skip hints as the last operations left them.
+    #[inline]
+    fn show_hints(&mut self, around: &dyn Surroundings) {
+        if let Some(hints) = self.hints.changed() {
+            around.show_hints(hints);
+        }
     }
 
     #[inline]

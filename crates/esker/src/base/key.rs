@@ -75,6 +75,15 @@ pub fn head16(key: &[u8]) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
+/// Whether `key` begins with `prefix`, which may be empty.
+///
+/// Nothing is not compared: a vectorised `memcmp` of nothing may still load, masked, from the
+/// dangling address of an empty slice, and the suppressed fault takes 75 to 150 ns.
+#[inline]
+pub fn has_prefix(key: &[u8], prefix: &[u8]) -> bool {
+    prefix.is_empty() || key.starts_with(prefix)
+}
+
 /// How many leading bytes two keys share.
 #[inline]
 pub fn shared_prefix_len(a: &[u8], b: &[u8]) -> usize {

@@ -1,9 +1,12 @@
 //! Layer 0: words every other module speaks. Nothing here touches a file.
 
 pub mod checksum;
+pub mod chunk;
 pub mod coding;
 pub mod cursor;
 pub mod filter_policy;
+pub mod frame;
+pub mod frame_pool;
 pub mod key;
 pub mod ops;
 pub mod order;

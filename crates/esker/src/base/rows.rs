@@ -10,8 +10,6 @@
 //! meet, as far as the stretch goes, is the next row. Older versions of the last row's key may
 //! follow behind it.
 
-use std::sync::Arc;
-
 use super::key::{Kind, SEQNO_MAX, SeqNo};
 use super::order::KeyOrder;
 
@@ -113,7 +111,7 @@ pub trait Rows: Send + Sync {
 /// Rows that may be walked without their cursor, which stands on one of them.
 pub struct Stretch {
     /// The rows of the block.
-    pub rows: Arc<dyn Rows>,
+    pub rows: Box<dyn Rows>,
     /// Where the cursor stands; within the stretch, which is never empty.
     pub at: usize,
     /// Its first row.

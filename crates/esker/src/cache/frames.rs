@@ -6,35 +6,34 @@
 //!
 //! Evicted blocks are handed to the caller, who frees them after the lock is released.
 
-use std::sync::Arc;
-
 use super::policy::{self, Policy};
 use super::shelf::Home;
 use super::{BlockKey, CacheStats};
+use crate::base::frame::Frame;
 use crate::options::kinds::CachePolicy;
 
 /// The slot of an empty bucket.
 const EMPTY: u32 = u32::MAX;
 
 /// One place for a block.
-struct Frame<V> {
+struct Slot<H> {
     key: BlockKey,
     charge_bytes: u64,
-    value: Option<Arc<V>>,
+    block: Option<Frame<H>>,
     /// Where it can be found without a search.
-    home: Option<Home<V>>,
+    home: Option<Home<H>>,
 }
 
-impl<V> Frame<V> {
+impl<H> Slot<H> {
     fn take_uses(&self) -> u8 {
         self.home.as_ref().map_or(0, Home::take_uses)
     }
 }
 
 /// The frames of one shard.
-pub(super) struct Frames<V> {
+pub(super) struct Frames<H> {
     directory: Directory,
-    frames: Vec<Frame<V>>,
+    frames: Vec<Slot<H>>,
     free: Vec<u32>,
     policy: Box<dyn Policy>,
     capacity_bytes: u64,
@@ -42,9 +41,9 @@ pub(super) struct Frames<V> {
     stats: CacheStats,
 }
 
-impl<V> Frames<V> {
+impl<H> Frames<H> {
     /// An empty shard with no capacity yet.
-    pub(super) fn new(policy: CachePolicy) -> Frames<V> {
+    pub(super) fn new(policy: CachePolicy) -> Frames<H> {
         Frames {
             directory: Directory::new(),
             frames: Vec::new(),
@@ -63,14 +62,14 @@ impl<V> Frames<V> {
 
     /// The block, if it is here; tells the policy and counts.
     #[inline]
-    pub(super) fn get(&mut self, hash: u64, key: &BlockKey) -> Option<Arc<V>> {
+    pub(super) fn get(&mut self, hash: u64, key: &BlockKey) -> Option<Frame<H>> {
         let Some(slot) = self.find(hash, key) else {
             self.stats.misses += 1;
             return None;
         };
         self.stats.hits += 1;
         self.policy.hit(slot);
-        self.frames[slot as usize].value.clone()
+        self.frames[slot as usize].block.clone()
     }
 
     /// Takes a block in if it fits at all, evicting into `evicted`; returns the one to use.
@@ -78,25 +77,25 @@ impl<V> Frames<V> {
         &mut self,
         hash: u64,
         key: BlockKey,
-        value: Arc<V>,
+        block: Frame<H>,
         charge_bytes: u64,
-        home: Option<Home<V>>,
-        evicted: &mut Vec<Arc<V>>,
-    ) -> Arc<V> {
+        home: Option<Home<H>>,
+        evicted: &mut Vec<Frame<H>>,
+    ) -> Frame<H> {
         if let Some(slot) = self.find(hash, &key) {
-            return self.frames[slot as usize].value.clone().unwrap_or(value);
+            return self.frames[slot as usize].block.clone().unwrap_or(block);
         }
         if charge_bytes > self.capacity_bytes {
-            return value;
+            return block;
         }
         self.evict_down_to(self.capacity_bytes - charge_bytes, evicted);
         if self.free.is_empty() && self.frames.len() >= EMPTY as usize {
-            return value;
+            return block;
         }
         if let Some(home) = &home {
-            home.fill(&value);
+            home.fill(&block);
         }
-        let frame = Frame { key, charge_bytes, value: Some(value.clone()), home };
+        let frame = Slot { key, charge_bytes, block: Some(block.clone()), home };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.frames[slot as usize] = frame;
@@ -111,10 +110,10 @@ impl<V> Frames<V> {
         self.policy.admit(slot, hash, charge_bytes);
         self.used_bytes += charge_bytes;
         self.stats.insertions += 1;
-        value
+        block
     }
 
-    fn evict_down_to(&mut self, bytes: u64, evicted: &mut Vec<Arc<V>>) {
+    fn evict_down_to(&mut self, bytes: u64, evicted: &mut Vec<Frame<H>>) {
         while self.used_bytes > bytes {
             let frames = &self.frames;
             let uses = |slot: u32| frames[slot as usize].take_uses();
@@ -125,22 +124,22 @@ impl<V> Frames<V> {
     }
 
     /// Empties a frame that the policy has already let go of.
-    fn release(&mut self, slot: u32, out: &mut Vec<Arc<V>>) {
+    fn release(&mut self, slot: u32, out: &mut Vec<Frame<H>>) {
         let frame = &mut self.frames[slot as usize];
         self.directory.remove(frame.key.hash(), slot);
         self.used_bytes -= frame.charge_bytes;
         if let Some(home) = frame.home.take() {
             home.empty();
         }
-        out.extend(frame.value.take());
+        out.extend(frame.block.take());
         self.free.push(slot);
     }
 
     /// Lets go of every block of `file`, into `removed`.
-    pub(super) fn remove_file(&mut self, file: u64, removed: &mut Vec<Arc<V>>) {
+    pub(super) fn remove_file(&mut self, file: u64, removed: &mut Vec<Frame<H>>) {
         for slot in 0..self.frames.len() {
             let frame = &self.frames[slot];
-            if frame.key.file == file && frame.value.is_some() {
+            if frame.key.file == file && frame.block.is_some() {
                 self.policy.forget(slot as u32);
                 self.release(slot as u32, removed);
             }
@@ -148,7 +147,7 @@ impl<V> Frames<V> {
     }
 
     /// Changes the capacity and evicts, into `evicted`, what no longer fits.
-    pub(super) fn set_capacity(&mut self, bytes: u64, evicted: &mut Vec<Arc<V>>) {
+    pub(super) fn set_capacity(&mut self, bytes: u64, evicted: &mut Vec<Frame<H>>) {
         self.evict_down_to(bytes, evicted);
         self.capacity_bytes = bytes;
         self.policy.set_capacity(bytes);

@@ -19,6 +19,9 @@ use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Re
 use std::fmt;
 use std::sync::Arc;
 
+use crate::base::frame::Frame;
+use crate::base::frame_pool::FramePool;
+
 use crate::base::sync::Mutex;
 
 use crate::base::units::MIB;
@@ -67,11 +70,11 @@ pub struct CacheStats {
 
 /// One shard, alone on its cache lines.
 #[repr(align(128))]
-struct Shard<V>(Mutex<Frames<V>>);
+struct Shard<H>(Mutex<Frames<H>>);
 
 /// A bounded map from [`BlockKey`] to shared blocks. All methods may be called from many threads.
-pub struct BlockCache<V> {
-    shards: Box<[Shard<V>]>,
+pub struct BlockCache<H> {
+    shards: Box<[Shard<H>]>,
     /// `SHARDS - 1` when all shards are in use, 0 when only the first is.
     shard_mask: AtomicUsize,
     capacity_bytes: AtomicU64,
@@ -81,12 +84,14 @@ pub struct BlockCache<V> {
     counting: AtomicBool,
     /// Hits on shelves.
     shelf_hits: Striped,
+    /// Memory for blocks that are kept.
+    pool: Arc<FramePool>,
 }
 
-impl<V: Send + Sync> BlockCache<V> {
+impl<H: Send + Sync> BlockCache<H> {
     /// An empty cache that holds up to `capacity_bytes` of blocks; 0 or [`CachePolicy::None`]
     /// holds nothing. Memory is taken as blocks arrive.
-    pub fn new(policy: CachePolicy, capacity_bytes: u64) -> BlockCache<V> {
+    pub fn new(policy: CachePolicy, capacity_bytes: u64) -> BlockCache<H> {
         let shards = (0..SHARDS).map(|_| Shard(Mutex::new(Frames::new(policy)))).collect();
         let cache = BlockCache {
             shards,
@@ -95,20 +100,21 @@ impl<V: Send + Sync> BlockCache<V> {
             settings: Mutex::new(policy),
             counting: AtomicBool::new(policy != CachePolicy::Lru),
             shelf_hits: Striped::default(),
+            pool: Arc::default(),
         };
         cache.set_capacity(capacity_bytes);
         cache
     }
 
     #[inline]
-    fn shard(&self, hash: u64) -> &Mutex<Frames<V>> {
+    fn shard(&self, hash: u64) -> &Mutex<Frames<H>> {
         let at = (hash >> 60) as usize & self.shard_mask.load(Relaxed);
         &self.shards[at].0
     }
 
     /// The block, if it is here. Counts as a use of it.
     #[inline]
-    pub fn get(&self, key: &BlockKey) -> Option<Arc<V>> {
+    pub fn get(&self, key: &BlockKey) -> Option<Frame<H>> {
         let hash = key.hash();
         self.shard(hash).lock().get(hash, key)
     }
@@ -116,7 +122,7 @@ impl<V: Send + Sync> BlockCache<V> {
     /// The block at `at` of a shelf of this cache, if it is there. Counts as a use of it. Nothing is
     /// found when the policy must see every use as it happens: then [`BlockCache::get`] finds it.
     #[inline]
-    pub fn get_on(&self, shelf: &Shelf<V>, at: usize) -> Option<Arc<V>> {
+    pub fn get_on(&self, shelf: &Shelf<H>, at: usize) -> Option<Frame<H>> {
         if !self.counting.load(Relaxed) {
             return None;
         }
@@ -126,20 +132,20 @@ impl<V: Send + Sync> BlockCache<V> {
     }
 
     /// Offers a block of `charge_bytes` and returns the one to use: the one already here if another
-    /// thread was first, else `value` itself, whether or not there was room to keep it.
+    /// thread was first, else `block` itself, whether or not there was room to keep it.
     ///
     /// While it is kept it also stands in its `home`.
     pub fn insert(
         &self,
         key: BlockKey,
-        value: Arc<V>,
+        block: Frame<H>,
         charge_bytes: u64,
-        home: Option<Home<V>>,
-    ) -> Arc<V> {
+        home: Option<Home<H>>,
+    ) -> Frame<H> {
         let hash = key.hash();
         let mut evicted = Vec::new();
         let mut shard = self.shard(hash).lock();
-        let kept = shard.insert(hash, key, value, charge_bytes, home, &mut evicted);
+        let kept = shard.insert(hash, key, block, charge_bytes, home, &mut evicted);
         drop(shard);
         drop(evicted);
         kept
@@ -201,6 +207,11 @@ impl<V: Send + Sync> BlockCache<V> {
         self.capacity_bytes.store(bytes, Relaxed);
     }
 
+    /// Where the memory of blocks is from that are to be kept.
+    pub fn pool(&self) -> &Arc<FramePool> {
+        &self.pool
+    }
+
     /// The capacity, in bytes, as last set.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes.load(Relaxed)
@@ -230,7 +241,7 @@ impl<V: Send + Sync> BlockCache<V> {
     }
 }
 
-impl<V> fmt::Debug for BlockCache<V> {
+impl<H> fmt::Debug for BlockCache<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BlockCache({} B)", self.capacity_bytes.load(Relaxed))
     }

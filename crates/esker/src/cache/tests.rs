@@ -4,9 +4,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::*;
+use crate::base::frame::FrameBuf;
 use CachePolicy::{Clock, Lru, S3Fifo, Sieve};
 
 const POLICIES: [CachePolicy; 4] = [Lru, Clock, Sieve, S3Fifo];
+
+/// A block that is nothing but a number.
+fn frame(number: u64) -> Frame<u64> {
+    FrameBuf::zeroed(0, None).freeze(0, number)
+}
+
+fn number(frame: Option<Frame<u64>>) -> Option<u64> {
+    frame.map(|frame| *frame.header())
+}
 
 /// A small generator (xorshift64*), so that a trace is the same in every run.
 struct Random(u64);
@@ -202,11 +212,12 @@ fn block(key: u64) -> BlockKey {
 fn touch(cache: &BlockCache<u64>, key: u64, charge_bytes: u64) -> bool {
     match cache.get(&block(key)) {
         Some(found) => {
-            assert_eq!(*found, key);
+            assert_eq!(*found.header(), key);
             true
         }
         None => {
-            assert_eq!(*cache.insert(block(key), Arc::new(key), charge_bytes, None), key);
+            let kept = cache.insert(block(key), frame(key), charge_bytes, None);
+            assert_eq!(*kept.header(), key);
             false
         }
     }
@@ -219,13 +230,12 @@ fn touch_on(cache: &BlockCache<u64>, shelf: &Arc<Shelf<u64>>, key: u64) -> bool 
     let found = cache.get_on(shelf, at);
     match found.or_else(|| cache.get(&block(key))) {
         Some(found) => {
-            assert_eq!(*found, key);
+            assert_eq!(*found.header(), key);
             true
         }
         None => {
-            let kept = cache.insert(block(key), Arc::new(key), 1, Home::new(shelf, at));
-            assert_eq!(*kept, key);
-            shelf.hint(at, std::ptr::from_ref(&*kept).addr());
+            let kept = cache.insert(block(key), frame(key), 1, Home::new(shelf, at));
+            assert_eq!(*kept.header(), key);
             false
         }
     }
@@ -302,8 +312,8 @@ fn what_leaves_a_shelf_is_freed() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 10);
         let shelf = Arc::new(Shelf::new(100));
-        let blocks: Vec<Arc<u64>> = (0..100).map(Arc::new).collect();
-        let held = || blocks.iter().filter(|block| Arc::strong_count(block) > 1).count();
+        let blocks: Vec<Frame<u64>> = (0..100).map(frame).collect();
+        let held = || blocks.iter().filter(|block| block.users() > 1).count();
         for (at, value) in blocks.iter().enumerate() {
             let key = block(at as u64);
             cache.insert(key, value.clone(), 1, Home::new(&shelf, at));
@@ -335,8 +345,8 @@ fn a_shelf_holds_what_the_cache_holds() {
         }
         cache.set_policy(policy);
         for key in 0..2_000 {
-            let by_key = cache.get(&block(key));
-            assert_eq!(cache.get_on(&shelf, key as usize), by_key, "{policy} {key}");
+            let by_key = number(cache.get(&block(key)));
+            assert_eq!(number(cache.get_on(&shelf, key as usize)), by_key, "{policy} {key}");
         }
         assert!(Home::new(&shelf, 2_000).is_none());
         cache.set_policy(Lru);
@@ -429,14 +439,14 @@ fn the_first_insert_wins_and_a_giant_is_not_kept() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 1_000);
         let key = BlockKey { file: 1, block: 2 };
-        let first = cache.insert(key, Arc::new(10), 600, None);
-        let second = cache.insert(key, Arc::new(20), 600, None);
-        assert!(Arc::ptr_eq(&first, &second));
-        let giant = cache.insert(BlockKey { file: 1, block: 3 }, Arc::new(30), 1_001, None);
-        assert_eq!((*giant, cache.used_bytes()), (30, 600));
+        let first = cache.insert(key, frame(10), 600, None);
+        let second = cache.insert(key, frame(20), 600, None);
+        assert!(first.is_same(&second));
+        let giant = cache.insert(BlockKey { file: 1, block: 3 }, frame(30), 1_001, None);
+        assert_eq!((*giant.header(), cache.used_bytes()), (30, 600));
         // Evicted while held: the holder keeps it.
-        cache.insert(BlockKey { file: 1, block: 4 }, Arc::new(40), 1_000, None);
-        assert_eq!((cache.get(&key), *first), (None, 10));
+        cache.insert(BlockKey { file: 1, block: 4 }, frame(40), 1_000, None);
+        assert_eq!((number(cache.get(&key)), *first.header()), (None, 10));
     }
 }
 
@@ -454,10 +464,10 @@ fn the_parts_of_the_shards_are_the_capacity_together() {
         for shard in 0..16 {
             let key = block_of(shard);
             let most = if shard == 0 { part + 15 } else { part };
-            cache.insert(key, Arc::new(1), most + 1, None);
-            assert_eq!(cache.get(&key), None, "{policy}: more than shard {shard} takes");
-            cache.insert(key, Arc::new(2), most, None);
-            assert_eq!(cache.get(&key).as_deref(), Some(&2), "{policy}: shard {shard}");
+            cache.insert(key, frame(1), most + 1, None);
+            assert_eq!(number(cache.get(&key)), None, "{policy}: more than shard {shard} takes");
+            cache.insert(key, frame(2), most, None);
+            assert_eq!(number(cache.get(&key)), Some(2), "{policy}: shard {shard}");
         }
         assert_eq!(cache.used_bytes(), MIB + 15);
         let stats = cache.stats();
@@ -465,7 +475,7 @@ fn the_parts_of_the_shards_are_the_capacity_together() {
         assert_eq!((stats.insertions, stats.evictions), (16, 0), "{policy}");
         for shard in 0..16 {
             let other = (1_000..).map(block).find(|key| key.hash() >> 60 == shard as u64).unwrap();
-            cache.insert(other, Arc::new(3), 1, None);
+            cache.insert(other, frame(3), 1, None);
         }
         assert_eq!(cache.stats().evictions, 16, "{policy}: each shard lets its own go");
     }
@@ -497,7 +507,7 @@ fn a_removed_file_leaves_nothing_behind() {
             for round in 0..20u64 {
                 for n in 0..400 {
                     let key = BlockKey { file: round + n % 4, block: n as u32 };
-                    cache.insert(key, Arc::new(n), 1_000, None);
+                    cache.insert(key, frame(n), 1_000, None);
                     cache.get(&BlockKey { file: round + n % 4, block: n as u32 / 2 });
                 }
                 cache.remove_file(round);
@@ -524,7 +534,7 @@ fn blocks_that_are_all_in_use_are_known_to_the_next_policy() {
     for policy in [Clock, S3Fifo, Sieve] {
         cache.set_policy(policy);
         for key in (0..10).chain(0..10) {
-            assert_eq!(*cache.get(&block(key)).unwrap(), key, "{policy}");
+            assert_eq!(number(cache.get(&block(key))), Some(key), "{policy}");
         }
     }
     cache.set_capacity(0);
@@ -563,7 +573,7 @@ fn many_threads_see_only_what_was_put_there() {
         assert!(cache.used_bytes() <= cache.capacity_bytes());
         for key in 0..4_000 {
             if let Some(found) = cache.get(&block(key)) {
-                assert_eq!(*found, key);
+                assert_eq!(*found.header(), key);
             }
         }
     }

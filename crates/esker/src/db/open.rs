@@ -307,7 +307,7 @@ fn assemble(
     dir: &Path,
     options: Options,
     lock: Option<Box<dyn FileLock>>,
-    cache: Arc<BlockCache<crate::table::Block>>,
+    cache: Arc<BlockCache<crate::table::Layout>>,
     tables: Arc<Tables>,
     versions: VersionSet,
     version: Arc<Version>,

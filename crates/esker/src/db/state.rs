@@ -34,7 +34,7 @@ use crate::options::validate::Sizes;
 use crate::read::get::Lookup;
 use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
 use crate::read::{Slice, View};
-use crate::table::Block;
+use crate::table::Layout;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
 use crate::wal::LogWriter;
@@ -167,7 +167,7 @@ pub(crate) struct Inner {
     pub any_hints: AtomicBool,
     pub committer: Committer,
     pub tables: Arc<Tables>,
-    pub cache: Arc<BlockCache<Block>>,
+    pub cache: Arc<BlockCache<Layout>>,
     pub counters: Counters,
     /// What the scrub found last.
     pub scrub_problem: Mutex<Option<Error>>,

@@ -17,16 +17,10 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
 
+use crate::base::chunk::{CHUNK_BYTES, CHUNK_SHIFT, CHUNK_WORDS, Chunk, fresh_chunk};
 use crate::base::prefetch::{prefetch_bytes, prefetch_lines};
 use crate::base::sync::{Bug, Mutex, is_seeded};
-#[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
-use rustix::mm::{Advice, madvise};
 
-/// Eight-byte words in a chunk, as a power of two: 2 MiB, a huge page of the usual machines. Where orders of steps are explored, chunks
-/// are small, so that threads meet at their ends.
-const CHUNK_SHIFT: u32 = if cfg!(feature = "shuttle") { 7 } else { 18 };
-const CHUNK_WORDS: usize = 1 << CHUNK_SHIFT;
-const CHUNK_BYTES: usize = CHUNK_WORDS * 8;
 /// How many chunk numbers a 32-bit address leaves.
 const CHUNKS_MAX: usize = if cfg!(feature = "shuttle") { 256 } else { 1 << (32 - CHUNK_SHIFT) };
 /// Entries of more words than this get memory of their own.
@@ -41,32 +35,6 @@ const NO_CHUNK: u64 = u64::MAX;
 #[inline]
 fn used_words(tail: u64) -> usize {
     if tail == NO_CHUNK { 0 } else { tail as u32 as usize }
-}
-
-/// The memory of a chunk. Aligned so that the kernel can back it with one page: a fault in place of
-/// 512, and one entry of the processor's address cache for all of it.
-#[derive(Debug)]
-#[cfg_attr(not(any(miri, feature = "shuttle")), repr(C, align(2097152)))]
-#[cfg_attr(any(miri, feature = "shuttle"), repr(C))]
-struct Memory([MaybeUninit<u64>; CHUNK_WORDS]);
-
-type Chunk = Box<Memory>;
-
-/// A chunk of fresh memory; `large` asks for one page under all of it, which costs all of it at the
-/// first touch.
-fn fresh_chunk(large: bool) -> Chunk {
-    let memory = Box::<Memory>::new_uninit();
-    // SAFETY: `Memory` is made of values that need no initialisation.
-    let memory = unsafe { memory.assume_init() };
-    #[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
-    if large {
-        let start = ptr::from_ref(&*memory).cast_mut().cast();
-        // SAFETY: the range is exactly this allocation; the advice changes no byte of it.
-        let _ = unsafe { madvise(start, CHUNK_BYTES, Advice::LinuxHugepage) };
-    }
-    #[cfg(not(all(target_os = "linux", not(any(miri, feature = "shuttle")))))]
-    let _ = large;
-    memory
 }
 
 /// Chunks of dropped memtables, kept for the next one so that their pages need not be faulted in

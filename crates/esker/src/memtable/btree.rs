@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 
 use super::arena::EntryRef;
 use super::{Seek, Space, Target};
-use crate::base::key::shared_prefix_len;
+use crate::base::key::{has_prefix, shared_prefix_len};
 
 const SLOTS: usize = 64;
 /// Enough levels for 2^32 entries at half-full nodes, twice over.
@@ -217,7 +217,7 @@ impl Btree {
 
     /// The first entry at or after `target` that may have its key.
     pub fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
-        if space.heads && !target.key.starts_with(&self.prefix) {
+        if space.heads && !has_prefix(target.key, &self.prefix) {
             return None;
         }
         let leaf = self.leaves.at(self.leaf_of(space, target, |_, _| ()));
@@ -267,7 +267,7 @@ impl Btree {
 
     /// The leaf and slot of the first entry not before `target`; the slot may be one past the end.
     fn place(&self, space: &Space, target: Target<'_>) -> (u32, usize) {
-        if space.heads && !target.key.starts_with(&self.prefix) {
+        if space.heads && !has_prefix(target.key, &self.prefix) {
             return match target.key < self.prefix.as_slice() {
                 true => (self.first, 0),
                 false => (self.last, self.leaves.at(self.last).slots.len),
@@ -293,7 +293,7 @@ impl Btree {
     /// Shortens the tree's prefix to what `key` shares with it. Only nodes at the edges rely on it.
     #[inline]
     fn admit_prefix(&mut self, space: &Space, key: &[u8]) {
-        if key.starts_with(&self.prefix) {
+        if has_prefix(key, &self.prefix) {
             if self.prefix.is_empty() && self.leaves.at(self.first).slots.len == 0 {
                 self.start_prefix(key);
             }

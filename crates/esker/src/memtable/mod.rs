@@ -230,7 +230,7 @@ impl Memtable {
 
     /// How many range tombstones there are.
     pub fn range_delete_count(&self) -> usize {
-        self.range_count.load(Atomic::Relaxed)
+        self.range_count.load(Atomic::Acquire)
     }
 
     /// Notes that cursors sought it `seeks` times. True when it has just become

@@ -186,6 +186,10 @@ impl Part {
     /// The newest version of `key` with a sequence number `<= seqno`.
     #[inline]
     pub fn find(&self, key: &[u8], seqno: SeqNo) -> Option<EntryRef> {
+        // An entry that is to be seen was counted before its number became visible.
+        if self.len() == 0 {
+            return None;
+        }
         let found = self.read().find(&self.space, Target::new(key, seqno))?;
         let same = self.space.order.compare(self.space.arena.entry(found).key, key).is_eq();
         same.then_some(found)

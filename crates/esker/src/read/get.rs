@@ -4,12 +4,15 @@
 //! Sources are ordered so that every version of a key in an earlier source is newer than any in a
 //! later one; a range tombstone met on the way therefore hides every older version below it.
 
+use std::sync::Arc;
+
 use super::{Slice, View};
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::error::Result;
 use crate::metrics::Counters;
 use crate::table::{Table, key_hash};
+use crate::tree::fragment::Fragment;
 use crate::tree::tables::Tables;
 
 /// How many tables' filters are fetched before the first is asked.
@@ -48,18 +51,35 @@ impl Lookup<'_> {
             }
         }
         let hash = key_hash(key);
-        let mut fragments = view.version.fragments_holding(key);
+        let mut places = view.version.fragments_holding(key);
+        let Some((level, fragment)) = places.next() else { return Ok(None) };
+        let table = self.tables.get(&fragment.file)?;
+        let Some(second) = places.next() else {
+            let hit = self.look_into(level, table, (key, hash), &mut covered)?;
+            return Ok(hit.and_then(|hit| shown(hit, covered)));
+        };
+        let places = [(level, fragment), second].into_iter().chain(places);
+        self.look_into_many(places, (key, hash), covered)
+    }
+
+    /// The same where several tables may hold the key: in groups, so that their filters' misses of
+    /// the processor's cache overlap.
+    fn look_into_many<'a>(
+        &self,
+        mut places: impl Iterator<Item = (usize, &'a Arc<Fragment>)>,
+        key: (&[u8], u64),
+        mut covered: SeqNo,
+    ) -> Result<Option<Slice>> {
         loop {
-            // Some at a time, so that their filters' misses of the processor's cache overlap.
             let mut group: [Option<(usize, &Table)>; TABLES_AT_ONCE] = [None; TABLES_AT_ONCE];
             for place in &mut group {
-                let Some((level, fragment)) = fragments.next() else { break };
+                let Some((level, fragment)) = places.next() else { break };
                 let table = &**self.tables.get(&fragment.file)?;
-                table.prefetch_filter(hash);
+                table.prefetch_filter(key.1);
                 *place = Some((level, table));
             }
             for (level, table) in group.iter().flatten() {
-                if let Some(hit) = self.look_into(*level, table, (key, hash), &mut covered)? {
+                if let Some(hit) = self.look_into(*level, table, key, &mut covered)? {
                     return Ok(shown(hit, covered));
                 }
             }

@@ -41,9 +41,8 @@ impl View {
     ) -> Result<Option<Arc<RangeDeletes>>> {
         let mut all: Vec<RangeDelete> = Vec::new();
         for memtable in self.memtables() {
-            let set = memtable.range_deletes();
-            if !set.is_empty() {
-                all.extend(set.to_tombstones());
+            if memtable.range_delete_count() > 0 {
+                all.extend(memtable.range_deletes().to_tombstones());
             }
         }
         for fragment in self.version.fragments_with_range_deletes() {

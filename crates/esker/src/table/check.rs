@@ -40,7 +40,7 @@ impl Table {
             last_seqno: 0,
         };
         for at in 0..meta.index.count() {
-            let block = self.read_block(at)?;
+            let block = self.read_block(at, false)?;
             self.check_block(&meta, at, &block, &mut walk)?;
             let (start, end) = meta.index.place(at);
             if !pace(end - start) {
@@ -69,7 +69,7 @@ impl Table {
     /// # Errors
     /// `Corruption` when the block is damaged; `visit` was not called then.
     pub fn visit_block(&self, block: usize, visit: &mut Visit<'_>) -> Result<()> {
-        let read = self.read_block(block)?;
+        let read = self.read_block(block, false)?;
         let mut buf = KeyBuf::default();
         for i in 0..read.rows() {
             let row = if i == 0 { read.load(i, &mut buf) } else { read.step_forward(i, &mut buf) };

@@ -77,25 +77,20 @@ thread_local! {
     static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Unpacks what [`Packer::pack`] wrote as `kind`; it must come to exactly `raw_bytes`.
-pub(super) fn unpack(
-    kind: Compression,
-    packed: &[u8],
-    raw_bytes: usize,
-) -> Result<Vec<u8>, &'static str> {
+/// Unpacks what [`Packer::pack`] wrote as `kind` into `raw`, which it must fill exactly.
+pub(super) fn unpack(kind: Compression, packed: &[u8], raw: &mut [u8]) -> Result<(), &'static str> {
     let (len, packed) = packed.split_first_chunk::<4>().ok_or("a packed block without length")?;
-    if u32::from_le_bytes(*len) as usize != raw_bytes {
+    if u32::from_le_bytes(*len) as usize != raw.len() {
         return Err("the block's length before compression is not what the index says");
     }
-    let mut raw = vec![0; raw_bytes];
     let got = match kind {
         Compression::None => None,
-        Compression::Lz4 => lz4_flex::block::decompress_into(packed, &mut raw).ok(),
-        Compression::Zstd => unpack_zstd(packed, &mut raw),
-        Compression::Snappy => snap::raw::Decoder::new().decompress(packed, &mut raw).ok(),
+        Compression::Lz4 => lz4_flex::block::decompress_into(packed, raw).ok(),
+        Compression::Zstd => unpack_zstd(packed, raw),
+        Compression::Snappy => snap::raw::Decoder::new().decompress(packed, raw).ok(),
     };
     match got {
-        Some(len) if len == raw_bytes => Ok(raw),
+        Some(len) if len == raw.len() => Ok(()),
         _ => Err("the block cannot be decompressed"),
     }
 }
@@ -126,10 +121,13 @@ mod tests {
                 continue;
             }
             assert!(out.len() < raw.len() / 2);
-            assert_eq!(unpack(kind, &out[6..], raw.len()).unwrap(), raw);
-            assert!(unpack(kind, &out[6..], raw.len() + 1).is_err());
+            let mut read = vec![0; raw.len() + 1];
+            assert!(unpack(kind, &out[6..], &mut read).is_err());
+            read.pop();
+            unpack(kind, &out[6..], &mut read).unwrap();
+            assert_eq!(read, raw);
             for cut in 0..out.len() - 6 {
-                assert!(unpack(kind, &out[6..6 + cut], raw.len()).is_err());
+                assert!(unpack(kind, &out[6..6 + cut], &mut read).is_err());
             }
         }
     }

@@ -16,7 +16,7 @@
 use std::cmp::Ordering;
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
-use crate::base::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, head, shared_prefix_len};
+use crate::base::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, has_prefix, head, shared_prefix_len};
 use crate::base::order::KeyOrder;
 use crate::options::kinds::IndexSearch;
 
@@ -248,19 +248,20 @@ impl Index {
         block + 1 < self.count() && self.order.compare(self.key(block), key).is_eq()
     }
 
-    /// The first block whose separator is not before `key`; [`Index::count`] if there is none.
+    /// The first block whose separator is not before `key`; [`Index::count`] if there is none. As soon
+    /// as it is known to be one of a few, `near` is called with the first of them and how many.
     #[inline]
-    pub(super) fn find(&self, key: &[u8]) -> usize {
+    pub(super) fn find(&self, key: &[u8], near: impl FnOnce(usize, usize)) -> usize {
         if self.heads.is_empty() {
             return self.binary(0, self.count(), key);
         }
         let prefix = &self.keys[..self.prefix_bytes];
-        let Some(suffix) = key.strip_prefix(prefix) else {
+        if !has_prefix(key, prefix) {
             return if key < prefix { 0 } else { self.count() };
-        };
-        let wanted = head(suffix);
+        }
+        let wanted = head(&key[prefix.len()..]);
         let low = match self.search {
-            IndexSearch::Btree => self.descend(wanted),
+            IndexSearch::Btree => self.descend(wanted, near),
             IndexSearch::Binary => first_not_below(&self.heads, wanted),
             IndexSearch::Interpolation => self.interpolate(wanted),
         };
@@ -286,16 +287,23 @@ impl Index {
 
     /// The first head not below `wanted`, from the top of the tree, counting within each group.
     #[inline]
-    fn descend(&self, wanted: u64) -> usize {
+    fn descend(&self, wanted: u64, near: impl FnOnce(usize, usize)) -> usize {
         let mut at = 0;
-        for level in self.levels.iter().rev().chain(std::iter::once(&self.heads)) {
-            let start = at * self.fanout;
-            // A search past the last head runs off the right edge of every level.
-            let Some(rest) = level.get(start..) else { return self.heads.len() };
-            let group = &rest[..rest.len().min(self.fanout)];
-            at = start + count_below(group, wanted);
+        for level in self.levels.iter().rev() {
+            let Some(below) = self.descend_one(level, at, wanted) else { return self.heads.len() };
+            at = below;
         }
-        at
+        near(at * self.fanout, self.fanout);
+        self.descend_one(&self.heads, at, wanted).unwrap_or(self.heads.len())
+    }
+
+    /// The first head of `level` not below `wanted`, in the group `at`.
+    #[inline]
+    fn descend_one(&self, level: &[u64], at: usize, wanted: u64) -> Option<usize> {
+        let start = at * self.fanout;
+        // A search past the last head runs off the right edge of every level.
+        let rest = level.get(start..)?;
+        Some(start + count_below(&rest[..rest.len().min(self.fanout)], wanted))
     }
 
     /// The first head not below `wanted`, guessing by how far it lies between the ends.
@@ -387,13 +395,13 @@ mod tests {
                 let index = index(&keys, search, fanout, &KeyOrder::Bytewise);
                 for probe in keys.iter().chain(&probes) {
                     let want = keys.partition_point(|k| k < probe);
-                    assert_eq!(index.find(probe), want, "{search} {fanout} {probe:?} {keys:?}");
+                    assert_eq!(index.find(probe, |_, _| {}), want, "{search} {fanout} {probe:?} {keys:?}");
                 }
             }
             keys.reverse();
             let index = index(&keys, IndexSearch::Btree, 16, &KeyOrder::Reverse);
             for probe in keys.iter().chain(&probes) {
-                assert_eq!(index.find(probe), keys.partition_point(|k| k > probe));
+                assert_eq!(index.find(probe, |_, _| {}), keys.partition_point(|k| k > probe));
             }
         }
     }

@@ -23,7 +23,7 @@ const AHEAD_BYTES_MAX: usize = 256 << 10;
 pub struct TableCursor {
     table: Arc<Table>,
     fill_cache: bool,
-    block: Option<Arc<Block>>,
+    block: Option<Block>,
     /// Which block that is.
     block_at: usize,
     /// Its rows; 0 without a block.
@@ -90,14 +90,14 @@ impl TableCursor {
         Ok(())
     }
 
-    fn fetch(&mut self, block_at: usize, walking: bool) -> Result<Arc<Block>> {
+    fn fetch(&mut self, block_at: usize, walking: bool) -> Result<Block> {
         let table = &self.table;
         if let Some(block) = table.cached(block_at) {
             return Ok(block);
         }
         if !walking {
             self.ahead.window = 0;
-            return Ok(table.keep(block_at, table.read_block(block_at)?, self.fill_cache));
+            return table.fetch(block_at, self.fill_cache);
         }
         let (start, end) = table.meta.index.place(block_at);
         if self.ahead.get(start, end).is_none() {
@@ -106,13 +106,18 @@ impl TableCursor {
             let wanted = (end - start) as usize;
             let left = (table.meta.index.data_bytes() - start) as usize;
             if wanted * 2 > ahead.window {
-                return Ok(table.keep(block_at, table.read_block(block_at)?, self.fill_cache));
+                return table.fetch(block_at, self.fill_cache);
             }
-            ahead.bytes = table.read_bytes(start, left.min(ahead.window))?;
+            // Nothing of what is here counts as read if reading fails.
+            let mut bytes = std::mem::take(&mut ahead.bytes);
+            bytes.resize(left.min(ahead.window), 0);
+            table.read_into(&mut bytes, start)?;
+            ahead.bytes = bytes;
             ahead.start = start;
         }
         let sealed = self.ahead.get(start, end).unwrap_or(&[]);
-        Ok(table.keep(block_at, table.open_block(block_at, sealed)?, self.fill_cache))
+        let read = table.open_block(block_at, sealed, self.fill_cache)?;
+        Ok(table.keep(block_at, read, self.fill_cache))
     }
 
     /// Stands on row `at` of the block held.
@@ -130,8 +135,8 @@ impl TableCursor {
     fn approach(&mut self, key: &[u8], seqno: SeqNo) -> Result<Option<usize>> {
         self.valid = false;
         let foreseen = self.foreseen.take();
-        let mut block_at = foreseen.unwrap_or_else(|| self.table.meta.index.find(key));
-        debug_assert_eq!(block_at, self.table.meta.index.find(key), "another seek was announced");
+        let mut block_at = foreseen.unwrap_or_else(|| self.table.find_block(key));
+        debug_assert_eq!(block_at, self.table.find_block(key), "another seek was announced");
         while block_at < self.count() {
             self.hold(block_at)?;
             let Some(block) = &self.block else { break };
@@ -205,7 +210,7 @@ impl Cursor for TableCursor {
     }
 
     fn foresee(&mut self, key: &[u8]) {
-        let block_at = self.table.meta.index.find(key);
+        let block_at = self.table.find_block(key);
         self.table.prefetch(block_at);
         self.foreseen = Some(block_at);
     }
@@ -281,7 +286,7 @@ impl Cursor for TableCursor {
         // Whoever takes it will want the block behind it soon.
         let at = self.block_at;
         self.table.prefetch(if forward { at + 1 } else { at.wrapping_sub(1) });
-        Some(Stretch { rows: block.clone(), at: self.at, first, end })
+        Some(Stretch { rows: Box::new(block.clone()), at: self.at, first, end })
     }
 
     fn jump(&mut self, row: usize) {

@@ -35,7 +35,7 @@ use crate::cache::BlockCache;
 use crate::fs::Fs;
 use crate::options::kinds::{BlockLayout, Compression, IndexSearch};
 
-pub use block::{Block, BlockSlice};
+pub use block::{Block, BlockSlice, Layout};
 pub use filter::key_hash;
 pub use iter::TableCursor;
 pub use reader::{Table, TableHit, TableIdentity};
@@ -156,7 +156,7 @@ pub struct ReadConfig {
     /// Children of a node of the index's static tree. Default 16, 2 to 256.
     pub index_fanout: usize,
     /// Where loaded blocks are kept.
-    pub cache: Arc<BlockCache<Block>>,
+    pub cache: Arc<BlockCache<Layout>>,
     /// The user's filter, needed to use the filters it created.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
     /// Whether the file stays open between reads.

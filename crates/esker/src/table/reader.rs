@@ -3,6 +3,7 @@
 //! What stays true: everything a read returns was under a checksum that matched; a file that is not
 //! the table it should be (identity, length, order) is refused when it is opened.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,16 +16,24 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, ReadableFile};
 use crate::options::kinds::Compression;
 
-use super::block::{Block, BlockSlice, Lookup};
+use super::block::{Block, BlockBuf, BlockSlice, Layout, Lookup};
 use super::compress::unpack;
 use super::filter::Filter;
 use super::format::{
-    FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, Handle, Properties, decode_range_deletes,
-    unseal,
+    FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, Handle, Properties, TRAILER_BYTES,
+    decode_range_deletes, unseal,
 };
 use super::index::Index;
 use super::iter::TableCursor;
 use super::{ReadConfig, TableInfo, TableSource};
+
+/// Longer memory for a packed block is not kept for the next.
+const SEALED_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// Where packed blocks are read into.
+    static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The newest visible version of a key in a table.
 #[derive(Debug, Clone)]
@@ -53,7 +62,7 @@ pub struct Table {
     file: Option<Arc<dyn ReadableFile>>,
     pub(super) meta: Meta,
     /// Its blocks in the cache.
-    shelf: Arc<Shelf<Block>>,
+    shelf: Arc<Shelf<Layout>>,
 }
 
 /// What a table keeps in memory.
@@ -191,7 +200,7 @@ impl Table {
         &self.config.order
     }
 
-    pub(super) fn cache(&self) -> &BlockCache<Block> {
+    pub(super) fn cache(&self) -> &BlockCache<Layout> {
         &self.config.cache
     }
 
@@ -208,15 +217,13 @@ impl Table {
         }
     }
 
-    /// Reads `len` bytes from `offset_bytes`.
-    pub(super) fn read_bytes(&self, offset_bytes: u64, len: usize) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; len];
+    /// Fills `bytes` from `offset_bytes` on.
+    pub(super) fn read_into(&self, bytes: &mut [u8], offset_bytes: u64) -> Result<()> {
         match &self.file {
-            Some(file) => file.read_exact_at(&mut bytes, offset_bytes),
-            None => self.file()?.read_exact_at(&mut bytes, offset_bytes),
+            Some(file) => file.read_exact_at(bytes, offset_bytes),
+            None => self.file()?.read_exact_at(bytes, offset_bytes),
         }
-        .map_err(|e| Error::io(&self.source.path, "read a block", e))?;
-        Ok(bytes)
+        .map_err(|e| Error::io(&self.source.path, "read a block", e))
     }
 
     fn damaged(&self, block: usize, what: &str) -> Error {
@@ -224,60 +231,75 @@ impl Table {
         Error::corruption(&self.source.path, offset, what.to_string())
     }
 
-    /// Reads a block from the file, not through the cache.
-    pub(super) fn read_block(&self, block: usize) -> Result<Block> {
+    /// Reads a block from the file. `keep` says that it is for the cache.
+    pub(super) fn read_block(&self, block: usize, keep: bool) -> Result<Block> {
         let (start, end) = self.meta.index.place(block);
-        let mut bytes = self.read_bytes(start, (end - start) as usize)?;
-        let sealed = unseal(&bytes, self.source.table_id, start);
-        let (compression, payload) = sealed.map_err(|what| self.damaged(block, what))?;
-        if compression == Compression::None && payload.len() == self.meta.index.raw_bytes(block) {
-            // The block keeps the buffer it was read into.
-            let len = payload.len();
-            bytes.truncate(len);
-            return Block::parse(bytes).map_err(|what| self.damaged(block, what));
+        let stored = (end - start) as usize;
+        let raw_bytes = self.meta.index.raw_bytes(block);
+        if stored != raw_bytes + TRAILER_BYTES {
+            return SEALED.with_borrow_mut(|bytes| {
+                bytes.resize(stored, 0);
+                self.read_into(bytes, start)?;
+                let read = self.open_block(block, bytes, keep);
+                bytes.shrink_to(SEALED_BYTES_MAX);
+                read
+            });
         }
-        self.open_payload(block, compression, payload)
+        // It is not packed: the block keeps the memory it is read into.
+        let mut buf = self.buf(stored, keep);
+        self.read_into(&mut buf, start)?;
+        match unseal(&buf, self.source.table_id, start) {
+            Ok((Compression::None, _)) => Block::parse(buf, raw_bytes),
+            Ok(_) => return self.open_block(block, &buf, keep),
+            Err(what) => Err(what),
+        }
+        .map_err(|what| self.damaged(block, what))
     }
 
     /// Makes a block of its bytes as they lie in the file.
-    pub(super) fn open_block(&self, block: usize, sealed: &[u8]) -> Result<Block> {
+    pub(super) fn open_block(&self, block: usize, sealed: &[u8], keep: bool) -> Result<Block> {
         let (start, _) = self.meta.index.place(block);
-        let (compression, payload) = unseal(sealed, self.source.table_id, start)
-            .map_err(|what| self.damaged(block, what))?;
-        self.open_payload(block, compression, payload)
+        let raw_bytes = self.meta.index.raw_bytes(block);
+        let open = || {
+            let (compression, payload) = unseal(sealed, self.source.table_id, start)?;
+            let mut buf = self.buf(raw_bytes, keep);
+            if compression != Compression::None {
+                unpack(compression, payload, &mut buf)?;
+            } else if payload.len() == raw_bytes {
+                buf.copy_from_slice(payload);
+            } else {
+                return Err("the block's length is not what the index says");
+            }
+            Block::parse(buf, raw_bytes)
+        };
+        open().map_err(|what| self.damaged(block, what))
     }
 
-    fn open_payload(
-        &self,
-        block: usize,
-        compression: Compression,
-        payload: &[u8],
-    ) -> Result<Block> {
-        let raw_bytes = self.meta.index.raw_bytes(block);
-        let data = if compression != Compression::None {
-            unpack(compression, payload, raw_bytes)
-        } else if payload.len() == raw_bytes {
-            Ok(payload.to_vec())
-        } else {
-            Err("the block's length is not what the index says")
-        };
-        data.and_then(Block::parse).map_err(|what| self.damaged(block, what))
+    /// Memory for a block, from the cache's pool if it is for the cache.
+    fn buf(&self, bytes: usize, keep: bool) -> BlockBuf {
+        BlockBuf::zeroed(bytes, keep.then(|| self.cache().pool()))
     }
 
     /// A block from the cache or the file.
     #[inline]
-    pub(super) fn load(&self, block: usize, fill_cache: bool) -> Result<Arc<Block>> {
+    pub(super) fn load(&self, block: usize, fill_cache: bool) -> Result<Block> {
         match self.cached(block) {
             Some(found) => Ok(found),
-            None => Ok(self.keep(block, self.read_block(block)?, fill_cache)),
+            None => self.fetch(block, fill_cache),
         }
+    }
+
+    /// A block from the file, through the cache if it is to be kept.
+    #[cold]
+    pub(super) fn fetch(&self, block: usize, fill_cache: bool) -> Result<Block> {
+        Ok(self.keep(block, self.read_block(block, fill_cache)?, fill_cache))
     }
 
     /// A block from the cache.
     #[inline]
-    pub(super) fn cached(&self, block: usize) -> Option<Arc<Block>> {
+    pub(super) fn cached(&self, block: usize) -> Option<Block> {
         let found = self.cache().get_on(&self.shelf, block);
-        found.or_else(|| self.cache().get(&self.block_key(block)))
+        found.or_else(|| self.cache().get(&self.block_key(block))).map(Block::of)
     }
 
     /// Asks the processor for the beginning of a block, if it is in the cache.
@@ -287,16 +309,19 @@ impl Table {
     }
 
     /// Shares a block just read, through the cache if it is to be kept.
-    pub(super) fn keep(&self, block: usize, read: Block, fill_cache: bool) -> Arc<Block> {
-        let charge_bytes = read.memory_bytes() as u64;
-        let read = Arc::new(read);
+    pub(super) fn keep(&self, block: usize, read: Block, fill_cache: bool) -> Block {
         if !fill_cache {
             return read;
         }
+        let charge_bytes = read.memory_bytes() as u64;
         let home = Home::new(&self.shelf, block);
-        let kept = self.cache().insert(self.block_key(block), read, charge_bytes, home);
-        self.shelf.hint(block, kept.address());
-        kept
+        Block::of(self.cache().insert(self.block_key(block), read.into_frame(), charge_bytes, home))
+    }
+
+    /// In which block `key` would be. The places of the blocks around it are asked for on the way.
+    #[inline]
+    pub(super) fn find_block(&self, key: &[u8]) -> usize {
+        self.meta.index.find(key, |at, count| self.shelf.prefetch_places(at, count))
     }
 
     /// Asks the processor for what [`Table::get`] looks at first.
@@ -315,7 +340,7 @@ impl Table {
     /// Asks the processor for the block in which `key` would be.
     #[inline]
     pub fn prefetch_key(&self, key: &[u8]) {
-        self.prefetch(self.meta.index.find(key));
+        self.prefetch(self.find_block(key));
     }
 
     /// The newest version of `key` with a sequence number of at most `seqno`. `hash` is the key's
@@ -333,7 +358,7 @@ impl Table {
             return Ok(None);
         }
         let index = &self.meta.index;
-        let mut at = index.find(key);
+        let mut at = self.find_block(key);
         while at < index.count() {
             self.prefetch(at);
             let block = self.load(at, fill_cache)?;
@@ -362,7 +387,7 @@ impl Table {
     /// About where in the file `key` is or would be, in bytes from the start.
     pub fn approximate_offset(&self, key: &[u8]) -> u64 {
         let index = &self.meta.index;
-        match index.find(key) {
+        match self.find_block(key) {
             block if block < index.count() => index.place(block).0,
             _ => index.data_bytes(),
         }

@@ -10,7 +10,7 @@ use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::fs::{Fs, fork};
-use crate::table::{Block, Table, TableInfo};
+use crate::table::{Layout, Table, TableInfo};
 
 /// Removes the files nobody reads any more.
 pub struct Purger {
@@ -19,7 +19,7 @@ pub struct Purger {
     /// The store's directory.
     pub dir: PathBuf,
     /// The cache that may hold their blocks.
-    pub cache: Arc<BlockCache<Block>>,
+    pub cache: Arc<BlockCache<Layout>>,
     /// The process that opened the store: a child of it removes nothing.
     pub process: u64,
 }

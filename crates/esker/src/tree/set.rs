@@ -17,7 +17,7 @@ use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, fork};
-use crate::table::Block;
+use crate::table::Layout;
 
 /// Unless told otherwise, a manifest is rewritten beyond this length, if it is twice its content.
 const REWRITE_BYTES_MIN: u64 = 1 << 20;
@@ -123,7 +123,7 @@ impl VersionSet {
         fs: Arc<dyn Fs>,
         dir: &Path,
         order: KeyOrder,
-        cache: Arc<BlockCache<Block>>,
+        cache: Arc<BlockCache<Layout>>,
         read_only: bool,
     ) -> Result<VersionSet> {
         let slot = Current::read(&*fs, dir)?;

@@ -108,7 +108,7 @@ pub fn batch_seeds() -> Vec<Vec<u8>> {
 }
 
 pub fn block(input: &[u8]) {
-    let Ok(block) = Block::parse(input.to_vec()) else { return };
+    let Ok(block) = Block::copy_of(input) else { return };
     let mut buf = KeyBuf::default();
     let order = KeyOrder::Bytewise;
     for row in 0..block.rows() {

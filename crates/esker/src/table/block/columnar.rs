@@ -19,7 +19,7 @@
 use std::cmp::Ordering;
 
 use crate::base::coding::{Reader, put_u32, put_u64};
-use crate::base::key::{KEY_BYTES_MAX, Kind, SeqNo, head, shared_prefix_len};
+use crate::base::key::{KEY_BYTES_MAX, Kind, SeqNo, has_prefix, head, shared_prefix_len};
 use crate::base::rows::{KeyBuf, Row};
 
 use super::{Lookup, TAG_COLUMNAR};
@@ -32,7 +32,7 @@ const HEAD_BYTES: usize = 8;
 const WORD_ZERO: u64 = Kind::Put as u64;
 
 /// Where the columns of a block lie.
-pub(super) struct Columnar {
+pub struct Columnar {
     rows: usize,
     prefix_at: usize,
     prefix_bytes: usize,
@@ -331,8 +331,8 @@ impl Columnar {
     #[inline]
     fn cut<'a>(&self, data: &[u8], key: &'a [u8]) -> Result<&'a [u8], usize> {
         let prefix = self.prefix(data);
-        if let Some(suffix) = key.strip_prefix(prefix) {
-            return Ok(suffix);
+        if has_prefix(key, prefix) {
+            return Ok(&key[prefix.len()..]);
         }
         Err(if key < prefix { 0 } else { self.rows })
     }
@@ -415,18 +415,24 @@ impl Columnar {
     }
 }
 
-/// The first of the ascending `heads` that is not below `wanted`; one conditional move a step.
+/// So many heads at a time are counted.
+const GROUP: usize = 8;
+
+/// The first of the ascending `heads` that is not below `wanted`. The last head of each group, then
+/// the heads of one: loads that do not wait for each other, where a binary search's do.
 #[inline]
 fn first_not_below(heads: &[[u8; 8]], wanted: u64) -> usize {
-    let mut base = 0;
-    let mut left = heads.len();
-    while left > 1 {
-        let half = left / 2;
-        let below = u64::from_le_bytes(heads[base + half - 1]) < wanted;
-        base = if below { base + half } else { base };
-        left -= half;
+    let below = |head: &[u8; 8]| usize::from(u64::from_le_bytes(*head) < wanted);
+    let (groups, rest) = heads.as_chunks::<GROUP>();
+    if groups.len() > GROUP {
+        return heads.partition_point(|head| u64::from_le_bytes(*head) < wanted);
     }
-    base + usize::from(heads.get(base).is_some_and(|&h| u64::from_le_bytes(h) < wanted))
+    let full: usize = groups.iter().map(|group| below(&group[GROUP - 1])).sum();
+    let within = match groups.get(full) {
+        Some(group) => group.iter().map(below).sum::<usize>(),
+        None => rest.iter().map(below).sum(),
+    };
+    full * GROUP + within
 }
 
 /// Collects rows column by column.

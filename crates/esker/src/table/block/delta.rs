@@ -22,7 +22,7 @@ use super::{Lookup, TAG_DELTA};
 const FOOT_BYTES: usize = 8;
 
 /// Where the rows of a block start.
-pub(super) struct Delta {
+pub struct Delta {
     starts: Vec<u32>,
     interval: usize,
 }

@@ -14,8 +14,8 @@ mod tests;
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 
+use crate::base::frame::{Frame, FrameBuf};
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::base::prefetch::prefetch_bytes;
@@ -34,14 +34,19 @@ const AHEAD_ROWS: u32 = 4;
 /// What a block costs beside its bytes: the structures, the cache's bookkeeping.
 const OVERHEAD_BYTES: usize = 192;
 
-/// A parsed data block. Shared between the cache, cursors and pinned values.
-pub struct Block {
-    data: Vec<u8>,
-    layout: Layout,
-}
+/// A parsed data block. A clone is the same block, shared between the cache, cursors and pinned
+/// values.
+#[derive(Clone)]
+pub struct Block(Frame<Layout>);
 
-enum Layout {
+/// The memory of a block while its bytes are being read.
+pub type BlockBuf = FrameBuf<Layout>;
+
+/// How a block's bytes are laid out, and where in them everything is.
+pub enum Layout {
+    /// In columns.
     Columnar(Columnar),
+    /// Row by row.
     Delta(Delta),
 }
 
@@ -57,23 +62,52 @@ pub enum Lookup {
 }
 
 impl Block {
-    /// Checks and takes `data`; says what is wrong with it otherwise.
-    pub fn parse(data: Vec<u8>) -> Result<Block, &'static str> {
-        if u32::try_from(data.len()).is_err() {
+    /// Checks and takes the first `len` bytes of `data`; says what is wrong with them otherwise.
+    pub fn parse(data: BlockBuf, len: usize) -> Result<Block, &'static str> {
+        let bytes = &data[..len];
+        if u32::try_from(len).is_err() {
             return Err("the block is too long");
         }
-        let layout = match data.first() {
-            Some(&TAG_COLUMNAR) => Layout::Columnar(Columnar::parse(&data)?),
-            Some(&TAG_DELTA) => Layout::Delta(Delta::parse(&data)?),
+        let layout = match bytes.first() {
+            Some(&TAG_COLUMNAR) => Layout::Columnar(Columnar::parse(bytes)?),
+            Some(&TAG_DELTA) => Layout::Delta(Delta::parse(bytes)?),
             _ => return Err("the block's layout is unknown"),
         };
-        Ok(Block { data, layout })
+        Ok(Block(data.freeze(len, layout)))
+    }
+
+    /// The block whose bytes these are; says what is wrong with them otherwise.
+    pub fn copy_of(bytes: &[u8]) -> Result<Block, &'static str> {
+        let mut buf = BlockBuf::zeroed(bytes.len(), None);
+        buf.copy_from_slice(bytes);
+        Block::parse(buf, bytes.len())
+    }
+
+    /// The block in a frame, as the cache holds it.
+    #[inline]
+    pub(super) fn of(frame: Frame<Layout>) -> Block {
+        Block(frame)
+    }
+
+    /// The frame it is in.
+    pub(super) fn into_frame(self) -> Frame<Layout> {
+        self.0
+    }
+
+    #[inline]
+    fn data(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    #[inline]
+    fn layout(&self) -> &Layout {
+        self.0.header()
     }
 
     /// How many rows there are; never 0.
     #[inline]
     pub fn rows(&self) -> usize {
-        match &self.layout {
+        match self.layout() {
             Layout::Columnar(columnar) => columnar.rows(),
             Layout::Delta(delta) => delta.rows(),
         }
@@ -81,23 +115,23 @@ impl Block {
 
     /// Bytes of memory, for the cache's account.
     pub fn memory_bytes(&self) -> usize {
-        let table = match &self.layout {
+        let table = match self.layout() {
             Layout::Columnar(_) => 0,
             Layout::Delta(delta) => delta.memory_bytes(),
         };
-        self.data.capacity() + table + OVERHEAD_BYTES
+        self.0.memory_bytes() + table + OVERHEAD_BYTES
     }
 
     /// Where in memory its bytes begin.
-    pub(super) fn address(&self) -> usize {
-        self.data.as_ptr().addr()
+    fn address(&self) -> usize {
+        self.data().as_ptr().addr()
     }
 
     /// Whether every row is known to be a put at or below `snapshot`, and of another key than the row
     /// before.
     #[inline]
     pub fn is_plain(&self, snapshot: SeqNo) -> bool {
-        match &self.layout {
+        match self.layout() {
             Layout::Columnar(columnar) => columnar.is_plain(snapshot),
             // Restarts do not say whether their key is that of the row before.
             Layout::Delta(_) => false,
@@ -113,9 +147,9 @@ impl Block {
     /// The newest version of `key` that a reader at `seqno` sees.
     #[inline]
     pub fn find(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
-        match &self.layout {
-            Layout::Columnar(columnar) => columnar.find(&self.data, key, seqno),
-            Layout::Delta(delta) => delta.find(&self.data, order, key, seqno),
+        match self.layout() {
+            Layout::Columnar(columnar) => columnar.find(self.data(), key, seqno),
+            Layout::Delta(delta) => delta.find(self.data(), order, key, seqno),
         }
     }
 }
@@ -124,25 +158,25 @@ impl Rows for Block {
     #[inline]
     fn value(&self, row: Row) -> &[u8] {
         let start = row.value_start as usize;
-        &self.data[start..start + row.value_bytes as usize]
+        &self.data()[start..start + row.value_bytes as usize]
     }
 
     #[inline]
     fn load(&self, row: usize, buf: &mut KeyBuf) -> Row {
-        match &self.layout {
+        match self.layout() {
             Layout::Columnar(columnar) => {
-                columnar.enter(&self.data, buf);
-                columnar.read(&self.data, row, buf)
+                columnar.enter(self.data(), buf);
+                columnar.read(self.data(), row, buf)
             }
-            Layout::Delta(delta) => delta.load(&self.data, row, buf),
+            Layout::Delta(delta) => delta.load(self.data(), row, buf),
         }
     }
 
     #[inline]
     fn step_forward(&self, row: usize, buf: &mut KeyBuf) -> Row {
-        let row = match &self.layout {
-            Layout::Columnar(columnar) => columnar.read(&self.data, row, buf),
-            Layout::Delta(delta) => delta.step(&self.data, row, buf),
+        let row = match self.layout() {
+            Layout::Columnar(columnar) => columnar.read(self.data(), row, buf),
+            Layout::Delta(delta) => delta.step(self.data(), row, buf),
         };
         self.prefetch(row, row.value_start.wrapping_add(AHEAD_ROWS.wrapping_mul(row.value_bytes)));
         row
@@ -150,9 +184,9 @@ impl Rows for Block {
 
     #[inline]
     fn step_back(&self, row: usize, buf: &mut KeyBuf) -> Row {
-        let row = match &self.layout {
-            Layout::Columnar(columnar) => columnar.read(&self.data, row, buf),
-            Layout::Delta(delta) => delta.load(&self.data, row, buf),
+        let row = match self.layout() {
+            Layout::Columnar(columnar) => columnar.read(self.data(), row, buf),
+            Layout::Delta(delta) => delta.load(self.data(), row, buf),
         };
         self.prefetch(row, row.value_start.wrapping_sub(AHEAD_ROWS.wrapping_mul(row.value_bytes)));
         row
@@ -160,23 +194,23 @@ impl Rows for Block {
 
     #[inline]
     fn lower_bound(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo, buf: &mut KeyBuf) -> usize {
-        match &self.layout {
-            Layout::Columnar(columnar) => columnar.lower_bound(&self.data, key, seqno),
-            Layout::Delta(delta) => delta.lower_bound(&self.data, order, key, seqno, buf),
+        match self.layout() {
+            Layout::Columnar(columnar) => columnar.lower_bound(self.data(), key, seqno),
+            Layout::Delta(delta) => delta.lower_bound(self.data(), order, key, seqno, buf),
         }
     }
 }
 
 impl fmt::Debug for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Block({} rows, {} B)", self.rows(), self.data.len())
+        write!(f, "Block({} rows, {} B)", self.rows(), self.data().len())
     }
 }
 
 /// A value that keeps its block in memory, evicted from the cache or not. Cheap to clone.
 #[derive(Clone)]
 pub struct BlockSlice {
-    block: Arc<Block>,
+    block: Block,
     start: u32,
     bytes: u32,
 }
@@ -184,7 +218,7 @@ pub struct BlockSlice {
 impl BlockSlice {
     /// The value of `row`, a row of `block`.
     #[inline]
-    pub fn new(block: Arc<Block>, row: Row) -> BlockSlice {
+    pub fn new(block: Block, row: Row) -> BlockSlice {
         BlockSlice { block, start: row.value_start, bytes: row.value_bytes }
     }
 }
@@ -195,7 +229,7 @@ impl Deref for BlockSlice {
     #[inline]
     fn deref(&self) -> &[u8] {
         let start = self.start as usize;
-        &self.block.data[start..start + self.bytes as usize]
+        &self.block.data()[start..start + self.bytes as usize]
     }
 }
 

@@ -1,0 +1,308 @@
+//! Memory for cached blocks: pieces of any length, cut from chunks of 2 MiB.
+//!
+//! Blocks are read at random, and each lies on pages of its own: with pages of 4 KiB a read waits for
+//! the translation of its address as long as for the bytes. A chunk is one large page.
+//!
+//! A chunk is cut into granules of 256 bytes, with a bit for each that is in use. A piece goes to the
+//! first place that is long enough of those given back last, else behind the piece before, else to a
+//! place in one of a few chunks, else to a fresh chunk. What stays true: a granule's bit is set
+//! exactly while a piece covers it; a chunk without pieces is freed, but for one that is kept.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use super::chunk::{CHUNK_BYTES, Chunk, fresh_chunk};
+use super::sync::Mutex;
+
+/// What pieces are cut in.
+pub const GRANULE_BYTES: usize = 256;
+/// Longer pieces are not for a pool.
+pub const PIECE_BYTES_MAX: usize = CHUNK_BYTES / 8;
+
+const GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
+const WORD_BITS: usize = 64;
+const WORDS: usize = GRANULES.div_ceil(WORD_BITS);
+/// So many places given back are remembered.
+const HOLES_MAX: usize = 256;
+/// So many of them are tried for a piece,
+const HOLES_TRIED: usize = 4;
+/// and so many chunks are searched.
+const CHUNKS_TRIED: usize = 4;
+
+/// A piece of a pool's memory. It is given back with [`FramePool::give`], once.
+#[derive(Debug)]
+pub struct Piece {
+    /// Where it begins; a multiple of [`GRANULE_BYTES`] if chunks are.
+    pub start: NonNull<u8>,
+    /// The number of its chunk.
+    pub chunk: u32,
+    /// How many granules it covers.
+    pub granules: u32,
+}
+
+/// The pool. It may be used from many threads.
+#[derive(Default)]
+pub struct FramePool(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// By number; `None` where there is none now.
+    parts: Vec<Option<Part>>,
+    /// Where pieces were given back.
+    holes: Vec<(u32, u32)>,
+    /// Where the last piece from a chunk's free end ends.
+    next: (usize, usize),
+    spare: Option<Chunk>,
+    used_granules: usize,
+    chunks: usize,
+}
+
+/// A chunk that is in use.
+struct Part {
+    memory: NonNull<u8>,
+    used: Box<[u64]>,
+    free: usize,
+}
+
+// SAFETY: the pointer stands for a `Chunk` that the part owns; nothing of it is tied to a thread.
+unsafe impl Send for Part {}
+
+impl Part {
+    fn new(chunk: Chunk) -> Part {
+        // SAFETY: a box is never null.
+        let memory = unsafe { NonNull::new_unchecked(Box::into_raw(chunk).cast()) };
+        Part { memory, used: vec![0; WORDS].into(), free: GRANULES }
+    }
+
+    fn is_used(&self, at: usize) -> bool {
+        self.used[at / WORD_BITS] >> (at % WORD_BITS) & 1 == 1
+    }
+
+    /// Sets or clears the bits of a piece.
+    fn mark(&mut self, at: usize, count: usize, used: bool) {
+        for granule in at..at + count {
+            debug_assert_ne!(self.is_used(granule), used, "a granule taken or given twice");
+            self.used[granule / WORD_BITS] ^= 1 << (granule % WORD_BITS);
+        }
+        self.free = if used { self.free - count } else { self.free + count };
+    }
+
+    /// How many granules from `at` are free, up to `most`.
+    fn run(&self, at: usize, most: usize) -> usize {
+        let mut run = 0;
+        while run < most && at + run < GRANULES {
+            let place = at + run;
+            let rest = self.used[place / WORD_BITS] >> (place % WORD_BITS);
+            let left = (WORD_BITS - place % WORD_BITS).min(GRANULES - place);
+            let free = (rest.trailing_zeros() as usize).min(left);
+            run += free;
+            if free < left {
+                break;
+            }
+        }
+        run.min(most)
+    }
+
+    /// The first place for `count` granules at or after `from`.
+    fn place(&self, from: usize, count: usize) -> Option<usize> {
+        let mut at = from;
+        while at + count <= GRANULES {
+            let run = self.run(at, count);
+            if run == count {
+                return Some(at);
+            }
+            at += run;
+            // Past what is in use.
+            while at < GRANULES && self.is_used(at) {
+                let rest = self.used[at / WORD_BITS] >> (at % WORD_BITS);
+                at += (rest.trailing_ones() as usize).min(WORD_BITS - at % WORD_BITS);
+            }
+        }
+        None
+    }
+
+    /// A place for `count` granules in the hole around `at`.
+    fn place_around(&self, at: usize, count: usize) -> Option<usize> {
+        if self.is_used(at) {
+            return None;
+        }
+        let mut start = at;
+        while start > 0 && at - start < count && !self.is_used(start - 1) {
+            start -= 1;
+        }
+        (self.run(start, count) == count).then_some(start)
+    }
+}
+
+impl State {
+    /// A place for `count` granules: the number of its chunk, and where in it.
+    fn find(&mut self, count: usize) -> (usize, usize) {
+        for _ in 0..HOLES_TRIED {
+            let Some((chunk, at)) = self.holes.pop() else { break };
+            let part = self.parts.get(chunk as usize).and_then(Option::as_ref);
+            if let Some(place) = part.and_then(|part| part.place_around(at as usize, count)) {
+                return (chunk as usize, place);
+            }
+        }
+        let (last, from) = self.next;
+        for step in 0..self.parts.len().min(CHUNKS_TRIED) {
+            let number = (last + step) % self.parts.len();
+            let Some(part) = self.parts[number].as_ref().filter(|part| part.free >= count) else {
+                continue;
+            };
+            if let Some(place) = part.place(if step == 0 { from } else { 0 }, count) {
+                self.next = (number, place + count);
+                return (number, place);
+            }
+        }
+        let part = Part::new(self.spare.take().unwrap_or_else(|| fresh_chunk(true)));
+        self.chunks += 1;
+        let free = self.parts.iter().position(Option::is_none);
+        let number = free.unwrap_or(self.parts.len());
+        if number == self.parts.len() {
+            self.parts.push(None);
+        }
+        self.parts[number] = Some(part);
+        self.next = (number, count);
+        (number, 0)
+    }
+}
+
+impl FramePool {
+    /// A piece of at least `bytes`, at most [`PIECE_BYTES_MAX`].
+    pub fn take(&self, bytes: usize) -> Piece {
+        assert!(bytes <= PIECE_BYTES_MAX, "a piece of {bytes} bytes is not for a pool");
+        let count = bytes.div_ceil(GRANULE_BYTES).max(1);
+        let mut state = self.0.lock();
+        let (chunk, at) = state.find(count);
+        state.used_granules += count;
+        let part = state.parts[chunk].as_mut().expect("a place is in a chunk that is there");
+        part.mark(at, count, true);
+        // SAFETY: `at` and the granules behind it lie within the chunk.
+        let start = unsafe { part.memory.add(at * GRANULE_BYTES) };
+        Piece { start, chunk: chunk as u32, granules: count as u32 }
+    }
+
+    /// Takes a piece back.
+    ///
+    /// # Safety
+    /// `piece` came from this pool, was not given back before, and nobody uses its memory any more.
+    pub unsafe fn give(&self, piece: &Piece) {
+        let mut state = self.0.lock();
+        let (chunk, count) = (piece.chunk as usize, piece.granules as usize);
+        state.used_granules -= count;
+        let part = state.parts[chunk].as_mut().expect("a piece's chunk is there");
+        let at = (piece.start.addr().get() - part.memory.addr().get()) / GRANULE_BYTES;
+        part.mark(at, count, false);
+        if part.free < GRANULES {
+            if state.holes.len() < HOLES_MAX {
+                state.holes.push((piece.chunk, at as u32));
+            }
+            return;
+        }
+        if let Some(part) = state.parts[chunk].take() {
+            state.chunks -= 1;
+            // SAFETY: `Part::new` made the pointer from a chunk, and no piece of it is left.
+            let memory = unsafe { Chunk::from_raw(part.memory.as_ptr().cast()) };
+            let second = state.spare.replace(memory);
+            drop(state);
+            drop(second);
+        }
+    }
+
+    /// Bytes of memory held, in pieces and between them.
+    pub fn memory_bytes(&self) -> usize {
+        let state = self.0.lock();
+        (state.chunks + usize::from(state.spare.is_some())) * CHUNK_BYTES
+    }
+
+    /// Bytes of the pieces.
+    pub fn used_bytes(&self) -> usize {
+        self.0.lock().used_granules * GRANULE_BYTES
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        for part in self.parts.drain(..).flatten() {
+            // SAFETY: `Part::new` made the pointer from a chunk. Whoever has a piece has the pool.
+            drop(unsafe { Chunk::from_raw(part.memory.as_ptr().cast()) });
+        }
+    }
+}
+
+impl fmt::Debug for FramePool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FramePool({} of {} B)", self.used_bytes(), self.memory_bytes())
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_never_overlap_and_all_memory_comes_back() {
+        let rounds = if cfg!(miri) { 300 } else { 60_000 };
+        let pool = FramePool::default();
+        let mut held: Vec<(Piece, u8)> = Vec::new();
+        let mut seed = 5u64;
+        let mut random = move |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as usize % below
+        };
+        let bytes_of = |piece: &Piece| piece.granules as usize * GRANULE_BYTES;
+        let mut most = 0;
+        for round in 0..rounds {
+            let full = if round / 1_000 % 2 == 0 { 1_200 } else { 60 };
+            if held.len() < full {
+                let bytes = if random(50) == 0 { random(PIECE_BYTES_MAX) } else { 3_900 + random(600) };
+                let piece = pool.take(bytes);
+                assert!(bytes_of(&piece) >= bytes && bytes_of(&piece) < bytes + 2 * GRANULE_BYTES);
+                // SAFETY: the piece is this test's, and as long as it says.
+                unsafe { piece.start.write_bytes(round as u8, bytes_of(&piece)) };
+                held.push((piece, round as u8));
+            }
+            while held.len() > full || (!held.is_empty() && random(3) == 0) {
+                let (piece, mark) = held.swap_remove(random(held.len()));
+                // SAFETY: as above; all of it was written.
+                let bytes = unsafe { std::slice::from_raw_parts(piece.start.as_ptr(), bytes_of(&piece)) };
+                assert!(bytes.iter().all(|byte| *byte == mark), "somebody wrote into it");
+                // SAFETY: it is given back once, and `bytes` is not used again.
+                unsafe { pool.give(&piece) };
+            }
+            assert_eq!(pool.used_bytes(), held.iter().map(|(p, _)| bytes_of(p)).sum::<usize>());
+            most = most.max(pool.memory_bytes());
+        }
+        for (piece, _) in held.drain(..) {
+            // SAFETY: as above.
+            unsafe { pool.give(&piece) };
+        }
+        assert_eq!(pool.used_bytes(), 0);
+        assert!(pool.memory_bytes() <= CHUNK_BYTES, "one chunk is kept");
+        if !cfg!(miri) {
+            assert!(most < 16 << 20, "{most} bytes for at most 1,200 pieces of about 6 KiB");
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_is_used_again_before_fresh_memory_is() {
+        let pool = FramePool::default();
+        let per_chunk = GRANULES / 17;
+        let mut held: Vec<Piece> = (0..3 * per_chunk).map(|_| pool.take(17 * GRANULE_BYTES)).collect();
+        let full = pool.memory_bytes();
+        assert_eq!(full, 3 * CHUNK_BYTES);
+        for round in 0..2_000 {
+            let old = held.swap_remove(round * 31 % held.len());
+            // SAFETY: it came from the pool and is given back once.
+            unsafe { pool.give(&old) };
+            held.push(pool.take(17 * GRANULE_BYTES));
+        }
+        assert_eq!(pool.memory_bytes(), full);
+        for piece in &held {
+            // SAFETY: as above.
+            unsafe { pool.give(piece) };
+        }
+    }
+}

@@ -46,6 +46,8 @@ pub trait Cursor {
     fn stretch(&self, _snapshot: SeqNo, _forward: bool) -> Option<Stretch> {
         None
     }
+    /// Lets go of what it holds of where it stands. It stands nowhere until the next seek.
+    fn rest(&mut self);
     /// Moves to `row` of the stretch given last, since which the cursor was not moved.
     fn jump(&mut self, _row: usize) {}
 }

@@ -198,17 +198,14 @@ impl Inner {
         if is_seeded(Bug::ForgetFirst) {
             let (active, version) =
                 (self.view.load().active.clone(), self.view.load().version.clone());
-            self.change_view(|_| View { active, frozen: Vec::new(), version });
+            self.change_view(|_| View::new(active, Vec::new(), version));
         }
         {
             let mut queue = self.queue.lock();
-            self.change_view(|view| View {
-                active: view.active.clone(),
-                frozen: {
-                    let keep = |m: &&Arc<_>| !Arc::ptr_eq(m, &frozen.memtable);
-                    view.frozen.iter().filter(keep).cloned().collect()
-                },
-                version: version.clone(),
+            self.change_view(|view| {
+                let keep = |m: &&Arc<_>| !Arc::ptr_eq(m, &frozen.memtable);
+                let frozen = view.frozen.iter().filter(keep).cloned().collect();
+                View::new(view.active.clone(), frozen, version.clone())
             });
             queue.frozen.pop_front();
             self.note_crowd(queue.frozen.len());
@@ -317,10 +314,8 @@ impl Inner {
         let version = versions.apply(edit)?;
         {
             let _queue = self.queue.lock();
-            self.change_view(|view| View {
-                active: view.active.clone(),
-                frozen: view.frozen.clone(),
-                version: version.clone(),
+            self.change_view(|view| {
+                View::new(view.active.clone(), view.frozen.clone(), version.clone())
             });
         }
         drop(versions);

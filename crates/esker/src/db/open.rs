@@ -326,7 +326,7 @@ fn assemble(
         company: Company::default(),
         visible: Arc::new(Visible::new(replayed.last_seqno)),
     };
-    let view = View { active: replayed.memtable.clone(), frozen: Vec::new(), version };
+    let view = View::new(replayed.memtable.clone(), Vec::new(), version);
     let next_number = versions.next_file_number().max(replayed.log_number_max + 1);
     Arc::new(Inner {
         dir: PathBuf::from(dir),

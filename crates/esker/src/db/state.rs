@@ -279,11 +279,11 @@ impl Inner {
         let view = self.view.load_full();
         let seqno = seqno.unwrap_or_else(|| self.visible_seqno());
         let hints = self.hints();
-        let iter = DbIterator::new(view, &self.tables, seqno, bounds, fill_cache)?;
-        Ok(match hints {
-            Some(hints) => iter.with_hints(hints, in_view),
-            None => iter,
-        })
+        let mut iter = DbIterator::new(view, &self.tables, seqno, bounds, fill_cache)?;
+        if let Some(hints) = hints {
+            iter.take_hints(hints, in_view);
+        }
+        Ok(iter)
     }
 
     /// The bounds of the keys that start with `prefix`.
@@ -411,7 +411,7 @@ impl Inner {
             let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
             frozen.push(full);
             frozen.extend(view.frozen.iter().cloned());
-            View { active: fresh, frozen, version: view.version.clone() }
+            View::new(fresh, frozen, view.version.clone())
         });
         drop(queue);
         self.refresh_debt();

@@ -255,6 +255,12 @@ impl Cursor for MergeCursor {
         self.children[self.top].value()
     }
 
+    fn rest(&mut self) {
+        self.valid = false;
+        self.ladder.clear();
+        self.children.iter_mut().for_each(|child| child.rest());
+    }
+
     fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
         debug_assert_eq!(forward, self.forward, "the merge moved the other way last");
         let stretch = self.children[self.top].stretch(snapshot, forward)?;

@@ -109,6 +109,9 @@ impl Cursor for ListCursor {
     fn value(&self) -> &[u8] {
         &self.entry().value
     }
+    fn rest(&mut self) {
+        self.at = None;
+    }
 }
 
 /// Shorter keys first, letters of either case equal.

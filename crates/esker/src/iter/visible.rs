@@ -32,6 +32,8 @@ const DEAD_MIN: u64 = if cfg!(debug_assertions) { 2 } else { 8 };
 const DEAD_STEP: u64 = if cfg!(debug_assertions) { 3 } else { 32 };
 /// After so many moves without one, the source is asked for a stretch again.
 const MOVES_WITHOUT: u32 = if cfg!(debug_assertions) { 1 } else { 8 };
+/// Longer memory for a key or a value is given back at rest.
+const RESTING_BYTES_MAX: usize = 4096;
 /// A jump counts as so many steps: it is a seek more than a merge would leave to do.
 const JUMP_STEPS: u64 = 64;
 
@@ -123,6 +125,26 @@ impl<C: Cursor> VisibleCursor<C> {
             asked_at: u64::MAX,
             detours: None,
         }
+    }
+
+    /// Shows what a reader at `snapshot` sees, as [`VisibleCursor::new`] does of the same source, and
+    /// stands nowhere until the first seek.
+    pub fn reset(&mut self, snapshot: SeqNo, range_deletes: Option<Arc<RangeDeletes>>) {
+        self.begin();
+        self.snapshot = snapshot;
+        self.coverage = Coverage { set: range_deletes, at: 0 };
+        self.forward = true;
+        self.stepped_over = 0;
+        self.asked_at = u64::MAX;
+        self.detours = None;
+    }
+
+    /// Stands nowhere, and lets go of what that took.
+    pub fn rest(&mut self) {
+        self.reset(0, None);
+        self.source.rest();
+        self.saved_key.shrink_to(RESTING_BYTES_MAX);
+        self.saved_value.shrink_to(RESTING_BYTES_MAX);
     }
 
     /// Believes `hints` up to the number `as_of`, see [`super::hints`]; a move that has asked them

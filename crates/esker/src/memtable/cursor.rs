@@ -160,4 +160,8 @@ impl Cursor for MemCursor {
     fn value(&self) -> &[u8] {
         self.entry().value
     }
+
+    fn rest(&mut self) {
+        self.page.clear();
+    }
 }

@@ -195,6 +195,12 @@ impl Memtable {
         self.parts().filter(|part| part.len() > 0).map(MemCursor::new)
     }
 
+    /// How many [`Memtable::cursors`] there are.
+    #[inline]
+    pub fn filled_parts(&self) -> usize {
+        self.parts().filter(|part| part.len() > 0).count()
+    }
+
     /// All range tombstones so far; built at the first call after an addition.
     pub fn range_deletes(&self) -> Arc<RangeDeletes> {
         if self.range_count.load(Atomic::Acquire) == 0 {

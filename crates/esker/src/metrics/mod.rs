@@ -58,7 +58,7 @@ impl Striped {
 
 /// Which part this thread adds to.
 #[inline]
-fn stripe() -> usize {
+pub fn stripe() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static MINE: Cell<usize> = const { Cell::new(usize::MAX) };

@@ -5,6 +5,7 @@
 
 pub mod get;
 pub mod scan;
+mod spare;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use crate::tree::version::Version;
 
 /// Everything a read needs, unchanging while it is held.
 pub struct View {
+    /// Cursors over all that follows.
+    spares: spare::Spares,
     /// The memtable that takes writes.
     pub active: Arc<Memtable>,
     /// Frozen memtables, newest first.
@@ -28,6 +31,11 @@ pub struct View {
 }
 
 impl View {
+    /// A view of these; `frozen` newest first.
+    pub fn new(active: Arc<Memtable>, frozen: Vec<Arc<Memtable>>, version: Arc<Version>) -> View {
+        View { spares: spare::Spares::default(), active, frozen, version }
+    }
+
     /// The memtables, newest first.
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(&self.frozen)

@@ -5,14 +5,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::View;
+use super::spare::Lent;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
-use crate::iter::merge::MergeCursor;
 use crate::iter::same_key;
-use crate::iter::visible::{DeadRun, VisibleCursor};
-use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
+use crate::iter::visible::DeadRun;
 use crate::tree::tables::Tables;
 
 /// So many entries stepped over in one move are told to who plans merges.
@@ -43,15 +42,12 @@ pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// # }
 /// ```
 pub struct DbIterator {
-    cursor: VisibleCursor<MergeCursor>,
-    order: KeyOrder,
+    cursor: Lent,
     bounds: KeyBounds,
     bounded: bool,
     inside: bool,
     placed: bool,
     failed: Option<Error>,
-    tables: Arc<Tables>,
-    view: Arc<View>,
 }
 
 impl DbIterator {
@@ -63,49 +59,24 @@ impl DbIterator {
         bounds: KeyBounds,
         fill_cache: bool,
     ) -> Result<DbIterator> {
-        let order = tables.config().order.clone();
-        let mut sources: Vec<BoxedCursor> = Vec::new();
-        for memtable in view.memtables() {
-            sources.extend(memtable.cursors().map(|cursor| Box::new(cursor) as BoxedCursor));
-        }
-        for (number, level) in view.version.levels.iter().enumerate() {
-            match level.guards.as_slice() {
-                _ if level.is_empty() => {}
-                [only] if number == 0 || only.runs.len() == 1 => {
-                    for run in &only.runs {
-                        sources.push(run_cursor(tables, run, fill_cache)?);
-                    }
-                }
-                [only] => sources.push(guard_cursor(tables, only, fill_cache)?),
-                _ => {
-                    let level = level.clone();
-                    sources.push(Box::new(ChainCursor::new(tables.clone(), level, fill_cache)));
-                }
-            }
-        }
-        let deletes = view.range_deletes(&order, tables)?;
-        let merged = MergeCursor::new(order.clone(), sources);
+        let deletes = view.range_deletes(&tables.config().order, tables)?;
         Ok(DbIterator {
-            cursor: VisibleCursor::new(merged, order.clone(), seqno, deletes),
-            order,
+            cursor: Lent::new(view, tables, (seqno, deletes), fill_cache)?,
             bounded: !matches!(bounds, (Bound::Unbounded, Bound::Unbounded)),
             bounds,
             inside: false,
             placed: false,
             failed: None,
-            tables: tables.clone(),
-            view,
         })
     }
 
-    /// The same iterator, leaving out what `hints` up to the number `as_of` say is not visible
+    /// From now on it leaves out what `hints` up to the number `as_of` say is not visible
     /// ([`crate::iter::hints`]).
-    pub fn with_hints(mut self, hints: Arc<Hints>, as_of: SeqNo) -> DbIterator {
+    pub fn take_hints(&mut self, hints: Arc<Hints>, as_of: SeqNo) {
         self.cursor.take_detours(hints, as_of, u64::MAX);
-        self
     }
 
-    /// The stretch around `key` without visible keys; see [`VisibleCursor::dead_run`].
+    /// The stretch around `key` without visible keys; see [`crate::iter::visible::VisibleCursor::dead_run`].
     pub fn dead_run(
         mut self,
         key: &[u8],
@@ -124,7 +95,7 @@ impl DbIterator {
             Bound::Included(key) => self.cursor.seek(key)?,
             Bound::Excluded(key) => {
                 self.cursor.seek(key)?;
-                if self.cursor.valid() && same_key(&self.order, self.cursor.key(), key) {
+                if self.cursor.valid() && same_key(self.cursor.order(), self.cursor.key(), key) {
                     self.cursor.next()?;
                 }
             }
@@ -141,7 +112,7 @@ impl DbIterator {
             Bound::Included(key) => self.cursor.seek_for_prev(key)?,
             Bound::Excluded(key) => {
                 self.cursor.seek_for_prev(key)?;
-                if self.cursor.valid() && same_key(&self.order, self.cursor.key(), key) {
+                if self.cursor.valid() && same_key(self.cursor.order(), self.cursor.key(), key) {
                     self.cursor.prev()?;
                 }
             }
@@ -232,17 +203,19 @@ impl DbIterator {
     fn note_way(&mut self) {
         let steps = self.cursor.take_stepped_over();
         if steps >= STEPS_NOTED {
-            self.tables.note_steps(&self.view.version, self.cursor.key_or_empty(), steps);
+            let (tables, version) = (self.cursor.tables(), &self.cursor.view().version);
+            tables.note_steps(version, self.cursor.key_or_empty(), steps);
         }
     }
 
     /// Notes a seek: often sought in several places, a key range is worth a merge or a flush.
     #[inline]
     fn note_seek(&self, key: &[u8]) {
-        if let Some(seeks) = self.tables.note_seek(&self.view.version, key)
-            && self.view.active.note_seeks(seeks)
+        let (tables, view) = (self.cursor.tables(), self.cursor.view());
+        if let Some(seeks) = tables.note_seek(&view.version, key)
+            && view.active.note_seeks(seeks)
         {
-            self.tables.wake();
+            tables.wake();
         }
     }
 
@@ -262,16 +235,16 @@ impl DbIterator {
     fn is_before_upper(&self, key: &[u8]) -> bool {
         match &self.bounds.1 {
             Bound::Unbounded => true,
-            Bound::Included(upper) => self.order.compare(key, upper) != Ordering::Greater,
-            Bound::Excluded(upper) => self.order.compare(key, upper) == Ordering::Less,
+            Bound::Included(upper) => self.cursor.order().compare(key, upper) != Ordering::Greater,
+            Bound::Excluded(upper) => self.cursor.order().compare(key, upper) == Ordering::Less,
         }
     }
 
     fn is_after_lower(&self, key: &[u8]) -> bool {
         match &self.bounds.0 {
             Bound::Unbounded => true,
-            Bound::Included(lower) => self.order.compare(key, lower) != Ordering::Less,
-            Bound::Excluded(lower) => self.order.compare(key, lower) == Ordering::Greater,
+            Bound::Included(lower) => self.cursor.order().compare(key, lower) != Ordering::Less,
+            Bound::Excluded(lower) => self.cursor.order().compare(key, lower) == Ordering::Greater,
         }
     }
 

@@ -276,6 +276,14 @@ impl Cursor for TableCursor {
         }
     }
 
+    fn rest(&mut self) {
+        self.valid = false;
+        self.block = None;
+        self.rows = 0;
+        self.foreseen = None;
+        self.ahead = Ahead::default();
+    }
+
     fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
         let block = self.block.as_ref().filter(|block| block.is_plain(snapshot))?;
         // A newer version of the first row's key may be the last row of the block before.

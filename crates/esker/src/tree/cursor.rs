@@ -167,6 +167,11 @@ impl Cursor for SliceCursor {
         self.inner.value()
     }
 
+    fn rest(&mut self) {
+        self.inside = false;
+        self.inner.rest();
+    }
+
     fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
         let stretch = self.inner.stretch(snapshot, forward)?;
         match (&self.fragment.lo, &self.fragment.hi) {
@@ -233,33 +238,54 @@ impl Links for Arc<Level> {
     }
 }
 
+/// So many cursors a chain keeps beside the one it stands on.
+const PARKED_MAX: usize = 64;
+
 /// A cursor over links; each is opened when reached.
 pub struct ChainCursor<L: Links> {
     tables: Arc<Tables>,
     links: L,
     at: usize,
     current: Option<BoxedCursor>,
+    /// Cursors over links it was in; that over link `n` can only be at `n % PARKED_MAX`.
+    parked: Vec<Option<(usize, BoxedCursor)>>,
     fill_cache: bool,
 }
 
 impl<L: Links> ChainCursor<L> {
     /// A cursor over `links`, not yet positioned.
     pub fn new(tables: Arc<Tables>, links: L, fill_cache: bool) -> ChainCursor<L> {
-        ChainCursor { tables, links, at: usize::MAX, current: None, fill_cache }
+        let (at, parked) = (usize::MAX, Vec::new());
+        ChainCursor { tables, links, at, current: None, parked, fill_cache }
     }
 
     fn enter(&mut self, index: usize) -> Result<bool> {
         if index >= self.links.count() {
-            self.current = None;
-            self.at = usize::MAX;
+            self.leave();
             return Ok(false);
         }
         if self.at != index || self.current.is_none() {
-            self.current = None;
-            self.current = Some(self.links.cursor(index, &self.tables, self.fill_cache)?);
+            self.leave();
+            let place = index % PARKED_MAX;
+            self.current = match self.parked.get_mut(place).and_then(Option::take) {
+                Some((at, cursor)) if at == index => Some(cursor),
+                _ => Some(self.links.cursor(index, &self.tables, self.fill_cache)?),
+            };
             self.at = index;
         }
         Ok(true)
+    }
+
+    /// Stands in no link. The cursor over the one it was in waits there for the next seek.
+    fn leave(&mut self) {
+        let Some(mut cursor) = self.current.take() else { return };
+        cursor.rest();
+        let place = self.at % PARKED_MAX;
+        if self.parked.len() <= place {
+            self.parked.resize_with(place + 1, || None);
+        }
+        self.parked[place] = Some((self.at, cursor));
+        self.at = usize::MAX;
     }
 
     fn here(&self) -> Option<&BoxedCursor> {
@@ -294,8 +320,7 @@ impl<L: Links> ChainCursor<L> {
     fn guarded(&mut self, run: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let result = run(self);
         if result.is_err() {
-            self.current = None;
-            self.at = usize::MAX;
+            self.leave();
         }
         result
     }
@@ -405,6 +430,12 @@ impl<L: Links> Cursor for ChainCursor<L> {
     #[inline]
     fn value(&self) -> &[u8] {
         self.current_ref().value()
+    }
+
+    fn rest(&mut self) {
+        if let Some(cursor) = &mut self.current {
+            cursor.rest();
+        }
     }
 
     fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {

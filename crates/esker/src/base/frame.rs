@@ -44,7 +44,8 @@ impl<H> Head<H> {
     /// How the allocator sees a frame with `room` bytes.
     fn layout(room: usize) -> Layout {
         let bytes = Self::BYTES.checked_add(room);
-        let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, align_of::<Self>()).ok());
+        let layout =
+            bytes.and_then(|bytes| Layout::from_size_align(bytes, align_of::<Self>()).ok());
         layout.expect("a frame is shorter than half of the address space")
     }
 
@@ -130,7 +131,9 @@ impl<H> Deref for FrameBuf<H> {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: the bytes were all written when the buffer was made, and are its alone.
-        unsafe { std::slice::from_raw_parts(Head::bytes(self.head).as_ptr(), self.head.as_ref().len) }
+        unsafe {
+            std::slice::from_raw_parts(Head::bytes(self.head).as_ptr(), self.head.as_ref().len)
+        }
     }
 }
 
@@ -175,7 +178,9 @@ impl<H> Frame<H> {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: they were written before this was a frame, and nobody writes to them since.
-        unsafe { std::slice::from_raw_parts(Head::bytes(self.head).as_ptr(), self.head.as_ref().len) }
+        unsafe {
+            std::slice::from_raw_parts(Head::bytes(self.head).as_ptr(), self.head.as_ref().len)
+        }
     }
 
     /// Bytes of memory it takes.

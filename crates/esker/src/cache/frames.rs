@@ -135,14 +135,16 @@ impl<H> Frames<H> {
         self.free.push(slot);
     }
 
-    /// Lets go of every block of `file`, into `removed`.
-    pub(super) fn remove_file(&mut self, file: u64, removed: &mut Vec<Frame<H>>) {
-        for slot in 0..self.frames.len() {
-            let frame = &self.frames[slot];
-            if frame.key.file == file && frame.block.is_some() {
-                self.policy.forget(slot as u32);
-                self.release(slot as u32, removed);
-            }
+    /// Whether a block of so many bytes can be taken in without evicting another.
+    pub(super) fn has_room(&self, charge_bytes: u64) -> bool {
+        self.used_bytes + charge_bytes <= self.capacity_bytes
+    }
+
+    /// Lets go of a block, if it is here, into `removed`.
+    pub(super) fn remove(&mut self, hash: u64, key: &BlockKey, removed: &mut Vec<Frame<H>>) {
+        if let Some(slot) = self.find(hash, key) {
+            self.policy.forget(slot);
+            self.release(slot, removed);
         }
     }
 

@@ -151,12 +151,18 @@ impl<H: Send + Sync> BlockCache<H> {
         kept
     }
 
-    /// Lets go of every block of `file`: it was deleted.
-    pub fn remove_file(&self, file: u64) {
-        for shard in &self.shards {
-            let mut removed = Vec::new();
-            shard.0.lock().remove_file(file, &mut removed);
-            drop(removed);
+    /// Whether a block of `charge_bytes` would be taken in without evicting another. Another thread
+    /// may be first.
+    pub fn has_room(&self, key: &BlockKey, charge_bytes: u64) -> bool {
+        self.shard(key.hash()).lock().has_room(charge_bytes)
+    }
+
+    /// Lets go of those of `keys` that are here: their file was deleted.
+    pub fn remove(&self, keys: impl Iterator<Item = BlockKey>) {
+        let mut removed = Vec::new();
+        for key in keys {
+            let hash = key.hash();
+            self.shard(hash).lock().remove(hash, &key, &mut removed);
         }
     }
 
@@ -205,6 +211,7 @@ impl<H: Send + Sync> BlockCache<H> {
             shard.0.lock().set_capacity(part(at), &mut Vec::new());
         }
         self.capacity_bytes.store(bytes, Relaxed);
+        self.pool.set_capacity(usize::try_from(usable).unwrap_or(usize::MAX / 2));
     }
 
     /// Where the memory of blocks is from that are to be kept.

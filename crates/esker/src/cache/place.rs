@@ -48,6 +48,11 @@ impl<H> Place<H> {
         Some(found)
     }
 
+    /// Whether nothing is here.
+    pub fn is_empty(&self) -> bool {
+        self.word.load(Ordering::Relaxed) == 0
+    }
+
     /// Asks the processor for the beginning of what is here.
     #[inline]
     pub fn prefetch(&self) {

@@ -29,6 +29,11 @@ impl<H> Shelf<H> {
         self.0[at].get()
     }
 
+    /// Which places have blocks.
+    pub fn filled(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().enumerate().filter(|(_, place)| !place.is_empty()).map(|(at, _)| at)
+    }
+
     /// Asks the processor for the beginning of the block at `at`, if it is here.
     #[inline]
     pub fn prefetch(&self, at: usize) {

@@ -208,6 +208,11 @@ fn block(key: u64) -> BlockKey {
     BlockKey { file: key >> 8, block: key as u32 & 0xFF }
 }
 
+/// Lets go of all blocks of a file, of which these tests have no more than 400.
+fn remove_file(cache: &BlockCache<u64>, file: u64) {
+    cache.remove((0..400).map(|block| BlockKey { file, block }));
+}
+
 /// One use of a key as the table reader does it.
 fn touch(cache: &BlockCache<u64>, key: u64, charge_bytes: u64) -> bool {
     match cache.get(&block(key)) {
@@ -297,7 +302,7 @@ fn a_shelf_counts_up_to_three_uses_since_it_was_last_asked() {
     let cache = BlockCache::new(Clock, 10);
     let shelf = Arc::new(Shelf::new(1));
     for uses in [0, 1, 3, 4, 300] {
-        cache.remove_file(0);
+        remove_file(&cache, 0);
         touch_on(&cache, &shelf, 0);
         for _ in 0..uses {
             assert!(touch_on(&cache, &shelf, 0));
@@ -338,7 +343,7 @@ fn a_shelf_holds_what_the_cache_holds() {
             touch_on(&cache, &shelf, random.next() % 2_000);
             match step % 4_000 {
                 1_000 => cache.set_policy(POLICIES[step as usize / 4_000 % 4]),
-                2_000 => cache.remove_file(random.next() % 8),
+                2_000 => remove_file(&cache, random.next() % 8),
                 3_000 => cache.set_capacity(300 + random.next() % 300),
                 _ => {}
             }
@@ -510,13 +515,13 @@ fn a_removed_file_leaves_nothing_behind() {
                     cache.insert(key, frame(n), 1_000, None);
                     cache.get(&BlockKey { file: round + n % 4, block: n as u32 / 2 });
                 }
-                cache.remove_file(round);
+                remove_file(&cache, round);
                 for n in 0..400 {
                     assert!(cache.get(&BlockKey { file: round, block: n }).is_none());
                 }
             }
             for file in 0..24 {
-                cache.remove_file(file);
+                remove_file(&cache, file);
             }
             assert_eq!(cache.used_bytes(), 0, "{policy}");
         }
@@ -563,7 +568,7 @@ fn many_threads_see_only_what_was_put_there() {
                             1 if seed == 2 => {
                                 cache.set_policy(POLICIES[(step / 3_000 % 4) as usize])
                             }
-                            2 => cache.remove_file(random.next() % 16),
+                            2 => remove_file(cache, random.next() % 16),
                             _ => {}
                         }
                     }

@@ -22,7 +22,7 @@ use crate::read::View;
 use crate::table::{FilterConfig, TableOptions};
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
 use crate::tree::names;
-use crate::tree::output::OutputConfig;
+use crate::tree::output::{Opened, OutputConfig};
 
 /// How long a failed piece of work rests before it is tried again.
 const RETRY_WAIT_MS: u64 = 200;
@@ -177,6 +177,7 @@ impl Inner {
         let began = Instant::now();
         let snapshots = self.snapshots.all();
         let config = self.output_config(0);
+        let opened = config.opened.clone();
         let files = flush::write_tables(&frozen.memtable, &self.order, snapshots, config)?;
         let mut written = 0;
         let mut versions = self.versions.lock();
@@ -195,6 +196,7 @@ impl Inner {
             edit.added.push(AddedSlice { level: 0, order, file, lo: None, hi });
         }
         let version = versions.apply(edit)?;
+        opened.iter().for_each(|opened| opened.settle(&version));
         if is_seeded(Bug::ForgetFirst) {
             let (active, version) =
                 (self.view.load().active.clone(), self.view.load().version.clone());
@@ -307,11 +309,13 @@ impl Inner {
                 queue.stop || (queue.make_way > 0 && !queue.exclusive)
             },
         };
+        let opened = context.output.opened.clone();
         let (mut edit, stats) = job::run(plan, context)?;
         let mut versions = self.versions.lock();
         edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
         job::number_new_orders(&mut edit, || versions.allocate_order());
         let version = versions.apply(edit)?;
+        opened.iter().for_each(|opened| opened.settle(&version));
         {
             let _queue = self.queue.lock();
             self.change_view(|view| {
@@ -355,6 +359,7 @@ impl Inner {
                 step += 1;
                 crate::base::checksum::checksum(&step.to_le_bytes(), seed) | 1
             }),
+            opened: Some(Opened::new(&self.tables)),
         }
     }
 

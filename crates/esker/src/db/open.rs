@@ -269,8 +269,7 @@ fn open_existing(
     let read_only = lock.is_none();
     let sizes = sizes_here(&options);
     let cache = Arc::new(BlockCache::new(options.cache_policy, sizes.cache_bytes));
-    let mut versions =
-        VersionSet::recover(fs.clone(), dir, options.key_order.clone(), cache.clone(), read_only)?;
+    let mut versions = VersionSet::recover(fs.clone(), dir, options.key_order.clone(), read_only)?;
     versions.rewrite_beyond(options.manifest_size_min_bytes);
     let config = ReadConfig {
         order: options.key_order.clone(),

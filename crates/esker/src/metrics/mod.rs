@@ -165,6 +165,8 @@ pub struct MemoryMetrics {
     pub pooled_bytes: u64,
     /// Blocks in the cache.
     pub cache_bytes: u64,
+    /// Memory between those blocks, and of blocks that readers hold and the cache does not.
+    pub cache_spare_bytes: u64,
     /// What the cache may hold now.
     pub cache_capacity_bytes: u64,
     /// Indexes, filters and range tombstones of open tables.

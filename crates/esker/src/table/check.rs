@@ -25,13 +25,31 @@ impl Table {
     /// separators, filter, and the sums in the properties. Returns what was found; `Corruption`
     /// says where it differs from what is stated.
     pub fn check(&self) -> Result<TableInfo> {
-        let found = self.check_paced(&mut |_| true)?;
+        self.check_whole(false)
+    }
+
+    /// As [`Table::check`], of a table just written: its blocks stay in the cache as far as there is
+    /// room for them, so that who reads next what was written last does not wait for the file.
+    pub fn check_and_keep(&self) -> Result<TableInfo> {
+        self.check_whole(true)
+    }
+
+    fn check_whole(&self, keep: bool) -> Result<TableInfo> {
+        let found = self.check_blocks(keep, &mut |_| true)?;
         found.ok_or_else(|| Error::invalid("a check that nothing ends was ended"))
     }
 
     /// As [`Table::check`], telling `pace` of the bytes of each part read; `None` when that says
     /// `false`, and then the rest was not read.
     pub fn check_paced(&self, pace: &mut dyn FnMut(u64) -> bool) -> Result<Option<TableInfo>> {
+        self.check_blocks(false, pace)
+    }
+
+    fn check_blocks(
+        &self,
+        keep: bool,
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<TableInfo>> {
         let meta = Meta::read(&*self.file()?, &self.source, &self.config)?;
         let mut walk = Walk {
             summary: Summary::new(self.source.table_id),
@@ -40,8 +58,12 @@ impl Table {
             last_seqno: 0,
         };
         for at in 0..meta.index.count() {
-            let block = self.read_block(at, false)?;
+            let keep = keep && self.has_room(at, meta.index.raw_bytes(at));
+            let block = self.read_block(at, keep)?;
             self.check_block(&meta, at, &block, &mut walk)?;
+            if keep {
+                self.keep(at, block, true);
+            }
             let (start, end) = meta.index.place(at);
             if !pace(end - start) {
                 return Ok(None);

@@ -395,7 +395,11 @@ mod tests {
                 let index = index(&keys, search, fanout, &KeyOrder::Bytewise);
                 for probe in keys.iter().chain(&probes) {
                     let want = keys.partition_point(|k| k < probe);
-                    assert_eq!(index.find(probe, |_, _| {}), want, "{search} {fanout} {probe:?} {keys:?}");
+                    assert_eq!(
+                        index.find(probe, |_, _| {}),
+                        want,
+                        "{search} {fanout} {probe:?} {keys:?}"
+                    );
                 }
             }
             keys.reverse();

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDelete, RangeDeletes};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::cache::{BlockCache, BlockKey, Home, Shelf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, ReadableFile};
@@ -63,6 +64,24 @@ pub struct Table {
     pub(super) meta: Meta,
     /// Its blocks in the cache.
     shelf: Arc<Shelf<Layout>>,
+    /// Its place among the files that are kept open.
+    pub kept: Option<KeptOpen>,
+}
+
+/// One of the files that are kept open, of which there are only so many.
+pub struct KeptOpen(Arc<AtomicU64>);
+
+impl KeptOpen {
+    /// One that `count` has in it; it goes out when this is dropped.
+    pub fn new(count: &Arc<AtomicU64>) -> KeptOpen {
+        KeptOpen(count.clone())
+    }
+}
+
+impl Drop for KeptOpen {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What a table keeps in memory.
@@ -184,7 +203,7 @@ impl Table {
         meta.tombstones = Vec::new();
         let file = config.keep_open.then_some(file);
         let shelf = Arc::new(Shelf::new(meta.index.count()));
-        Ok(Table { source, config: config.clone(), file, meta, shelf })
+        Ok(Table { source, config: config.clone(), file, meta, shelf, kept: None })
     }
 
     /// What the file `path` says it is, from its footer alone; for a file found without a manifest.
@@ -316,6 +335,21 @@ impl Table {
         let charge_bytes = read.memory_bytes() as u64;
         let home = Home::new(&self.shelf, block);
         Block::of(self.cache().insert(self.block_key(block), read.into_frame(), charge_bytes, home))
+    }
+
+    /// Whether the cache would keep a block of so many bytes without letting go of another.
+    pub(super) fn has_room(&self, block: usize, bytes: usize) -> bool {
+        self.cache().has_room(&self.block_key(block), bytes as u64)
+    }
+
+    /// Has the cache let go of all its blocks: the file was deleted.
+    pub fn forget_blocks(&self) {
+        self.cache().remove(self.shelf.filled().map(|block| self.block_key(block)));
+    }
+
+    /// The number of its file.
+    pub fn number(&self) -> u64 {
+        self.source.file_number
     }
 
     /// In which block `key` would be. The places of the blocks around it are asked for on the way.

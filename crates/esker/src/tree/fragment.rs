@@ -7,10 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::names;
 use crate::base::order::KeyOrder;
-use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::fs::{Fs, fork};
-use crate::table::{Layout, Table, TableInfo};
+use crate::table::{Table, TableInfo};
 
 /// Removes the files nobody reads any more.
 pub struct Purger {
@@ -18,8 +17,6 @@ pub struct Purger {
     pub fs: Arc<dyn Fs>,
     /// The store's directory.
     pub dir: PathBuf,
-    /// The cache that may hold their blocks.
-    pub cache: Arc<BlockCache<Layout>>,
     /// The process that opened the store: a child of it removes nothing.
     pub process: u64,
 }
@@ -52,6 +49,13 @@ impl FileMeta {
         Ok(self.reader.get_or_init(|| table))
     }
 
+    /// Has `table`, which is open on this file, serve its readers, unless another does.
+    pub fn adopt(&self, table: Table) {
+        if let Err(second) = self.reader.set(Arc::new(table)) {
+            second.forget_blocks();
+        }
+    }
+
     /// The table, if it is open.
     pub fn opened(&self) -> Option<&Arc<Table>> {
         self.reader.get()
@@ -69,7 +73,9 @@ impl Drop for FileMeta {
             return;
         }
         if let Some(purger) = self.purger.as_ref().filter(|p| p.process == fork::now()) {
-            purger.cache.remove_file(self.number);
+            if let Some(table) = self.opened() {
+                table.forget_blocks();
+            }
             // A file that stays behind is removed at the next open.
             let _ = purger.fs.remove(&names::table_path(&purger.dir, self.number));
         }

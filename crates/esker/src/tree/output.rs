@@ -9,8 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::names;
+use super::tables::Tables;
+use super::version::Version;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::range_delete::{RangeDelete, clamp};
+use crate::base::sync::Mutex;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, sync_dir};
 use crate::table::{ReadConfig, Table, TableInfo, TableOptions, TableSource, TableWriter};
@@ -33,6 +36,34 @@ pub struct OutputConfig {
     pub next_number: Box<dyn FnMut() -> u64 + Send>,
     /// Gives each file its identity.
     pub next_table_id: Box<dyn FnMut() -> u64 + Send>,
+    /// Where the tables stay that were opened to read them back, if they are to.
+    pub opened: Option<Arc<Opened>>,
+}
+
+/// Tables of files that no version knows yet, open, with blocks in the cache. When it is dropped the
+/// cache lets go of what nobody took.
+pub struct Opened {
+    tables: Arc<Tables>,
+    list: Mutex<Vec<Table>>,
+}
+
+impl Opened {
+    /// None yet; `tables` says how many files may be open.
+    pub fn new(tables: &Arc<Tables>) -> Arc<Opened> {
+        Arc::new(Opened { tables: tables.clone(), list: Mutex::default() })
+    }
+
+    /// Has the tables so far serve the readers of `version`, where they are.
+    pub fn settle(&self, version: &Version) {
+        let list = std::mem::take(&mut *self.list.lock());
+        self.tables.adopt(version, list);
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.list.lock().iter().for_each(Table::forget_blocks);
+    }
 }
 
 /// A finished file.
@@ -211,8 +242,18 @@ impl Output {
             table_id: info.table_id,
             size_bytes: info.size_bytes,
         };
-        let found = Table::open(source, &self.config.read)?.check()?;
-        if found == *info {
+        let mut table = Table::open(source, &self.config.read)?;
+        let opened = self.config.opened.as_ref();
+        table.kept = opened.and_then(|opened| opened.tables.keep_one_more());
+        let found = match opened.filter(|_| table.kept.is_some()) {
+            Some(opened) => {
+                let found = table.check_and_keep();
+                opened.list.lock().push(table);
+                found
+            }
+            None => table.check(),
+        };
+        if found? == *info {
             return Ok(());
         }
         Err(Error::corruption(

@@ -14,10 +14,8 @@ use super::names;
 use super::version::Version;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
-use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, fork};
-use crate::table::Layout;
 
 /// Unless told otherwise, a manifest is rewritten beyond this length, if it is twice its content.
 const REWRITE_BYTES_MIN: u64 = 1 << 20;
@@ -123,7 +121,6 @@ impl VersionSet {
         fs: Arc<dyn Fs>,
         dir: &Path,
         order: KeyOrder,
-        cache: Arc<BlockCache<Layout>>,
         read_only: bool,
     ) -> Result<VersionSet> {
         let slot = Current::read(&*fs, dir)?;
@@ -132,12 +129,7 @@ impl VersionSet {
         let path = names::manifest_path(dir, slot.manifest);
         let purger = (!read_only).then(|| {
             let process = fork::process();
-            Arc::new(Purger {
-                fs: fs.clone(),
-                dir: dir.to_path_buf(),
-                cache: cache.clone(),
-                process,
-            })
+            Arc::new(Purger { fs: fs.clone(), dir: dir.to_path_buf(), process })
         });
         // A manifest that never came to count may be there under the next number.
         let entries = fs.list(dir).map_err(|e| Error::io(dir, "list the directory", e))?;

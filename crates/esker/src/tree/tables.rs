@@ -15,7 +15,7 @@ use super::names;
 use super::version::Version;
 use crate::error::Result;
 use crate::fs::Fs;
-use crate::table::{ReadConfig, Table, TableSource};
+use crate::table::{KeptOpen, ReadConfig, Table, TableSource};
 
 /// Of so many seeks of a thread one is looked at.
 const SEEKS_PER_SAMPLE: u64 = 16;
@@ -29,7 +29,7 @@ pub struct Tables {
     dir: PathBuf,
     config: ReadConfig,
     open_files_max: u64,
-    opened: AtomicU64,
+    kept_open: Arc<AtomicU64>,
     on_hot: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -41,7 +41,7 @@ impl Tables {
             dir,
             config,
             open_files_max,
-            opened: AtomicU64::new(0),
+            kept_open: Arc::default(),
             on_hot: OnceLock::new(),
         }
     }
@@ -100,8 +100,9 @@ impl Tables {
     }
 
     fn open(&self, file: &FileMeta) -> Result<Table> {
+        let kept = self.keep_one_more();
         let mut config = self.config.clone();
-        config.keep_open &= self.opened.fetch_add(1, Ordering::Relaxed) < self.open_files_max;
+        config.keep_open &= kept.is_some();
         let source = TableSource {
             fs: self.fs.clone(),
             path: names::table_path(&self.dir, file.number),
@@ -109,11 +110,30 @@ impl Tables {
             table_id: file.info.table_id,
             size_bytes: file.info.size_bytes,
         };
-        Table::open(source, &config).map_err(|e| e.missing_is_damage("the manifest"))
+        let mut table =
+            Table::open(source, &config).map_err(|e| e.missing_is_damage("the manifest"))?;
+        table.kept = kept;
+        Ok(table)
     }
 
-    /// Notes that an open table's file is gone.
-    pub fn forgotten(&self) {
-        self.opened.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).ok();
+    /// A file that may be kept open, if there are not as many already.
+    pub fn keep_one_more(&self) -> Option<KeptOpen> {
+        let more = |kept| (kept < self.open_files_max).then_some(kept + 1);
+        let counted = self.kept_open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        counted.is_ok().then(|| KeptOpen::new(&self.kept_open))
+    }
+
+    /// Has open tables of new files of `version` serve its readers.
+    pub fn adopt(&self, version: &Version, tables: Vec<Table>) {
+        if tables.is_empty() {
+            return;
+        }
+        let files = version.files();
+        for table in tables {
+            match files.binary_search_by_key(&table.number(), |file| file.number) {
+                Ok(at) => files[at].adopt(table),
+                Err(_) => table.forget_blocks(),
+            }
+        }
     }
 }

@@ -132,7 +132,7 @@ fn rebuild(
     let config = read_config(options);
     let (first_number, id) = (free_number(&**fs, dir)?, fs.unique_number());
     let mut salvage = Salvage::new(fs, rebuilt, options, config.clone(), first_number, id);
-    let (sources, mut trail) = sources(fs, dir, options, &config, report)?;
+    let (sources, mut trail) = sources(fs, dir, options, report)?;
     report.lost.drain(..).for_each(|what| salvage.lose(what));
     let mut numbers: Vec<u64> = sources.iter().map(|s| s.number).collect();
     numbers.sort_unstable();
@@ -202,11 +202,10 @@ fn sources(
     fs: &Arc<dyn Fs>,
     dir: &Path,
     options: &Options,
-    config: &ReadConfig,
     report: &mut RepairReport,
 ) -> Result<(Vec<Source>, Trail)> {
     let order = options.key_order.clone();
-    match VersionSet::recover(fs.clone(), dir, order, config.cache.clone(), true) {
+    match VersionSet::recover(fs.clone(), dir, order, true) {
         Ok(versions) => {
             report.manifest_readable = true;
             // Slices before guards cut them: each file once, wherever that is possible.

@@ -390,6 +390,7 @@ impl Salvage {
                 next_id += 1;
                 checksum(&next_id.to_le_bytes(), seed) | 1
             }),
+            opened: None,
         }
     }
 }

@@ -9,11 +9,9 @@ use std::sync::Arc;
 
 use super::*;
 use crate::base::checksum::checksum;
-use crate::cache::BlockCache;
 use crate::error::ErrorKind;
 use crate::fs::Fs;
 use crate::fs::mem::MemFs;
-use crate::options::kinds::CachePolicy;
 use crate::tree::current::Current;
 use crate::tree::set::VersionSet;
 use crate::tree::{manifest, names};
@@ -45,8 +43,7 @@ fn image(files: &Files) -> Arc<MemFs> {
 }
 
 fn open(fs: &Arc<MemFs>, read_only: bool) -> Result<VersionSet> {
-    let cache = Arc::new(BlockCache::new(CachePolicy::None, 0));
-    VersionSet::recover(fs.clone(), dir(), KeyOrder::Bytewise, cache, read_only)
+    VersionSet::recover(fs.clone(), dir(), KeyOrder::Bytewise, read_only)
 }
 
 fn create() -> Arc<MemFs> {
@@ -287,8 +284,7 @@ fn numbers_never_go_back() {
 fn another_order_and_newer_versions_are_refused_by_name() {
     let whole = files(&create());
     let fs = image(&whole);
-    let cache = Arc::new(BlockCache::new(CachePolicy::None, 0));
-    let error = VersionSet::recover(fs.clone(), dir(), KeyOrder::Reverse, cache, false);
+    let error = VersionSet::recover(fs.clone(), dir(), KeyOrder::Reverse, false);
     let error = error.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     assert!(

@@ -223,10 +223,10 @@ impl FramePool {
         }
     }
 
-    /// Keeps chunks for `bytes` and one more, whether they have pieces or not.
+    /// Keeps chunks for `bytes`, whether they have pieces or not.
     pub fn set_capacity(&self, bytes: usize) {
         let mut state = self.0.lock();
-        state.kept = bytes.div_ceil(CHUNK_BYTES) + 1;
+        state.kept = bytes.div_ceil(CHUNK_BYTES);
         let too_many = state.too_many();
         drop(state);
         drop(too_many);
@@ -323,13 +323,13 @@ mod tests {
             held.push(pool.take(17 * GRANULE_BYTES));
         }
         assert_eq!(pool.memory_bytes(), full);
-        pool.set_capacity(CHUNK_BYTES + 1);
+        pool.set_capacity(2 * CHUNK_BYTES + 1);
         for piece in &held {
             // SAFETY: as above.
             unsafe { pool.give(piece) };
         }
         assert_eq!((pool.used_bytes(), pool.memory_bytes()), (0, 3 * CHUNK_BYTES));
         pool.set_capacity(CHUNK_BYTES);
-        assert_eq!(pool.memory_bytes(), 2 * CHUNK_BYTES);
+        assert_eq!(pool.memory_bytes(), CHUNK_BYTES);
     }
 }

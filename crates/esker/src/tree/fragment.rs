@@ -1,5 +1,6 @@
 //! Files and slices of them.
 
+use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use std::cmp::Ordering as KeyOrdering;
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ pub struct FileMeta {
     /// What is in it.
     pub info: TableInfo,
     reader: OnceLock<Arc<Table>>,
+    /// The table as it was opened to be read back, until somebody reads it.
+    waiting: Mutex<Option<Arc<Table>>>,
     obsolete: AtomicBool,
     purger: Option<Arc<Purger>>,
 }
@@ -36,7 +39,8 @@ pub struct FileMeta {
 impl FileMeta {
     /// A file; without a purger it is never removed.
     pub fn new(number: u64, info: TableInfo, purger: Option<Arc<Purger>>) -> FileMeta {
-        FileMeta { number, info, reader: OnceLock::new(), obsolete: AtomicBool::new(false), purger }
+        let (reader, waiting) = (OnceLock::new(), Mutex::default());
+        FileMeta { number, info, reader, waiting, obsolete: AtomicBool::new(false), purger }
     }
 
     /// The open table, opened by `open` the first time.
@@ -45,20 +49,30 @@ impl FileMeta {
         if let Some(table) = self.reader.get() {
             return Ok(table);
         }
-        let table = Arc::new(open()?);
-        Ok(self.reader.get_or_init(|| table))
-    }
-
-    /// Has `table`, which is open on this file, serve its readers, unless another does.
-    pub fn adopt(&self, table: Table) {
-        if let Err(second) = self.reader.set(Arc::new(table)) {
-            second.forget_blocks();
+        let waiting = self.waiting.lock().take();
+        let table = waiting.map_or_else(|| open().map(Arc::new), Ok)?;
+        let kept = self.reader.get_or_init(|| table.clone());
+        if !Arc::ptr_eq(kept, &table) {
+            // Another reader was first; blocks of this one would be found by nobody.
+            table.forget_blocks();
         }
+        Ok(kept)
     }
 
-    /// The table, if it is open.
+    /// Keeps `table`, which is open on this file, for its first reader.
+    pub fn adopt(&self, table: Table) {
+        *self.waiting.lock() = Some(Arc::new(table));
+    }
+
+    /// The table, if somebody has read it.
     pub fn opened(&self) -> Option<&Arc<Table>> {
         self.reader.get()
+    }
+
+    /// Bytes of memory its table takes, if it is open.
+    pub fn memory_bytes(&self) -> usize {
+        let waiting = || self.waiting.lock().as_ref().map_or(0, |table| table.memory_bytes());
+        self.opened().map_or_else(waiting, |table| table.memory_bytes())
     }
 
     /// Notes that no version needs it any more.
@@ -73,9 +87,8 @@ impl Drop for FileMeta {
             return;
         }
         if let Some(purger) = self.purger.as_ref().filter(|p| p.process == fork::now()) {
-            if let Some(table) = self.opened() {
-                table.forget_blocks();
-            }
+            let waiting = self.waiting.get_mut().take();
+            waiting.iter().chain(self.opened()).for_each(|table| table.forget_blocks());
             // A file that stays behind is removed at the next open.
             let _ = purger.fs.remove(&names::table_path(&purger.dir, self.number));
         }

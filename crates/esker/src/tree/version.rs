@@ -109,8 +109,7 @@ impl Version {
 
     /// Bytes of memory open tables take besides cached blocks.
     pub fn tables_memory_bytes(&self) -> u64 {
-        let memory = |f: &Arc<FileMeta>| f.opened().map_or(0, |t| t.memory_bytes() as u64);
-        self.files().iter().map(memory).sum()
+        self.files().iter().map(|file| file.memory_bytes() as u64).sum()
     }
 
     /// First and last keys of slices that are older than a job's inputs and may share keys with

@@ -229,3 +229,17 @@ fn cut(run: &Run, lo: &Option<Vec<u8>>, hi: &Option<Vec<u8>>) -> Run {
     }
     Run { order: run.order, fragments: Fragments::new(&KeyOrder::Bytewise, fragments) }
 }
+
+#[test]
+fn as_many_files_are_kept_open_as_may_be_and_others_in_place_of_closed_ones() {
+    let fs: Arc<dyn Fs> = MemFs::new();
+    let config = tables(&fs).config().clone();
+    let tables = Tables::new(fs, PathBuf::from("/"), config, 2);
+    for _ in 0..3 {
+        let (first, second) = (tables.keep_one_more(), tables.keep_one_more());
+        assert!(first.is_some() && second.is_some() && tables.keep_one_more().is_none());
+        drop(first);
+        let third = tables.keep_one_more();
+        assert!(third.is_some() && tables.keep_one_more().is_none());
+    }
+}

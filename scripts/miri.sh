@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Miri over the memtables, whose arena is unsafe code, and the cache's places: what no test run can see (a stray pointer,
+# Miri over the memtables, whose arena is unsafe code, and the cache's frames: what no test run can see (a stray pointer,
 # memory not yet written, a race the processor hides). Tests with threads run under several seeds,
 # each another order of steps and another outcome of weak memory; SEEDS says how many.
 set -euo pipefail
@@ -14,4 +14,4 @@ fi
 cargo +nightly miri setup
 cargo +nightly miri test -p esker --lib memtable:: -- --skip readers_ --skip threads_
 MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-many-seeds=0..${SEEDS:-4}" \
-    cargo +nightly miri test -p esker --lib memtable::tests::readers_ -- memtable::arena:: cache::place::
+    cargo +nightly miri test -p esker --lib memtable::tests::readers_ -- memtable::arena:: cache::place:: base::chunk:: base::frame

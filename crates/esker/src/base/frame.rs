@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use super::frame_pool::{FramePool, GRANULE_BYTES, PIECE_BYTES_MAX, Piece};
 use super::prefetch::prefetch_lines;
 
-/// What lies before the bytes.
-#[repr(C)]
+/// What lies before the bytes. Whoever keeps an address has its low three bits for marks.
+#[repr(C, align(8))]
 struct Head<H> {
     users: AtomicUsize,
     /// How many bytes follow.

@@ -13,6 +13,9 @@
 use super::key::{Kind, SEQNO_MAX, SeqNo};
 use super::order::KeyOrder;
 
+/// Longer memory for a key or a value is given back while nobody needs it.
+pub const RESTING_BYTES_MAX: usize = 4096;
+
 /// A row without its key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Row {
@@ -50,6 +53,13 @@ impl KeyBuf {
     #[inline]
     pub fn key(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    /// Gives back the memory of long keys.
+    pub fn rest(&mut self) {
+        if self.bytes.len() > RESTING_BYTES_MAX {
+            *self = KeyBuf::default();
+        }
     }
 
     /// Makes room for keys of up to `prefix` and `suffix_bytes_max` and writes the prefix.

@@ -157,6 +157,17 @@ impl<H: Send + Sync> BlockCache<H> {
         self.shard(key.hash()).lock().has_room(charge_bytes)
     }
 
+    /// Takes a block in if that needs no other's place, and drops it otherwise.
+    pub fn offer(&self, key: BlockKey, block: Frame<H>, charge_bytes: u64, home: Option<Home<H>>) {
+        let hash = key.hash();
+        let mut shard = self.shard(hash).lock();
+        let kept = shard
+            .has_room(charge_bytes)
+            .then(|| shard.insert(hash, key, block, charge_bytes, home, &mut Vec::new()));
+        drop(shard);
+        drop(kept);
+    }
+
     /// Lets go of those of `keys` that are here: their file was deleted.
     pub fn remove(&self, keys: impl Iterator<Item = BlockKey>) {
         let mut removed = Vec::new();
@@ -234,6 +245,11 @@ impl<H: Send + Sync> BlockCache<H> {
         self.shards.iter().map(|shard| shard.0.lock().used_bytes()).sum()
     }
 
+    /// Bytes of memory between the blocks held, and of blocks that only readers hold.
+    pub fn spare_bytes(&self) -> u64 {
+        (self.pool.memory_bytes() as u64).saturating_sub(self.used_bytes())
+    }
+
     /// The counters, since the cache was made.
     pub fn stats(&self) -> CacheStats {
         let mut sum = CacheStats { hits: self.shelf_hits.get(), ..CacheStats::default() };
@@ -245,6 +261,13 @@ impl<H: Send + Sync> BlockCache<H> {
             sum.evictions += one.evictions;
         }
         sum
+    }
+}
+
+impl<H> Drop for BlockCache<H> {
+    fn drop(&mut self) {
+        // Values that readers hold on to keep the pool, but not what it has to spare.
+        self.pool.set_capacity(0);
     }
 }
 

@@ -48,7 +48,6 @@ impl Inner {
         let version = &view.version;
         let counters = &self.counters;
         let cache = self.cache.stats();
-        let cache_bytes = self.cache.used_bytes();
         let deepest = version.deepest_nonempty().unwrap_or(0);
         let mut levels = Vec::new();
         for (number, level) in version.levels.iter().enumerate().take(deepest + 1) {
@@ -78,9 +77,8 @@ impl Inner {
                 active_memtable_bytes: view.active.memory_bytes() as u64,
                 frozen_memtables_bytes: view.frozen.iter().map(|m| m.memory_bytes() as u64).sum(),
                 pooled_bytes: self.pool.free_bytes() as u64,
-                cache_bytes,
-                cache_spare_bytes: (self.cache.pool().memory_bytes() as u64)
-                    .saturating_sub(cache_bytes),
+                cache_bytes: self.cache.used_bytes(),
+                cache_spare_bytes: self.cache.spare_bytes(),
                 cache_capacity_bytes: self.cache.capacity_bytes(),
                 tables_bytes: version.tables_memory_bytes(),
                 budget_bytes: self.sizes.load().memory_budget_bytes,

@@ -258,6 +258,7 @@ impl Cursor for MergeCursor {
     fn rest(&mut self) {
         self.valid = false;
         self.ladder.clear();
+        super::empty(&mut self.pivot);
         self.children.iter_mut().for_each(|child| child.rest());
     }
 

@@ -4,6 +4,7 @@
 //! at one sequence number sees, [`hints`] say where that is nothing, [`retain`] says what of it a
 //! rewrite may drop. Nothing here knows where the entries come from.
 
+mod coverage;
 pub mod hints;
 pub mod merge;
 pub mod retain;
@@ -12,6 +13,7 @@ mod tests;
 pub mod visible;
 
 use crate::base::order::KeyOrder;
+use crate::base::rows::RESTING_BYTES_MAX;
 
 /// Whether two keys are one and the same in this order.
 #[inline]
@@ -20,6 +22,12 @@ pub fn same_key(order: &KeyOrder, a: &[u8], b: &[u8]) -> bool {
         KeyOrder::Bytewise | KeyOrder::Reverse => a == b,
         KeyOrder::Custom(_) => order.compare(a, b).is_eq(),
     }
+}
+
+/// Empties `buffer`, and gives back its memory if that is much.
+fn empty(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    buffer.shrink_to(RESTING_BYTES_MAX);
 }
 
 /// Makes `buffer` a copy of `bytes`, in the memory it has if that is enough.

@@ -12,11 +12,11 @@
 //! Where many keys in a row are not shown, the cursor asks the reader's skip hints
 //! ([`super::hints`]) how far that goes, and seeks there. A reader without hints never asks.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::coverage::Coverage;
 use super::hints::{Edge, Hints};
-use super::{Mark, copy_into, same_key};
+use super::{Mark, copy_into, empty, same_key};
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
@@ -32,8 +32,6 @@ const DEAD_MIN: u64 = if cfg!(debug_assertions) { 2 } else { 8 };
 const DEAD_STEP: u64 = if cfg!(debug_assertions) { 3 } else { 32 };
 /// After so many moves without one, the source is asked for a stretch again.
 const MOVES_WITHOUT: u32 = if cfg!(debug_assertions) { 1 } else { 8 };
-/// Longer memory for a key or a value is given back at rest.
-const RESTING_BYTES_MAX: usize = 4096;
 /// A jump counts as so many steps: it is a seek more than a merge would leave to do.
 const JUMP_STEPS: u64 = 64;
 
@@ -111,7 +109,7 @@ impl<C: Cursor> VisibleCursor<C> {
             source,
             order,
             snapshot,
-            coverage: Coverage { set: range_deletes, at: 0 },
+            coverage: Coverage::new(range_deletes),
             valid: false,
             forward: true,
             seqno: 0,
@@ -132,7 +130,7 @@ impl<C: Cursor> VisibleCursor<C> {
     pub fn reset(&mut self, snapshot: SeqNo, range_deletes: Option<Arc<RangeDeletes>>) {
         self.begin();
         self.snapshot = snapshot;
-        self.coverage = Coverage { set: range_deletes, at: 0 };
+        self.coverage = Coverage::new(range_deletes);
         self.forward = true;
         self.stepped_over = 0;
         self.asked_at = u64::MAX;
@@ -143,8 +141,9 @@ impl<C: Cursor> VisibleCursor<C> {
     pub fn rest(&mut self) {
         self.reset(0, None);
         self.source.rest();
-        self.saved_key.shrink_to(RESTING_BYTES_MAX);
-        self.saved_value.shrink_to(RESTING_BYTES_MAX);
+        self.walk_key.rest();
+        empty(&mut self.saved_key);
+        empty(&mut self.saved_value);
     }
 
     /// Believes `hints` up to the number `as_of`, see [`super::hints`]; a move that has asked them
@@ -381,7 +380,7 @@ impl<C: Cursor> VisibleCursor<C> {
     fn may_walk(&mut self) -> bool {
         let now = self.walk_after == 0;
         self.walk_after = self.walk_after.saturating_sub(1);
-        now && self.coverage.set.is_none()
+        now && self.coverage.is_empty()
     }
 
     /// Stands on the entry the source stands on, if a stretch goes on from there.
@@ -517,7 +516,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     #[inline]
     fn covered(&mut self, seqno: SeqNo) -> bool {
-        self.coverage.set.is_some()
+        !self.coverage.is_empty()
             && self
                 .coverage
                 .newest(&self.order, self.source.key(), self.snapshot)
@@ -580,32 +579,5 @@ impl<C: Cursor> VisibleCursor<C> {
         copy_into(&mut self.saved_key, self.source.key());
         copy_into(&mut self.saved_value, self.source.value());
         self.source.version()
-    }
-}
-
-/// The range tombstones, if there are any, and where among them the last question was.
-struct Coverage {
-    set: Option<Arc<RangeDeletes>>,
-    /// How many fragments ended at or before the last key asked for.
-    at: usize,
-}
-
-impl Coverage {
-    /// The newest tombstone over `key` at or below `snapshot`. Neighbouring keys cost two
-    /// comparisons, a jump costs a binary search.
-    fn newest(&mut self, order: &KeyOrder, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
-        let fragments = self.set.as_ref()?.fragments();
-        let ended = |at: usize| order.compare(&fragments[at].end, key) != Ordering::Greater;
-        let holds =
-            (self.at == 0 || ended(self.at - 1)) && (self.at == fragments.len() || !ended(self.at));
-        if !holds {
-            self.at =
-                fragments.partition_point(|f| order.compare(&f.end, key) != Ordering::Greater);
-        }
-        let fragment = fragments.get(self.at)?;
-        if order.compare(&fragment.start, key) == Ordering::Greater {
-            return None;
-        }
-        fragment.seqnos.iter().copied().find(|&seqno| seqno <= snapshot)
     }
 }

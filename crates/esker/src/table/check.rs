@@ -62,7 +62,7 @@ impl Table {
             let block = self.read_block(at, keep)?;
             self.check_block(&meta, at, &block, &mut walk)?;
             if keep {
-                self.keep(at, block, true);
+                self.offer(at, block);
             }
             let (start, end) = meta.index.place(at);
             if !pace(end - start) {

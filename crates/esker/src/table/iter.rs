@@ -132,9 +132,14 @@ impl TableCursor {
 
     /// Holds the block in which `(key, seqno)` would be and returns the first row there that is not
     /// before it; the row may be past the end of the block. `None` past the last block.
-    fn approach(&mut self, key: &[u8], seqno: SeqNo) -> Result<Option<usize>> {
+    /// `foreseen` is where the first is, if that is known.
+    fn approach(
+        &mut self,
+        key: &[u8],
+        seqno: SeqNo,
+        foreseen: Option<usize>,
+    ) -> Result<Option<usize>> {
         self.valid = false;
-        let foreseen = self.foreseen.take();
         let mut block_at = foreseen.unwrap_or_else(|| self.table.find_block(key));
         debug_assert_eq!(block_at, self.table.find_block(key), "another seek was announced");
         while block_at < self.count() {
@@ -182,6 +187,8 @@ impl Cursor for TableCursor {
 
     fn seek_to_first(&mut self) -> Result<()> {
         self.valid = false;
+        // A seek that was announced may have failed elsewhere before it came here.
+        self.foreseen = None;
         if self.count() > 0 {
             self.hold(0)?;
             self.stand(0);
@@ -191,6 +198,7 @@ impl Cursor for TableCursor {
 
     fn seek_to_last(&mut self) -> Result<()> {
         self.valid = false;
+        self.foreseen = None;
         if let Some(last) = self.count().checked_sub(1) {
             self.hold(last)?;
             self.stand(self.rows - 1);
@@ -199,7 +207,8 @@ impl Cursor for TableCursor {
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        match self.approach(key, seqno)? {
+        let foreseen = self.foreseen.take();
+        match self.approach(key, seqno, foreseen)? {
             Some(row) if row < self.rows => {
                 self.stand(row);
                 Ok(())
@@ -216,7 +225,8 @@ impl Cursor for TableCursor {
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        match self.approach(key, seqno)? {
+        self.foreseen = None;
+        match self.approach(key, seqno, None)? {
             Some(0) => self.previous_block(),
             Some(row) => {
                 self.stand(row - 1);
@@ -282,6 +292,7 @@ impl Cursor for TableCursor {
         self.rows = 0;
         self.foreseen = None;
         self.ahead = Ahead::default();
+        self.key.rest();
     }
 
     fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {

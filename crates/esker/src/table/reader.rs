@@ -258,10 +258,11 @@ impl Table {
         if stored != raw_bytes + TRAILER_BYTES {
             return SEALED.with_borrow_mut(|bytes| {
                 bytes.resize(stored, 0);
-                self.read_into(bytes, start)?;
-                let read = self.open_block(block, bytes, keep);
+                let read = self.read_into(bytes, start);
+                let opened = read.and_then(|()| self.open_block(block, bytes, keep));
+                bytes.truncate(SEALED_BYTES_MAX);
                 bytes.shrink_to(SEALED_BYTES_MAX);
-                read
+                opened
             });
         }
         // It is not packed: the block keeps the memory it is read into.
@@ -335,6 +336,13 @@ impl Table {
         let charge_bytes = read.memory_bytes() as u64;
         let home = Home::new(&self.shelf, block);
         Block::of(self.cache().insert(self.block_key(block), read.into_frame(), charge_bytes, home))
+    }
+
+    /// Leaves a block just read in the cache if that has room for it.
+    pub(super) fn offer(&self, block: usize, read: Block) {
+        let charge_bytes = read.memory_bytes() as u64;
+        let home = Home::new(&self.shelf, block);
+        self.cache().offer(self.block_key(block), read.into_frame(), charge_bytes, home);
     }
 
     /// Whether the cache would keep a block of so many bytes without letting go of another.

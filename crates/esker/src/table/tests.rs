@@ -240,6 +240,10 @@ fn compare_points(table: &Arc<Table>, order: &KeyOrder, list: &[Entry], seed: u6
                 assert_eq!(here(&cursor).as_ref(), at.checked_sub(1).map(|i| &list[i]));
             }
         }
+        // A seek was announced that never came: a source before this one had failed.
+        if let Some(other) = list.get(at * 7 % list.len().max(1)) {
+            cursor.foresee(&other.0);
+        }
         cursor.seek_before(&key, seqno).unwrap();
         let before = at.checked_sub(1).map(|i| &list[i]);
         assert_eq!(here(&cursor).as_ref(), before, "seek_before {key:?} at {seqno}");

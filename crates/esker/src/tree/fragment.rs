@@ -49,14 +49,18 @@ impl FileMeta {
         if let Some(table) = self.reader.get() {
             return Ok(table);
         }
-        let waiting = self.waiting.lock().take();
-        let table = waiting.map_or_else(|| open().map(Arc::new), Ok)?;
-        let kept = self.reader.get_or_init(|| table.clone());
-        if !Arc::ptr_eq(kept, &table) {
-            // Another reader was first; blocks of this one would be found by nobody.
-            table.forget_blocks();
+        {
+            // Locked until it is the reader, so that nobody opens the file a second time meanwhile.
+            let mut waiting = self.waiting.lock();
+            if let Some(table) = waiting.take() {
+                return Ok(self.reader.get_or_init(|| table));
+            }
         }
-        Ok(kept)
+        if let Some(table) = self.reader.get() {
+            return Ok(table);
+        }
+        let table = Arc::new(open()?);
+        Ok(self.reader.get_or_init(|| table))
     }
 
     /// Keeps `table`, which is open on this file, for its first reader.

@@ -100,7 +100,7 @@ impl Tables {
     }
 
     fn open(&self, file: &FileMeta) -> Result<Table> {
-        let kept = self.keep_one_more();
+        let kept = self.keep_one_of(self.open_files_max);
         let mut config = self.config.clone();
         config.keep_open &= kept.is_some();
         let source = TableSource {
@@ -116,9 +116,15 @@ impl Tables {
         Ok(table)
     }
 
-    /// A file that may be kept open, if there are not as many already.
-    pub fn keep_one_more(&self) -> Option<KeptOpen> {
-        let more = |kept| (kept < self.open_files_max).then_some(kept + 1);
+    /// A file that may be kept open before anybody reads it: of those that may be, half are for the
+    /// ones that are read.
+    pub fn keep_unread(&self) -> Option<KeptOpen> {
+        self.keep_one_of(self.open_files_max / 2)
+    }
+
+    /// A file that may be kept open, if there are not `most` already.
+    fn keep_one_of(&self, most: u64) -> Option<KeptOpen> {
+        let more = |kept| (kept < most).then_some(kept + 1);
         let counted = self.kept_open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         counted.is_ok().then(|| KeptOpen::new(&self.kept_open))
     }

@@ -234,12 +234,12 @@ fn cut(run: &Run, lo: &Option<Vec<u8>>, hi: &Option<Vec<u8>>) -> Run {
 fn as_many_files_are_kept_open_as_may_be_and_others_in_place_of_closed_ones() {
     let fs: Arc<dyn Fs> = MemFs::new();
     let config = tables(&fs).config().clone();
-    let tables = Tables::new(fs, PathBuf::from("/"), config, 2);
+    let tables = Tables::new(fs, PathBuf::from("/"), config, 4);
     for _ in 0..3 {
-        let (first, second) = (tables.keep_one_more(), tables.keep_one_more());
-        assert!(first.is_some() && second.is_some() && tables.keep_one_more().is_none());
+        let (first, second) = (tables.keep_unread(), tables.keep_unread());
+        assert!(first.is_some() && second.is_some() && tables.keep_unread().is_none());
         drop(first);
-        let third = tables.keep_one_more();
-        assert!(third.is_some() && tables.keep_one_more().is_none());
+        let third = tables.keep_unread();
+        assert!(third.is_some() && tables.keep_unread().is_none());
     }
 }

@@ -135,9 +135,10 @@ impl<H> Frames<H> {
         self.free.push(slot);
     }
 
-    /// Whether a block of so many bytes can be taken in without evicting another.
+    /// Whether a block of so many bytes can be taken in that nobody asked for: without evicting
+    /// another, and leaving a quarter to those that are asked for.
     pub(super) fn has_room(&self, charge_bytes: u64) -> bool {
-        self.used_bytes + charge_bytes <= self.capacity_bytes
+        self.used_bytes + charge_bytes <= self.capacity_bytes - self.capacity_bytes / 4
     }
 
     /// Lets go of a block, if it is here, into `removed`.

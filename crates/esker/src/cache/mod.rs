@@ -151,13 +151,14 @@ impl<H: Send + Sync> BlockCache<H> {
         kept
     }
 
-    /// Whether a block of `charge_bytes` would be taken in without evicting another. Another thread
-    /// may be first.
+    /// Whether a block of `charge_bytes` that nobody asked for would be taken in: that evicts no other
+    /// and leaves a quarter free. Another thread may be first.
     pub fn has_room(&self, key: &BlockKey, charge_bytes: u64) -> bool {
         self.shard(key.hash()).lock().has_room(charge_bytes)
     }
 
-    /// Takes a block in if that needs no other's place, and drops it otherwise.
+    /// Takes a block in, that nobody asked for, where [`BlockCache::has_room`], and drops it
+    /// otherwise.
     pub fn offer(&self, key: BlockKey, block: Frame<H>, charge_bytes: u64, home: Option<Home<H>>) {
         let hash = key.hash();
         let mut shard = self.shard(hash).lock();

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use esker::base::frame::FrameBuf;
 use esker::base::sync::{self, Bug};
 use esker::cache::{BlockCache, BlockKey, Home, Shelf};
 use esker::fs::mem::MemFs;
@@ -205,13 +206,14 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
                             let (shelf, at) = (&shelves[key.file as usize], key.block as usize);
                             let held = cache.get_on(shelf, at).or_else(|| cache.get(&key));
                             let held = held.unwrap_or_else(|| {
-                                cache.insert(key, Arc::new(key), 100, Home::new(shelf, at))
+                                let block = FrameBuf::zeroed(0, None).freeze(0, key);
+                                cache.insert(key, block, 100, Home::new(shelf, at))
                             });
-                            assert_eq!(*held, key);
+                            assert_eq!(*held.header(), key);
                             assert!(cache.used_bytes() <= 300);
                         }
                         match user {
-                            0 => cache.remove_file(1),
+                            0 => cache.remove(blocks_of(1)),
                             1 => cache.set_capacity(200),
                             _ => {}
                         }
@@ -221,14 +223,18 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
             users.into_iter().for_each(|user| user.join().unwrap());
             assert!(cache.used_bytes() <= 200);
             // A place holds a block only while the cache does.
-            cache.remove_file(0);
-            cache.remove_file(1);
+            cache.remove(blocks_of(0).chain(blocks_of(1)));
             assert_eq!(cache.used_bytes(), 0);
             let left =
                 |shelf: &Shelf<BlockKey>| (0..4).filter(|at| shelf.get(*at).is_some()).count();
             assert_eq!(left(&shelves[0]) + left(&shelves[1]), 0);
         });
     }
+}
+
+/// The keys of the blocks of a file.
+fn blocks_of(file: u64) -> impl Iterator<Item = BlockKey> {
+    (0..4).map(move |block| BlockKey { file, block })
 }
 
 /// Deletes enough for a skip hint, and puts into it at every moment of its making.

@@ -268,7 +268,9 @@ impl<H: Send + Sync> BlockCache<H> {
 impl<H> Drop for BlockCache<H> {
     fn drop(&mut self) {
         // Values that readers hold on to keep the pool, but not what it has to spare.
-        self.pool.set_capacity(0);
+        if !std::thread::panicking() {
+            self.pool.set_capacity(0);
+        }
     }
 }
 

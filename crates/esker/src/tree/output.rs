@@ -62,7 +62,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        self.list.lock().iter().for_each(Table::forget_blocks);
+        self.list.get_mut().iter().for_each(Table::forget_blocks);
     }
 }
 

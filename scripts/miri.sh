@@ -14,4 +14,5 @@ fi
 cargo +nightly miri setup
 cargo +nightly miri test -p esker --lib memtable:: -- --skip readers_ --skip threads_
 MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-many-seeds=0..${SEEDS:-4}" \
-    cargo +nightly miri test -p esker --lib memtable::tests::readers_ -- memtable::arena:: cache::place:: base::chunk:: base::frame
+    cargo +nightly miri test -p esker --lib memtable::tests::readers_ -- memtable::arena:: cache::place:: base::chunk:: base::frame \
+    base::large_slice metrics::counter

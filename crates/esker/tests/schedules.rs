@@ -195,7 +195,10 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
     for policy in CachePolicy::ALL {
         explore(4, move || {
             let cache = Arc::new(BlockCache::new(*policy, 300));
-            let shelves = [Arc::new(Shelf::new(4)), Arc::new(Shelf::new(4))];
+            let shelves = [
+                Arc::new(Shelf::new(4, &Arc::default())),
+                Arc::new(Shelf::new(4, &Arc::default())),
+            ];
             let users: Vec<_> = (0..3u64)
                 .map(|user| {
                     let (cache, shelves) = (cache.clone(), shelves.clone());

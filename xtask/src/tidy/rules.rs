@@ -21,6 +21,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/esker/src/base/chunk.rs",
     "crates/esker/src/base/frame.rs",
     "crates/esker/src/base/frame_pool.rs",
+    "crates/esker/src/base/large_slice.rs",
     "crates/esker/src/base/prefetch.rs",
     "crates/esker/src/cache/place.rs",
     "crates/esker/src/fs/fork.rs",

@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-use super::frame_pool::{FramePool, GRANULE_BYTES, PIECE_BYTES_MAX, Piece};
+use super::frame_pool::{FRAME_BYTES_MAX, FramePool, GRANULE_BYTES, Piece};
 use super::prefetch::prefetch_lines;
 
 /// What lies before the bytes. Whoever keeps an address has its low three bits for marks.
@@ -89,7 +89,7 @@ impl<H> FrameBuf<H> {
     pub fn zeroed(len: usize, pool: Option<&Arc<FramePool>>) -> FrameBuf<H> {
         const { assert!(align_of::<Head<H>>() <= align_of::<u64>(), "pieces have no stricter one") };
         let bytes = Head::<H>::layout(len).size();
-        let (start, pool, chunk, granules) = match pool.filter(|_| bytes <= PIECE_BYTES_MAX) {
+        let (start, pool, chunk, granules) = match pool.filter(|_| bytes <= FRAME_BYTES_MAX) {
             Some(pool) => {
                 let piece = pool.take(bytes);
                 (piece.start.cast(), Some(pool.clone()), piece.chunk, piece.granules)
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn a_frame_keeps_its_bytes_and_drops_its_header_once() {
         for pool in pools() {
-            for len in [0, 1, 100, 5_000, PIECE_BYTES_MAX] {
+            for len in [0, 1, 100, 5_000, FRAME_BYTES_MAX] {
                 let token = Arc::new(());
                 let mut buf = FrameBuf::zeroed(len, pool.as_ref());
                 assert_eq!(*buf, vec![0; len]);

@@ -1,25 +1,29 @@
-//! Memory for cached blocks: pieces of any length, cut from chunks of 2 MiB.
+//! Memory for cached blocks, and for what open tables keep: pieces of any length, cut from chunks of
+//! 2 MiB.
 //!
-//! Blocks are read at random, and each lies on pages of its own: with pages of 4 KiB a read waits for
+//! Both are read at random. Blocks, above all, are many, and each lies on pages of its own: with pages of 4 KiB a read waits for
 //! the translation of its address as long as for the bytes. A chunk is one large page.
 //!
 //! A chunk is cut into granules of 256 bytes, with a bit for each that is in use. A piece goes to the
 //! first place that is long enough of those given back last, else behind the piece before, else to a
-//! place in one of a few chunks, or in any if much of them is free, else to a fresh chunk. What stays true: a granule's bit is set
-//! exactly while a piece covers it; a chunk without pieces is freed if there are more chunks than
-//! are to be kept.
+//! place in one of a few chunks, or in any if much of them is free, else to a fresh chunk. What stays
+//! true: a granule's bit is set exactly while a piece covers it; a chunk without pieces is freed if
+//! there are more chunks than are to be kept.
 #![allow(unsafe_code)]
 
 use std::fmt;
 use std::ptr::NonNull;
 
-use super::chunk::{CHUNK_BYTES, Chunk, fresh_chunk};
+use super::chunk::{CHUNK_BYTES, Chunk, Memory, fresh_chunk};
 use super::sync::Mutex;
 
 /// What pieces are cut in.
 pub const GRANULE_BYTES: usize = 256;
-/// Longer pieces are not for a pool.
-pub const PIECE_BYTES_MAX: usize = CHUNK_BYTES / 8;
+/// Where a piece begins is a multiple of this.
+pub const PIECE_ALIGN_BYTES: usize =
+    if align_of::<Memory>() < GRANULE_BYTES { align_of::<Memory>() } else { GRANULE_BYTES };
+/// Longer frames are not for a pool; other pieces may be as long as a chunk.
+pub const FRAME_BYTES_MAX: usize = CHUNK_BYTES / 8;
 
 const GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
 const WORD_BITS: usize = 64;
@@ -36,7 +40,7 @@ const RAGGED_SHARE: usize = 8;
 /// A piece of a pool's memory. It is given back with [`FramePool::give`], once.
 #[derive(Debug)]
 pub struct Piece {
-    /// Where it begins; a multiple of [`GRANULE_BYTES`] if chunks are.
+    /// Where it begins; a multiple of [`PIECE_ALIGN_BYTES`].
     pub start: NonNull<u8>,
     /// The number of its chunk.
     pub chunk: u32,
@@ -190,9 +194,9 @@ impl State {
 }
 
 impl FramePool {
-    /// A piece of at least `bytes`, at most [`PIECE_BYTES_MAX`].
+    /// A piece of at least `bytes`, at most [`CHUNK_BYTES`].
     pub fn take(&self, bytes: usize) -> Piece {
-        assert!(bytes <= PIECE_BYTES_MAX, "a piece of {bytes} bytes is not for a pool");
+        assert!(bytes <= CHUNK_BYTES, "a piece of {bytes} bytes is not for a pool");
         let count = bytes.div_ceil(GRANULE_BYTES).max(1);
         let mut state = self.0.lock();
         let (chunk, at) = state.find(count);
@@ -288,7 +292,7 @@ mod tests {
             let full = if round / 1_000 % 2 == 0 { 1_200 } else { 60 };
             if held.len() < full {
                 let bytes =
-                    if random(50) == 0 { random(PIECE_BYTES_MAX) } else { 3_900 + random(600) };
+                    if random(50) == 0 { random(FRAME_BYTES_MAX) } else { 3_900 + random(600) };
                 let piece = pool.take(bytes);
                 assert!(bytes_of(&piece) >= bytes && bytes_of(&piece) < bytes + 2 * GRANULE_BYTES);
                 // SAFETY: the piece is this test's, and as long as it says.
@@ -338,7 +342,7 @@ mod tests {
             }
         }
         left.extend(take(chunks * per_chunk - left.len()));
-        assert!(pool.memory_bytes() <= full + full / 4, "{pool:?}");
+        assert!(pool.memory_bytes() <= full + (full / 4).max(CHUNK_BYTES), "{pool:?}");
         for piece in &left {
             // SAFETY: as above.
             unsafe { pool.give(piece) };

@@ -8,6 +8,7 @@ pub mod filter_policy;
 pub mod frame;
 pub mod frame_pool;
 pub mod key;
+pub mod large_slice;
 pub mod ops;
 pub mod order;
 pub mod prefetch;

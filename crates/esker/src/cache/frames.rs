@@ -1,8 +1,8 @@
-//! One shard: frames that hold blocks, a directory that finds them, a policy that orders them.
+//! One shard: slots that hold blocks, a directory that finds them, a policy that orders them.
 //!
 //! What stays true:
-//! 1. A frame is in the directory and known to the policy exactly while it holds a block.
-//! 2. `used_bytes` is the sum of the charges of those frames, and at most `capacity_bytes`.
+//! 1. A slot is in the directory and known to the policy exactly while it holds a block.
+//! 2. `used_bytes` is the sum of the charges of those slots, and at most `capacity_bytes`.
 //!
 //! Evicted blocks are handed to the caller, who frees them after the lock is released.
 
@@ -30,10 +30,10 @@ impl<H> Slot<H> {
     }
 }
 
-/// The frames of one shard.
+/// The blocks of one shard.
 pub(super) struct Frames<H> {
     directory: Directory,
-    frames: Vec<Slot<H>>,
+    slots: Vec<Slot<H>>,
     free: Vec<u32>,
     policy: Box<dyn Policy>,
     capacity_bytes: u64,
@@ -46,7 +46,7 @@ impl<H> Frames<H> {
     pub(super) fn new(policy: CachePolicy) -> Frames<H> {
         Frames {
             directory: Directory::new(),
-            frames: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
             policy: policy::build(policy),
             capacity_bytes: 0,
@@ -57,7 +57,7 @@ impl<H> Frames<H> {
 
     #[inline]
     fn find(&self, hash: u64, key: &BlockKey) -> Option<u32> {
-        self.directory.find(hash, |slot| self.frames[slot as usize].key == *key)
+        self.directory.find(hash, |slot| self.slots[slot as usize].key == *key)
     }
 
     /// The block, if it is here; tells the policy and counts.
@@ -69,7 +69,7 @@ impl<H> Frames<H> {
         };
         self.stats.hits += 1;
         self.policy.hit(slot);
-        self.frames[slot as usize].block.clone()
+        self.slots[slot as usize].block.clone()
     }
 
     /// Takes a block in if it fits at all, evicting into `evicted`; returns the one to use.
@@ -83,27 +83,27 @@ impl<H> Frames<H> {
         evicted: &mut Vec<Frame<H>>,
     ) -> Frame<H> {
         if let Some(slot) = self.find(hash, &key) {
-            return self.frames[slot as usize].block.clone().unwrap_or(block);
+            return self.slots[slot as usize].block.clone().unwrap_or(block);
         }
         if charge_bytes > self.capacity_bytes {
             return block;
         }
         self.evict_down_to(self.capacity_bytes - charge_bytes, evicted);
-        if self.free.is_empty() && self.frames.len() >= EMPTY as usize {
+        if self.free.is_empty() && self.slots.len() >= EMPTY as usize {
             return block;
         }
         if let Some(home) = &home {
             home.fill(&block);
         }
-        let frame = Slot { key, charge_bytes, block: Some(block.clone()), home };
+        let taken = Slot { key, charge_bytes, block: Some(block.clone()), home };
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.frames[slot as usize] = frame;
+                self.slots[slot as usize] = taken;
                 slot
             }
             None => {
-                self.frames.push(frame);
-                (self.frames.len() - 1) as u32
+                self.slots.push(taken);
+                (self.slots.len() - 1) as u32
             }
         };
         self.directory.insert(hash, slot);
@@ -115,23 +115,23 @@ impl<H> Frames<H> {
 
     fn evict_down_to(&mut self, bytes: u64, evicted: &mut Vec<Frame<H>>) {
         while self.used_bytes > bytes {
-            let frames = &self.frames;
-            let uses = |slot: u32| frames[slot as usize].take_uses();
+            let slots = &self.slots;
+            let uses = |slot: u32| slots[slot as usize].take_uses();
             let Some(slot) = self.policy.evict(&uses) else { break };
             self.stats.evictions += 1;
             self.release(slot, evicted);
         }
     }
 
-    /// Empties a frame that the policy has already let go of.
+    /// Empties a slot that the policy has already let go of.
     fn release(&mut self, slot: u32, out: &mut Vec<Frame<H>>) {
-        let frame = &mut self.frames[slot as usize];
-        self.directory.remove(frame.key.hash(), slot);
-        self.used_bytes -= frame.charge_bytes;
-        if let Some(home) = frame.home.take() {
+        let left = &mut self.slots[slot as usize];
+        self.directory.remove(left.key.hash(), slot);
+        self.used_bytes -= left.charge_bytes;
+        if let Some(home) = left.home.take() {
             home.empty();
         }
-        out.extend(frame.block.take());
+        out.extend(left.block.take());
         self.free.push(slot);
     }
 
@@ -154,8 +154,8 @@ impl<H> Frames<H> {
         self.evict_down_to(bytes, evicted);
         self.capacity_bytes = bytes;
         self.policy.set_capacity(bytes);
-        if self.free.len() == self.frames.len() {
-            self.frames = Vec::new();
+        if self.free.len() == self.slots.len() {
+            self.slots = Vec::new();
             self.free = Vec::new();
             self.directory = Directory::new();
         }
@@ -165,10 +165,10 @@ impl<H> Frames<H> {
     pub(super) fn set_policy(&mut self, policy: CachePolicy) {
         let mut old = std::mem::replace(&mut self.policy, policy::build(policy));
         self.policy.set_capacity(self.capacity_bytes);
-        let frames = &self.frames;
-        while let Some(slot) = old.evict(&|slot| frames[slot as usize].take_uses()) {
-            let frame = &self.frames[slot as usize];
-            self.policy.admit(slot, frame.key.hash(), frame.charge_bytes);
+        let slots = &self.slots;
+        while let Some(slot) = old.evict(&|slot| slots[slot as usize].take_uses()) {
+            let held = &self.slots[slot as usize];
+            self.policy.admit(slot, held.key.hash(), held.charge_bytes);
         }
     }
 

@@ -21,9 +21,7 @@ use std::sync::Arc;
 
 use crate::base::frame::Frame;
 use crate::base::frame_pool::FramePool;
-
 use crate::base::sync::Mutex;
-
 use crate::base::units::MIB;
 use crate::metrics::Striped;
 use crate::options::kinds::CachePolicy;

@@ -12,15 +12,17 @@ use std::sync::Arc;
 
 use super::place::Place;
 use crate::base::frame::Frame;
+use crate::base::frame_pool::FramePool;
+use crate::base::large_slice::LargeSlice;
 use crate::base::prefetch::prefetch_bytes;
 
 /// The places of one file's blocks.
-pub struct Shelf<H>(Box<[Place<H>]>);
+pub struct Shelf<H>(LargeSlice<Place<H>>);
 
 impl<H> Shelf<H> {
-    /// Places for `count` blocks, all empty.
-    pub fn new(count: usize) -> Shelf<H> {
-        Shelf((0..count).map(|_| Place::default()).collect())
+    /// Places for `count` blocks, all empty, in `pages`.
+    pub fn new(count: usize, pages: &Arc<FramePool>) -> Shelf<H> {
+        Shelf(LargeSlice::new((0..count).map(|_| Place::default()).collect(), pages))
     }
 
     /// The block at `at`, if the cache holds it. Counts as a use.
@@ -50,7 +52,7 @@ impl<H> Shelf<H> {
 
     /// Bytes of memory it takes.
     pub fn memory_bytes(&self) -> usize {
-        self.0.len() * size_of::<Place<H>>()
+        self.0.memory_bytes()
     }
 }
 

@@ -367,7 +367,7 @@ impl Inner {
     pub fn fit_cache(&self) {
         let sizes = self.sizes.load();
         let view = self.view.load();
-        let tables = view.version.tables_memory_bytes();
+        let tables = self.tables.memory_bytes(&view.version);
         let memtables = sizes.memtable_bytes * (1 + self.options.load().frozen_memtables_max);
         let held = memtables + tables + transient_bytes(sizes.memory_budget_bytes);
         let room = sizes.memory_budget_bytes.saturating_sub(held);

@@ -276,6 +276,7 @@ fn open_existing(
         index_search: options.index_search,
         index_fanout: options.index_fanout as usize,
         cache: cache.clone(),
+        pages: Arc::default(),
         filter_policy: options.filter_policy.clone(),
         // A file the writer of a live store removes must stay readable.
         keep_open: options.keep_files_open || read_only,

@@ -80,7 +80,7 @@ impl Inner {
                 cache_bytes: self.cache.used_bytes(),
                 cache_spare_bytes: self.cache.spare_bytes(),
                 cache_capacity_bytes: self.cache.capacity_bytes(),
-                tables_bytes: version.tables_memory_bytes(),
+                tables_bytes: self.tables.memory_bytes(version),
                 budget_bytes: self.sizes.load().memory_budget_bytes,
             },
             cache_hits: cache.hits,

@@ -192,13 +192,13 @@ impl Memtable {
 
     /// Cursors over the entries, not yet on one: those of all together are the memtable's.
     pub fn cursors(&self) -> impl Iterator<Item = MemCursor> {
-        self.parts().filter(|part| part.len() > 0).map(MemCursor::new)
+        filled(self.parts()).map(MemCursor::new)
     }
 
     /// How many [`Memtable::cursors`] there are.
     #[inline]
     pub fn filled_parts(&self) -> usize {
-        self.parts().filter(|part| part.len() > 0).count()
+        filled(self.parts()).count()
     }
 
     /// All range tombstones so far; built at the first call after an addition.
@@ -292,6 +292,12 @@ impl Memtable {
     }
 }
 
+/// Those of `parts` that hold something.
+#[inline]
+fn filled<'a>(parts: impl Iterator<Item = &'a Arc<Part>>) -> impl Iterator<Item = &'a Arc<Part>> {
+    parts.filter(|part| part.len() > 0)
+}
+
 /// The newest of `found` and of what `rest` holds of `key` up to `seqno`.
 #[cold]
 fn newest<'a>(
@@ -300,8 +306,7 @@ fn newest<'a>(
     key: &[u8],
     seqno: SeqNo,
 ) -> Option<(&'a Arc<Part>, EntryRef)> {
-    let filled = rest.iter().filter(|part| part.len() > 0);
-    let others = filled.filter_map(|part| Some((part, part.find(key, seqno)?)));
+    let others = filled(rest.iter()).filter_map(|part| Some((part, part.find(key, seqno)?)));
     found.into_iter().chain(others).max_by_key(|(part, at)| part.space.arena.entry(*at).packed)
 }
 

@@ -3,73 +3,9 @@
 //! Counters only grow and are read without a lock, so a report is a picture of a moment that may
 //! be a few operations apart between two numbers.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+mod counter;
 
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `n`.
-    #[inline]
-    pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    /// [`Counter::add`] by the only thread that adds: one that holds a lock all others need for it.
-    /// It leaves the processor's memory operations unordered, so nothing waits for earlier stores.
-    #[inline]
-    pub fn add_alone(&self, n: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
-    }
-
-    /// The sum so far.
-    #[inline]
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// How many threads count at once without meeting, as a rule. A power of two.
-const STRIPES: usize = 16;
-
-/// A [`Counter`] that many threads add to: each adds to a part of its own.
-#[derive(Debug, Default)]
-pub struct Striped([Stripe; STRIPES]);
-
-/// One part, alone on its cache lines.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Stripe(AtomicU64);
-
-impl Striped {
-    /// Adds `n`.
-    #[inline]
-    pub fn add(&self, n: u64) {
-        self.0[stripe()].0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    /// The sum so far.
-    pub fn get(&self) -> u64 {
-        self.0.iter().map(|part| part.0.load(Ordering::Relaxed)).sum()
-    }
-}
-
-/// Which part this thread adds to.
-#[inline]
-pub fn stripe() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-    MINE.with(|mine| {
-        if mine.get() == usize::MAX {
-            mine.set(NEXT.fetch_add(1, Ordering::Relaxed) & (STRIPES - 1));
-        }
-        mine.get()
-    })
-}
+pub use counter::{Counter, Striped, stripe};
 
 /// What one level went through since the store was opened.
 #[derive(Debug, Default)]
@@ -169,7 +105,7 @@ pub struct MemoryMetrics {
     pub cache_spare_bytes: u64,
     /// What the cache may hold now.
     pub cache_capacity_bytes: u64,
-    /// Indexes, filters and range tombstones of open tables.
+    /// Indexes, filters and range tombstones of open tables, and the memory between them.
     pub tables_bytes: u64,
     /// The bound on all of these together.
     pub budget_bytes: u64,

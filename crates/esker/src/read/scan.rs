@@ -76,7 +76,8 @@ impl DbIterator {
         self.cursor.take_detours(hints, as_of, u64::MAX);
     }
 
-    /// The stretch around `key` without visible keys; see [`crate::iter::visible::VisibleCursor::dead_run`].
+    /// The stretch around `key` without visible keys; see
+    /// [`VisibleCursor::dead_run`](crate::iter::visible::VisibleCursor::dead_run).
     pub fn dead_run(
         mut self,
         key: &[u8],

@@ -29,7 +29,8 @@ impl Table {
     }
 
     /// As [`Table::check`], of a table just written: its blocks stay in the cache while three quarters
-    /// of that hold them without another's going, so that who reads next what was written last does not wait for the file.
+    /// of that hold them without another's going, so that who reads next what was written last does
+    /// not wait for the file.
     pub fn check_and_keep(&self) -> Result<TableInfo> {
         self.check_whole(true)
     }

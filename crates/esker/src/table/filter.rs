@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use crate::base::checksum::checksum;
 use crate::base::coding::{Reader, put_bytes};
+use crate::base::frame_pool::FramePool;
+use crate::base::large_slice::LargeSlice;
 use crate::base::prefetch::prefetch_lines;
 
 use super::{FilterConfig, FilterPolicy};
@@ -147,15 +149,19 @@ pub(super) enum Filter {
     /// Nothing is known: every key may be there.
     None,
     /// A blocked Bloom filter.
-    Bloom { lines: Vec<Line>, probes: u32 },
+    Bloom { lines: LargeSlice<Line>, probes: u32 },
     /// The user's, whose bytes start at `at`.
     Custom { policy: Arc<dyn FilterPolicy>, payload: Vec<u8>, at: usize },
 }
 
 impl Filter {
-    /// Reads a payload; `None` when it is malformed. A custom filter that is not `policy`'s is
-    /// read as no filter.
-    pub(super) fn decode(payload: &[u8], policy: Option<&Arc<dyn FilterPolicy>>) -> Option<Filter> {
+    /// Reads a payload, into `pages` where it is the built-in one; `None` when it is malformed. A
+    /// custom filter that is not `policy`'s is read as no filter.
+    pub(super) fn decode(
+        payload: &[u8],
+        policy: Option<&Arc<dyn FilterPolicy>>,
+        pages: &Arc<FramePool>,
+    ) -> Option<Filter> {
         match payload {
             [] => Some(Filter::None),
             [BLOOM, probes, lines @ ..] => {
@@ -164,7 +170,10 @@ impl Filter {
                     && lines.len() / LINE_BYTES <= u32::MAX as usize
                     && (1..=30).contains(probes);
                 whole.then(|| Filter::Bloom {
-                    lines: lines.as_chunks().0.iter().map(|line| Line(*line)).collect(),
+                    lines: LargeSlice::new(
+                        lines.as_chunks().0.iter().map(|line| Line(*line)).collect(),
+                        pages,
+                    ),
                     probes: u32::from(*probes),
                 })
             }
@@ -209,7 +218,7 @@ impl Filter {
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Filter::None => 0,
-            Filter::Bloom { lines, .. } => lines.capacity() * LINE_BYTES,
+            Filter::Bloom { lines, .. } => lines.memory_bytes(),
             Filter::Custom { payload, .. } => payload.capacity(),
         }
     }
@@ -224,7 +233,7 @@ mod tests {
         (0..keys).for_each(|i| builder.add(format!("{i:016}").as_bytes()));
         let mut payload = Vec::new();
         builder.finish(&mut payload);
-        Filter::decode(&payload, None).unwrap()
+        Filter::decode(&payload, None, &Arc::default()).unwrap()
     }
 
     fn may_contain(filter: &Filter, key: &[u8]) -> bool {
@@ -256,10 +265,10 @@ mod tests {
     #[test]
     fn malformed_payloads_are_refused() {
         for payload in [&[1u8][..], &[1, 7], &[1, 7, 0], &[3], &[2, 9, 1]] {
-            assert!(Filter::decode(payload, None).is_none(), "{payload:?}");
+            assert!(Filter::decode(payload, None, &Arc::default()).is_none(), "{payload:?}");
         }
         let mut zero = vec![1, 0];
         zero.resize(66, 0);
-        assert!(Filter::decode(&zero, None).is_none());
+        assert!(Filter::decode(&zero, None, &Arc::default()).is_none());
     }
 }

@@ -14,9 +14,12 @@
 //! `fanout`, level by level (Rao, Ross, "Cache Conscious Indexing", VLDB 1999).
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::frame_pool::FramePool;
 use crate::base::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, has_prefix, head, shared_prefix_len};
+use crate::base::large_slice::LargeSlice;
 use crate::base::order::KeyOrder;
 use crate::options::kinds::IndexSearch;
 
@@ -110,7 +113,7 @@ pub(super) struct Index {
     fanout: usize,
     /// What all separators share; empty when the order has no heads.
     prefix_bytes: usize,
-    heads: Vec<u64>,
+    heads: LargeSlice<u64>,
     /// The tree above the heads, bottom up; each level the last head of every group below.
     levels: Vec<Vec<u64>>,
     keys: Vec<u8>,
@@ -121,20 +124,22 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Reads a payload written by [`IndexBuilder::finish`] whose blocks end at `data_bytes`.
+    /// Reads a payload written by [`IndexBuilder::finish`] whose blocks end at `data_bytes`. What a
+    /// search goes through lies in `pages`.
     pub(super) fn decode(
         payload: &[u8],
         data_bytes: u64,
         order: &KeyOrder,
         search: IndexSearch,
         fanout: usize,
+        pages: &Arc<FramePool>,
     ) -> Result<Index, &'static str> {
         let mut index = Index {
             order: order.clone(),
             search,
             fanout: fanout.clamp(2, 256),
             prefix_bytes: 0,
-            heads: Vec::new(),
+            heads: LargeSlice::new(Vec::new(), pages),
             levels: Vec::new(),
             keys: Vec::new(),
             key_ends: Vec::new(),
@@ -151,7 +156,7 @@ impl Index {
             return Err("the index is out of order");
         }
         if order.has_heads() {
-            index.plant();
+            index.plant(pages);
         }
         Ok(index)
     }
@@ -180,19 +185,20 @@ impl Index {
     }
 
     /// Computes heads and the tree over them.
-    fn plant(&mut self) {
+    fn plant(&mut self, pages: &Arc<FramePool>) {
         let count = self.count();
         if count == 0 {
             return;
         }
         let prefix_bytes = shared_prefix_len(self.key(0), self.key(count - 1));
         self.prefix_bytes = prefix_bytes;
-        self.heads = (0..count).map(|i| head(&self.key(i)[prefix_bytes..])).collect();
+        let heads = (0..count).map(|i| head(&self.key(i)[prefix_bytes..])).collect();
+        self.heads = LargeSlice::new(heads, pages);
         if self.search != IndexSearch::Btree {
             return;
         }
         loop {
-            let below = self.levels.last().unwrap_or(&self.heads);
+            let below = self.levels.last().map_or(&*self.heads, Vec::as_slice);
             if below.len() <= self.fanout {
                 return;
             }
@@ -234,10 +240,9 @@ impl Index {
 
     /// Bytes held.
     pub(super) fn memory_bytes(&self) -> usize {
-        let words = self.heads.capacity()
-            + self.offsets.capacity()
-            + self.levels.iter().map(Vec::capacity).sum::<usize>();
-        self.keys.capacity()
+        let words = self.offsets.capacity() + self.levels.iter().map(Vec::capacity).sum::<usize>();
+        self.heads.memory_bytes()
+            + self.keys.capacity()
             + (self.key_ends.capacity() + self.raw_bytes.capacity()) * 4
             + words * 8
     }
@@ -368,7 +373,7 @@ mod tests {
         let mut payload = Vec::new();
         builder.finish(&mut payload);
         let data_bytes = keys.len() as u64 * 109;
-        Index::decode(&payload, data_bytes, order, search, fanout).unwrap()
+        Index::decode(&payload, data_bytes, order, search, fanout, &Arc::default()).unwrap()
     }
 
     #[test]
@@ -440,7 +445,9 @@ mod tests {
         builder.add(&order, b"a", None, 10, 10);
         let mut payload = Vec::new();
         builder.finish(&mut payload);
-        let decode = |p: &[u8], n| Index::decode(p, n, &order, IndexSearch::Btree, 16).err();
+        let pages = Arc::default();
+        let decode =
+            |p: &[u8], n| Index::decode(p, n, &order, IndexSearch::Btree, 16, &pages).err();
         assert_eq!(decode(&payload, 38), Some("the index is out of order"));
         assert!(decode(&payload, 39).is_some());
         for cut in 0..payload.len() {

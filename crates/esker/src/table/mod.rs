@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use crate::base::filter_policy::FilterPolicy;
+use crate::base::frame_pool::FramePool;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
@@ -157,6 +158,8 @@ pub struct ReadConfig {
     pub index_fanout: usize,
     /// Where loaded blocks are kept.
     pub cache: Arc<BlockCache<Layout>>,
+    /// Where what an open table searches at random lies.
+    pub pages: Arc<FramePool>,
     /// The user's filter, needed to use the filters it created.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
     /// Whether the file stays open between reads.

@@ -179,9 +179,11 @@ impl Meta {
             &config.order,
             config.index_search,
             config.index_fanout,
+            &config.pages,
         )
         .map_err(|what| damaged(footer.index, what))?;
-        let filter = Filter::decode(payload(footer.filter)?, config.filter_policy.as_ref())
+        let policy = config.filter_policy.as_ref();
+        let filter = Filter::decode(payload(footer.filter)?, policy, &config.pages)
             .ok_or_else(|| damaged(footer.filter, "the filter is malformed"))?;
         let tombstones = decode_range_deletes(payload(footer.range_deletes)?)
             .ok_or_else(|| damaged(footer.range_deletes, "the range tombstones are malformed"))?;
@@ -202,7 +204,7 @@ impl Table {
         // Only a check reads them again, from the file.
         meta.tombstones = Vec::new();
         let file = config.keep_open.then_some(file);
-        let shelf = Arc::new(Shelf::new(meta.index.count()));
+        let shelf = Arc::new(Shelf::new(meta.index.count(), &config.pages));
         Ok(Table { source, config: config.clone(), file, meta, shelf, kept: None })
     }
 

@@ -90,6 +90,13 @@ impl Tables {
         &self.config
     }
 
+    /// Bytes of memory that open tables of `version` take besides cached blocks.
+    pub fn memory_bytes(&self, version: &Version) -> u64 {
+        let pages = &self.config.pages;
+        let between = pages.memory_bytes().saturating_sub(pages.used_bytes());
+        version.tables_memory_bytes() + between as u64
+    }
+
     /// The open table of `file`.
     ///
     /// # Errors

@@ -1,0 +1,115 @@
+//! Arrays that are read at random, in large pages: a table's filter, the heads of its index, the
+//! places of its blocks.
+//!
+//! A read at random into memory in pages of 4 KiB waits for the translation of its address nearly as
+//! long as for the bytes; see [`super::frame_pool`].
+//!
+//! What stays true: a slice owns its items, wherever they lie, and drops each once; it is never
+//! longer or shorter than it was made.
+#![allow(unsafe_code)]
+
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::chunk::CHUNK_BYTES;
+use super::frame_pool::{FramePool, GRANULE_BYTES, PIECE_ALIGN_BYTES, Piece};
+
+/// Shorter slices stay where the allocator put them: a chunk is not for a few of them.
+const BYTES_MIN: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 16 << 10 };
+
+/// Items side by side.
+pub struct LargeSlice<T> {
+    start: NonNull<T>,
+    len: usize,
+    /// Where the memory is from; `None` is a boxed slice.
+    piece: Option<(Piece, Arc<FramePool>)>,
+}
+
+// SAFETY: it owns its items as a boxed slice does; a piece is memory alone, tied to no thread.
+unsafe impl<T: Send> Send for LargeSlice<T> {}
+// SAFETY: shared, it only lends its items.
+unsafe impl<T: Sync> Sync for LargeSlice<T> {}
+
+impl<T> LargeSlice<T> {
+    /// The items of `items`, moved into `pool` if they are many, and not too many for it.
+    pub fn new(mut items: Vec<T>, pool: &Arc<FramePool>) -> LargeSlice<T> {
+        let len = items.len();
+        let bytes = len * size_of::<T>();
+        let fits = (BYTES_MIN..=CHUNK_BYTES).contains(&bytes);
+        if !fits || align_of::<T>() > PIECE_ALIGN_BYTES {
+            let items = NonNull::from(Box::leak(items.into_boxed_slice()));
+            return LargeSlice { start: items.cast(), len, piece: None };
+        }
+        let piece = pool.take(bytes);
+        let start: NonNull<T> = piece.start.cast();
+        // SAFETY: the piece is this call's, long enough, and aligned as its items must be. The vector
+        // forgets them, so that the slice alone drops them.
+        unsafe {
+            start.as_ptr().copy_from_nonoverlapping(items.as_ptr(), len);
+            items.set_len(0);
+        }
+        LargeSlice { start, len, piece: Some((piece, pool.clone())) }
+    }
+
+    /// Bytes of memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.piece {
+            Some((piece, _)) => piece.granules as usize * GRANULE_BYTES,
+            None => self.len * size_of::<T>(),
+        }
+    }
+}
+
+impl<T> Deref for LargeSlice<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `new` put `len` items there, and they are the slice's until it is dropped.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T> Drop for LargeSlice<T> {
+    fn drop(&mut self) {
+        let items = NonNull::slice_from_raw_parts(self.start, self.len);
+        match self.piece.take() {
+            // SAFETY: the items are dropped here alone, and the piece, which came from this pool, is
+            // not used after that.
+            Some((piece, pool)) => unsafe {
+                items.drop_in_place();
+                pool.give(&piece);
+            },
+            // SAFETY: `new` leaked this box.
+            None => drop(unsafe { Box::from_raw(items.as_ptr()) }),
+        }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_the_same_wherever_they_lie_and_are_dropped_once() {
+        let counted = Arc::new(());
+        let pool: Arc<FramePool> = Arc::default();
+        for len in [0, 1, 60, 64, 65, 1_000, CHUNK_BYTES / 16, CHUNK_BYTES / 16 + 1] {
+            if cfg!(miri) && len > 1_000 {
+                continue;
+            }
+            let items: Vec<(usize, Arc<()>)> = (0..len).map(|at| (at, counted.clone())).collect();
+            let slice = LargeSlice::new(items, &pool);
+            assert_eq!(slice.len(), len);
+            assert!(slice.iter().enumerate().all(|(at, item)| item.0 == at));
+            let pooled = (BYTES_MIN..=CHUNK_BYTES).contains(&(len * 16));
+            assert_eq!(pool.used_bytes(), if pooled { slice.memory_bytes() } else { 0 });
+            assert!(slice.memory_bytes() >= len * 16);
+            assert_eq!(Arc::strong_count(&counted), len + 1);
+            drop(slice);
+            assert_eq!(Arc::strong_count(&counted), 1);
+        }
+        assert_eq!(pool.used_bytes(), 0);
+    }
+}

@@ -1,0 +1,178 @@
+//! Numbers that only grow, counted by one thread or by many.
+//!
+//! What stays true: nothing that was counted is lost, whichever thread counted it; a part of a
+//! [`Striped`] that is one thread's own is written by no other until that thread has ended.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// [`Counter::add`] by the only thread that adds: one that holds a lock all others need for it.
+    /// It leaves the processor's memory operations unordered, so nothing waits for earlier stores.
+    #[inline]
+    pub fn add_alone(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+
+    /// The sum so far.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How many threads at once have a part of a [`Striped`] to themselves. A power of two.
+const OWNED: usize = 16;
+/// So many parts are for all others together.
+const SHARED: usize = 16;
+
+/// A [`Counter`] that many threads add to, each to a part of its own as long as there are enough.
+/// Nobody else adds to that, so it takes no locked instruction, which would hold up the reads behind
+/// it.
+#[derive(Debug, Default)]
+pub struct Striped([Stripe; OWNED + SHARED]);
+
+/// One part, alone on its cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Stripe(AtomicU64);
+
+impl Striped {
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        let at = stripe();
+        let part = &self.0[at].0;
+        if at < OWNED {
+            part.store(part.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        } else {
+            part.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    /// The sum so far.
+    pub fn get(&self) -> u64 {
+        self.0.iter().map(|part| part.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+thread_local! {
+    static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+    static LEASE: Lease = Lease::take();
+}
+
+/// Which parts are some thread's own, a bit each.
+static LEASED: AtomicU64 = AtomicU64::new(0);
+
+/// The part a thread adds to, until it ends.
+struct Lease(usize);
+
+impl Lease {
+    /// A part nobody has; one of those for all, if every other is taken.
+    fn take() -> Lease {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let free = |leased: u64| (!leased).trailing_zeros() as usize;
+        // What the thread before it counted there is seen by this one.
+        let taken = LEASED.fetch_update(Ordering::Acquire, Ordering::Relaxed, |leased| {
+            (free(leased) < OWNED).then_some(leased | 1 << free(leased))
+        });
+        match taken {
+            Ok(before) => Lease(free(before)),
+            Err(_) => Lease(OWNED + NEXT.fetch_add(1, Ordering::Relaxed) % SHARED),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.0 < OWNED {
+            // Whatever this thread still counts while it ends, it counts among the others.
+            MINE.set(OWNED);
+            LEASED.fetch_and(!(1 << self.0), Ordering::Release);
+        }
+    }
+}
+
+/// Which part this thread adds to.
+#[inline]
+pub fn stripe() -> usize {
+    match MINE.get() {
+        usize::MAX => find_stripe(),
+        mine => mine,
+    }
+}
+
+#[cold]
+fn find_stripe() -> usize {
+    // A thread that is ending has given its part back.
+    let mine = LEASE.try_with(|lease| lease.0).unwrap_or(OWNED);
+    MINE.set(mine);
+    mine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Barrier};
+
+    #[test]
+    fn nothing_is_lost_by_more_threads_than_have_parts_of_their_own() {
+        let sum = Striped::default();
+        let threads = OWNED + 2 * SHARED;
+        let together = Barrier::new(threads);
+        let rounds = if cfg!(miri) { 10 } else { 2_000 };
+        // The second time, parts are taken over from threads that have ended.
+        for turn in 1..=2u64 {
+            std::thread::scope(|scope| {
+                for _ in 0..threads {
+                    scope.spawn(|| {
+                        together.wait();
+                        (0..rounds).for_each(|n| sum.add(n % 3));
+                    });
+                }
+            });
+            let each: u64 = (0..rounds).map(|n| n % 3).sum();
+            assert_eq!(sum.get(), turn * threads as u64 * each);
+        }
+    }
+
+    #[test]
+    fn what_a_thread_counts_while_it_ends_is_counted() {
+        struct Last(Arc<Striped>);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                self.0.add(10);
+            }
+        }
+        thread_local! {
+            static LAST: Cell<Option<Last>> = const { Cell::new(None) };
+        }
+        let sum = Arc::<Striped>::default();
+        // Made before the thread has a part, and after: it goes after the part was given back, or
+        // before.
+        for early in [true, false] {
+            let sum = sum.clone();
+            std::thread::spawn(move || {
+                if early {
+                    LAST.set(Some(Last(sum.clone())));
+                }
+                sum.add(1);
+                LAST.set(Some(Last(sum)));
+            })
+            .join()
+            .unwrap();
+        }
+        let replaced = 10;
+        assert_eq!(sum.get(), 2 * (1 + 10) + replaced);
+    }
+}

@@ -100,7 +100,8 @@ impl Lent {
         (seqno, deletes): (SeqNo, Option<Arc<RangeDeletes>>),
         fill_cache: bool,
     ) -> Result<Lent> {
-        let spare = view.spares.place().lock().take();
+        // Who is there before this thread does not make it wait, and cannot in a child of `fork`.
+        let spare = view.spares.place().try_lock().and_then(|mut place| place.take());
         let mut kept = match spare.filter(|kept| kept.fits(&view, tables, fill_cache)) {
             Some(kept) => kept,
             None => Box::new(Kept::new(&view, tables, fill_cache)?),
@@ -154,7 +155,10 @@ impl Drop for Lent {
         // A comparator that panicked may have left anything behind.
         let Some(mut kept) = self.kept.take().filter(|_| !std::thread::panicking()) else { return };
         kept.walker.rest();
-        let second = self.view.spares.place().lock().replace(kept);
+        let second = match self.view.spares.place().try_lock() {
+            Some(mut place) => place.replace(kept),
+            None => Some(kept),
+        };
         drop(second);
     }
 }

@@ -132,6 +132,44 @@ mod tests {
         }
     }
 
+    /// Of what the checksum should have caught, nothing is written beyond the buffer.
+    #[test]
+    fn damaged_bytes_are_refused_or_fill_the_buffer_and_touch_nothing_else() {
+        const GUARD: usize = 64;
+        let raw: Vec<u8> = (0..700u32).flat_map(|i| (i / 5).to_le_bytes()).collect();
+        let rounds = if cfg!(miri) { 60 } else { 30_000 };
+        let mut seed = 3u64;
+        let mut random = move |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as usize % below
+        };
+        for &kind in Compression::ALL {
+            // Zstandard is not for Miri, which runs no C.
+            if kind == Compression::None || (cfg!(miri) && kind != Compression::Lz4) {
+                continue;
+            }
+            let mut packed = Vec::new();
+            Packer::new(kind, 0).unwrap().pack(&raw, &mut packed);
+            let mut refused = 0;
+            for _ in 0..rounds {
+                let mut bytes = packed.clone();
+                bytes.truncate(4 + random(bytes.len() - 3));
+                for _ in 0..1 + random(4) {
+                    let at = 4 + random(bytes.len().max(5) - 4);
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte = [0, 0xff, random(256) as u8][random(3)];
+                    }
+                }
+                let mut room = vec![0xa5; GUARD + raw.len() + GUARD];
+                let middle = &mut room[GUARD..GUARD + raw.len()];
+                refused += usize::from(unpack(kind, &bytes, middle).is_err());
+                let (before, after) = (&room[..GUARD], &room[GUARD + raw.len()..]);
+                assert!(before.iter().chain(after).all(|&byte| byte == 0xa5), "{kind:?}");
+            }
+            assert!(refused > rounds / 2, "{kind:?}: {refused} of {rounds} refused");
+        }
+    }
+
     #[test]
     fn noise_is_kept_as_it_is() {
         let mut x = 1u64;

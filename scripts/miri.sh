@@ -16,5 +16,5 @@ cargo +nightly miri setup
 cargo +nightly miri test -p esker --lib memtable:: -- --skip readers_ --skip threads_
 cargo +nightly miri test -p esker --lib table::compress::tests::damaged_
 MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-many-seeds=0..${SEEDS:-4}" \
-    cargo +nightly miri test -p esker --lib memtable::tests::readers_ -- memtable::arena:: cache::place:: base::chunk:: base::frame \
-    base::large_slice metrics::counter
+    cargo +nightly miri test -p esker --lib memtable::tests::readers_ -- memtable::arena:: \
+    cache::place:: base::chunk:: base::frame base::large_slice metrics::counter

@@ -31,7 +31,7 @@ impl Counter {
     }
 }
 
-/// How many threads at once have a part of a [`Striped`] to themselves. A power of two.
+/// How many threads at once have a part of a [`Striped`] to themselves; less than 64.
 const OWNED: usize = 16;
 /// So many parts are for all others together.
 const SHARED: usize = 16;

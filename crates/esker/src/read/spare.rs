@@ -100,8 +100,7 @@ impl Lent {
         (seqno, deletes): (SeqNo, Option<Arc<RangeDeletes>>),
         fill_cache: bool,
     ) -> Result<Lent> {
-        // Who is there before this thread does not make it wait, and cannot in a child of `fork`.
-        let spare = view.spares.place().try_lock().and_then(|mut place| place.take());
+        let spare = view.spares.place().lock().take();
         let mut kept = match spare.filter(|kept| kept.fits(&view, tables, fill_cache)) {
             Some(kept) => kept,
             None => Box::new(Kept::new(&view, tables, fill_cache)?),
@@ -155,6 +154,7 @@ impl Drop for Lent {
         // A comparator that panicked may have left anything behind.
         let Some(mut kept) = self.kept.take().filter(|_| !std::thread::panicking()) else { return };
         kept.walker.rest();
+        // In a child of `fork` who holds the place may be a thread that is not there.
         let second = match self.view.spares.place().try_lock() {
             Some(mut place) => place.replace(kept),
             None => Some(kept),

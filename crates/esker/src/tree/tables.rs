@@ -90,11 +90,10 @@ impl Tables {
         &self.config
     }
 
-    /// Bytes of memory that open tables of `version` take besides cached blocks.
+    /// Bytes of memory that open tables of `version` take besides cached blocks, and what lies
+    /// between them.
     pub fn memory_bytes(&self, version: &Version) -> u64 {
-        let pages = &self.config.pages;
-        let between = pages.memory_bytes().saturating_sub(pages.used_bytes());
-        version.tables_memory_bytes() + between as u64
+        version.tables_memory_bytes() + self.config.pages.free_bytes() as u64
     }
 
     /// The open table of `file`.

@@ -147,6 +147,7 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
         ),
         ("memory: kept for the next memtable", bytes(memory.pooled_bytes)),
         ("memory: between the blocks of the cache", bytes(memory.cache_spare_bytes)),
+        ("memory: outlines, out of the cache", bytes(memory.cache_lent_bytes)),
         (
             "memory: cache",
             format!("{} of {}", bytes(memory.cache_bytes), bytes(memory.cache_capacity_bytes)),
@@ -201,6 +202,7 @@ pub fn to_json(metrics: &Metrics) -> Value {
             "frozen_memtables_bytes": memory.frozen_memtables_bytes,
             "pooled_bytes": memory.pooled_bytes,
             "cache_spare_bytes": memory.cache_spare_bytes,
+            "cache_lent_bytes": memory.cache_lent_bytes,
             "cache_bytes": memory.cache_bytes,
             "cache_capacity_bytes": memory.cache_capacity_bytes,
             "tables_bytes": memory.tables_bytes, "budget_bytes": memory.budget_bytes,

@@ -7,6 +7,16 @@ use super::key::{Kind, SeqNo};
 use super::rows::Stretch;
 use crate::error::Result;
 
+/// How far a cursor goes that is told of a seek: cursors that seek together take each step together,
+/// so that none waits alone for memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Foresee {
+    /// Up to where it would wait for the index.
+    Index,
+    /// From there up to where it would wait for a block.
+    Block,
+}
+
 /// A position in a sorted source of entries, in internal order (key ascending, seqno descending).
 pub trait Cursor {
     /// Whether the cursor stands on an entry.
@@ -18,9 +28,24 @@ pub trait Cursor {
     /// Moves to the first entry at or after `(key, seqno)` in internal order: an entry of `key`
     /// with a sequence number `<= seqno`, or the first entry of the next key.
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
-    /// Announces that [`Cursor::seek`] to `key` comes next, for whoever can have memory fetched
-    /// meanwhile. Where the cursor stands is not known until then.
-    fn foresee(&mut self, _key: &[u8]) {}
+    /// The same, except that the cursor may be *late*, and then says so: it has not moved, but its
+    /// [`Cursor::key`] is a bound, above `key` and not above that of the entry it will stand on, if
+    /// there is one. Until it moves it answers nothing else, but that it is valid.
+    ///
+    /// The `deepest` of the cursors that seek together has the oldest entries, often the most, and so
+    /// likely the first.
+    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, _deepest: bool) -> Result<bool> {
+        self.seek(key, seqno)?;
+        Ok(false)
+    }
+    /// Goes on with the seek that left it late, to the same place. If it is late still, its bound is
+    /// not lower.
+    fn catch_up(&mut self, _key: &[u8], _seqno: SeqNo) -> Result<bool> {
+        Ok(false)
+    }
+    /// Announces that [`Cursor::seek`] or [`Cursor::seek_late`] to `key` comes next, for whoever can
+    /// have memory fetched meanwhile. Where the cursor stands is not known until then.
+    fn foresee(&mut self, _key: &[u8], _step: Foresee, _deepest: bool) {}
     /// Moves to the last entry strictly before `(key, seqno)` in internal order.
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
     /// Moves to the next entry. Must be valid.

@@ -9,6 +9,7 @@
 //! capacity and its own instance of the policy. A block larger than its shard's part is not kept.
 
 mod frames;
+mod loan;
 mod place;
 mod policy;
 mod shelf;
@@ -26,6 +27,7 @@ use crate::base::units::MIB;
 use crate::metrics::Striped;
 use crate::options::kinds::CachePolicy;
 use frames::Frames;
+pub use loan::Loan;
 pub use shelf::{Home, Shelf};
 
 /// How many shards a cache of [`SHARDED_FROM_BYTES`] or more has. A power of two.
@@ -76,8 +78,10 @@ pub struct BlockCache<H> {
     /// `SHARDS - 1` when all shards are in use, 0 when only the first is.
     shard_mask: AtomicUsize,
     capacity_bytes: AtomicU64,
-    /// The policy in force; held while the policy or the capacity changes.
+    /// The policy in force; held while it, the capacity or what is lent changes.
     settings: Mutex<CachePolicy>,
+    /// Bytes of the capacity that are lent.
+    lent_bytes: AtomicU64,
     /// Whether the policy does with uses that are counted, and need not see each at once.
     counting: AtomicBool,
     /// Hits on shelves.
@@ -96,6 +100,7 @@ impl<H: Send + Sync> BlockCache<H> {
             shard_mask: AtomicUsize::new(0),
             capacity_bytes: AtomicU64::new(0),
             settings: Mutex::new(policy),
+            lent_bytes: AtomicU64::new(0),
             counting: AtomicBool::new(policy != CachePolicy::Lru),
             shelf_hits: Striped::default(),
             pool: Arc::default(),
@@ -198,10 +203,10 @@ impl<H: Send + Sync> BlockCache<H> {
         self.apply_capacity(policy, self.capacity_bytes());
     }
 
-    /// Gives each shard its part of `bytes`: first every part that shrinks, then those that grow,
+    /// Gives each shard its part of `bytes`, less what is lent: first every part that shrinks, then those that grow,
     /// so that the sum is never above both the old capacity and the new.
     fn apply_capacity(&self, policy: CachePolicy, bytes: u64) {
-        let usable = if policy == CachePolicy::None { 0 } else { bytes };
+        let usable = if policy == CachePolicy::None { 0 } else { self.unlent_bytes(bytes) };
         let shards = if bytes < SHARDED_FROM_BYTES { 1 } else { SHARDS };
         let regrouped = self.shard_mask.swap(shards - 1, Relaxed) != shards - 1;
         let part = |at: usize| {

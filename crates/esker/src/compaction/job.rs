@@ -120,6 +120,7 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
         cursors.push(run_cursor(&tables, &run, false)?);
     }
     let below = Below::new(plan, &version, &order);
+    output.over_others = !below.ranges.is_empty();
     let deletes = Arc::new(input_deletes(plan, &tables, &order)?);
     let seen = deletes.to_tombstones_seen(&snapshots);
     let mut retain = Retain::new(order.clone(), snapshots, deletes.clone());

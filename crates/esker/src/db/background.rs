@@ -360,6 +360,7 @@ impl Inner {
                 crate::base::checksum::checksum(&step.to_le_bytes(), seed) | 1
             }),
             opened: Some(Opened::new(&self.tables)),
+            over_others: level == 0,
         }
     }
 

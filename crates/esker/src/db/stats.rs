@@ -79,6 +79,7 @@ impl Inner {
                 pooled_bytes: self.pool.free_bytes() as u64,
                 cache_bytes: self.cache.used_bytes(),
                 cache_spare_bytes: self.cache.spare_bytes(),
+                cache_lent_bytes: self.cache.lent_bytes(),
                 cache_capacity_bytes: self.cache.capacity_bytes(),
                 tables_bytes: self.tables.memory_bytes(version),
                 budget_bytes: self.sizes.load().memory_budget_bytes,

@@ -6,14 +6,17 @@
 //! tree needs as many comparisons and does not know the second.) Each rung carries the first
 //! sixteen bytes of its key as a number where the order allows, so that few comparisons touch keys.
 //!
+//! A seek leaves children *late* that can say, without looking, that their entry is not near
+//! ([`Cursor::seek_late`]): they catch up when the merge comes to their bound.
+//!
 //! What stays true while the merge is valid:
-//! 1. Going forward, every child stands on its first entry at or after the merge's; going backward,
-//!    on its last at or before.
+//! 1. Going forward, every child that is not late stands on its first entry at or after the merge's,
+//!    and so will one that is late, which the first is not; going backward, on its last at or before.
 //! 2. The ladder holds exactly the children that are valid, in the order they will be met; with one
 //!    child there is none, and the merge is that child.
 //! 3. With two or more rungs, every rung's head is that of its child's key.
 
-use crate::base::cursor::Cursor;
+use crate::base::cursor::{Cursor, Foresee};
 use crate::base::key::{Kind, SeqNo, head16};
 use crate::base::order::KeyOrder;
 use crate::base::rows::Stretch;
@@ -28,6 +31,8 @@ struct Rung {
     /// The first sixteen bytes of its key; 0 when the order has no heads.
     head: u128,
     child: u32,
+    /// Its key is a bound.
+    late: bool,
 }
 
 /// The union of sorted sources. An entry that two sources share is shown once for each.
@@ -41,10 +46,12 @@ pub struct MergeCursor {
     forward: bool,
     /// Where the merge stood when it turned round.
     pivot: Vec<u8>,
+    /// What late children are to seek.
+    sought: (Vec<u8>, SeqNo),
 }
 
 impl MergeCursor {
-    /// A merge of `sources`, each sorted in internal order under `order`.
+    /// A merge of `sources`, each sorted in internal order under `order`, the deepest last.
     /// It stands nowhere until the first seek.
     pub fn new(order: KeyOrder, sources: Vec<Box<dyn Cursor + Send>>) -> MergeCursor {
         let rungs = if sources.len() > 1 { sources.len() } else { 0 };
@@ -56,6 +63,7 @@ impl MergeCursor {
             top: 0,
             forward: true,
             pivot: Vec::new(),
+            sought: (Vec::new(), 0),
         }
     }
 
@@ -65,22 +73,27 @@ impl MergeCursor {
         if a.head != b.head {
             return (a.head < b.head) == self.forward;
         }
-        self.before_by_key(a.child, b.child)
+        self.before_by_key(a, b)
     }
 
-    fn before_by_key(&self, a: u32, b: u32) -> bool {
-        let (x, y) = (&self.children[a as usize], &self.children[b as usize]);
+    fn before_by_key(&self, a: Rung, b: Rung) -> bool {
+        let (x, y) = (&self.children[a.child as usize], &self.children[b.child as usize]);
         let by_key = self.order.compare(x.key(), y.key());
-        by_key.then_with(|| y.seqno().cmp(&x.seqno())).then(a.cmp(&b)).is_lt() == self.forward
+        if a.late || b.late {
+            // Whose key is a bound may hold a newer version of it.
+            return by_key.then(b.late.cmp(&a.late)).then(a.child.cmp(&b.child)).is_lt();
+        }
+        let by_version = || y.seqno().cmp(&x.seqno());
+        by_key.then_with(by_version).then(a.child.cmp(&b.child)).is_lt() == self.forward
     }
 
     #[inline]
-    fn rung(&self, child: usize) -> Rung {
+    fn rung(&self, child: usize, late: bool) -> Rung {
         let head = if self.order.has_heads() { head16(self.children[child].key()) } else { 0 };
-        Rung { head, child: child as u32 }
+        Rung { head, child: child as u32, late }
     }
 
-    /// Makes the ladder again from where the children stand.
+    /// Makes the ladder again from where the children stand, none of them late.
     fn build(&mut self, forward: bool) {
         self.forward = forward;
         if let [only] = self.children.as_slice() {
@@ -90,7 +103,12 @@ impl MergeCursor {
         let mut ladder = std::mem::take(&mut self.ladder);
         ladder.clear();
         let standing = (0..self.children.len()).filter(|&child| self.children[child].valid());
-        ladder.extend(standing.map(|child| self.rung(child)));
+        ladder.extend(standing.map(|child| self.rung(child, false)));
+        self.sort(ladder);
+    }
+
+    /// Takes the rungs of all children that are valid.
+    fn sort(&mut self, mut ladder: Vec<Rung>) {
         ladder.sort_unstable_by(|&a, &b| {
             if a.child == b.child {
                 std::cmp::Ordering::Equal
@@ -133,22 +151,41 @@ impl MergeCursor {
         Ok(())
     }
 
-    /// Finds the first rung's new place after its child has moved on.
+    /// Finds the first rung's new place after its child has moved on, and is `late` or not.
     #[inline]
-    fn settle(&mut self) {
+    fn settle(&mut self, late: bool) {
         if self.children.len() == 1 {
             self.valid = self.children[0].valid();
         } else if !self.children[self.top].valid() {
             self.ladder.remove(0);
             self.valid = !self.ladder.is_empty();
             self.top = self.ladder.first().map_or(0, |rung| rung.child as usize);
-        } else if self.ladder.len() > 1 {
-            let moved = self.rung(self.top);
+        } else {
+            self.valid = true;
+            let moved = self.rung(self.top, late);
             self.ladder[0] = moved;
-            if !self.before(moved, self.ladder[1]) {
+            if self.ladder.len() > 1 && !self.before(moved, self.ladder[1]) {
                 self.sink(moved);
             }
         }
+    }
+
+    /// Whether the first rung is that of a late child.
+    #[inline]
+    fn is_late(&self) -> bool {
+        self.ladder.first().is_some_and(|rung| rung.late)
+    }
+
+    /// Has late children catch up until the first rung is not that of one.
+    #[cold]
+    fn await_first(&mut self) -> Result<()> {
+        let (key, seqno) = (std::mem::take(&mut self.sought.0), self.sought.1);
+        let mut done = Ok(true);
+        while self.is_late() && done.is_ok() {
+            done = self.catch_up(&key, seqno);
+        }
+        self.sought.0 = key;
+        done.map(drop)
     }
 
     /// Moves the first rung, which belongs behind the second, to its place.
@@ -182,16 +219,58 @@ impl Cursor for MergeCursor {
         self.place(false, |child| child.seek_to_last())
     }
 
-    fn foresee(&mut self, key: &[u8]) {
-        self.children.iter_mut().for_each(|child| child.foresee(key));
+    fn foresee(&mut self, key: &[u8], step: Foresee, deepest: bool) {
+        if let Some((last, others)) = self.children.split_last_mut() {
+            others.iter_mut().for_each(|child| child.foresee(key, step, false));
+            last.foresee(key, step, deepest);
+        }
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         // The children's misses of the processor's cache overlap.
         if self.children.len() > 1 {
-            self.foresee(key);
+            self.foresee(key, Foresee::Index, true);
+            self.foresee(key, Foresee::Block, true);
         }
-        self.place(true, |child| child.seek(key, seqno))
+        let mut late = self.seek_late(key, seqno, true)?;
+        while late {
+            late = self.catch_up(key, seqno)?;
+        }
+        Ok(())
+    }
+
+    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
+        if self.children.len() < 2 {
+            self.place(true, |child| child.seek(key, seqno))?;
+            return Ok(false);
+        }
+        self.valid = false;
+        self.forward = true;
+        let mut ladder = std::mem::take(&mut self.ladder);
+        ladder.clear();
+        let mut any_late = false;
+        let count = self.children.len();
+        for at in 0..count {
+            let deepest = deepest && at + 1 == count;
+            let late = self.children[at].seek_late(key, seqno, deepest)?;
+            any_late |= late;
+            if self.children[at].valid() {
+                ladder.push(self.rung(at, late));
+            }
+        }
+        if any_late {
+            super::copy_into(&mut self.sought.0, key);
+            self.sought.1 = seqno;
+        }
+        self.sort(ladder);
+        Ok(self.is_late())
+    }
+
+    fn catch_up(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
+        self.valid = false;
+        let late = self.children[self.top].catch_up(key, seqno)?;
+        self.settle(late);
+        Ok(self.is_late())
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
@@ -210,8 +289,8 @@ impl Cursor for MergeCursor {
             self.valid = false;
             return Err(error);
         }
-        self.settle();
-        Ok(())
+        self.settle(false);
+        if self.is_late() { self.await_first() } else { Ok(()) }
     }
 
     #[inline]
@@ -226,7 +305,7 @@ impl Cursor for MergeCursor {
             self.valid = false;
             return Err(error);
         }
-        self.settle();
+        self.settle(false);
         Ok(())
     }
 
@@ -259,6 +338,7 @@ impl Cursor for MergeCursor {
         self.valid = false;
         self.ladder.clear();
         super::empty(&mut self.pivot);
+        super::empty(&mut self.sought.0);
         self.children.iter_mut().for_each(|child| child.rest());
     }
 
@@ -273,7 +353,7 @@ impl Cursor for MergeCursor {
     fn jump(&mut self, row: usize) {
         self.children[self.top].jump(row);
         if self.ladder.len() > 1 {
-            self.ladder[0] = self.rung(self.top);
+            self.ladder[0] = self.rung(self.top, false);
         }
     }
 }

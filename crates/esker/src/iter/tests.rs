@@ -1,8 +1,10 @@
 //! Merging, visibility and retention against models that scan a list.
 
+mod list;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,104 +17,8 @@ use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::{Comparator, KeyOrder};
 use crate::base::range_delete::{RangeDelete, RangeDeletes};
-use crate::error::{Error, Result};
-
-/// An entry of the model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
-    key: Vec<u8>,
-    seqno: SeqNo,
-    kind: Kind,
-    value: Vec<u8>,
-}
-
-/// The internal order.
-fn internal(order: &KeyOrder, a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
-    order.compare(a.0, b.0).then(b.1.cmp(&a.1))
-}
-
-/// A cursor over a sorted list. It fails at the move after which `fail_in` is 0, and at the seek to a
-/// key after which `fail_in_seeks` is.
-struct ListCursor {
-    order: KeyOrder,
-    entries: Vec<Entry>,
-    at: Option<usize>,
-    fail_in: usize,
-    fail_in_seeks: usize,
-    foreseen: Arc<AtomicUsize>,
-}
-
-impl ListCursor {
-    fn new(order: &KeyOrder, mut entries: Vec<Entry>) -> ListCursor {
-        entries.sort_by(|a, b| internal(order, (&a.key, a.seqno), (&b.key, b.seqno)));
-        let (at, fail_in, fail_in_seeks) = (None, usize::MAX, usize::MAX);
-        let (order, foreseen) = (order.clone(), Arc::default());
-        ListCursor { order, entries, at, fail_in, fail_in_seeks, foreseen }
-    }
-
-    fn entry(&self) -> &Entry {
-        &self.entries[self.at.expect("the cursor must be valid")]
-    }
-
-    fn before(&self, key: &[u8], seqno: SeqNo) -> usize {
-        let less = |e: &Entry| internal(&self.order, (&e.key, e.seqno), (key, seqno)).is_lt();
-        self.entries.iter().filter(|e| less(e)).count()
-    }
-
-    fn go(&mut self, at: Option<usize>) -> Result<()> {
-        self.at = at.filter(|&at| at < self.entries.len());
-        self.fail_in -= 1;
-        if self.fail_in == 0 || self.fail_in_seeks == 0 {
-            self.at = None;
-            return Err(Error::invalid("the list is over"));
-        }
-        Ok(())
-    }
-}
-
-impl Cursor for ListCursor {
-    fn valid(&self) -> bool {
-        self.at.is_some()
-    }
-    fn seek_to_first(&mut self) -> Result<()> {
-        self.go(Some(0))
-    }
-    fn seek_to_last(&mut self) -> Result<()> {
-        self.go(self.entries.len().checked_sub(1))
-    }
-    fn foresee(&mut self, _key: &[u8]) {
-        self.foreseen.fetch_add(1, Relaxed);
-    }
-    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        self.fail_in_seeks -= 1;
-        self.go(Some(self.before(key, seqno)))
-    }
-    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        self.fail_in_seeks -= 1;
-        self.go(self.before(key, seqno).checked_sub(1))
-    }
-    fn next(&mut self) -> Result<()> {
-        self.go(self.at.map(|at| at + 1))
-    }
-    fn prev(&mut self) -> Result<()> {
-        self.go(self.at.and_then(|at| at.checked_sub(1)))
-    }
-    fn key(&self) -> &[u8] {
-        &self.entry().key
-    }
-    fn seqno(&self) -> SeqNo {
-        self.entry().seqno
-    }
-    fn kind(&self) -> Kind {
-        self.entry().kind
-    }
-    fn value(&self) -> &[u8] {
-        &self.entry().value
-    }
-    fn rest(&mut self) {
-        self.at = None;
-    }
-}
+use crate::error::Result;
+use list::{Entry, ListCursor};
 
 /// Shorter keys first, letters of either case equal.
 struct Shortlex;
@@ -267,8 +173,18 @@ fn deal(order: &KeyOrder, entries: &[Entry], deal: &[u8], sources: usize) -> Mer
     for (at, entry) in entries.iter().enumerate() {
         hands[deal[at % deal.len()] as usize % sources].push(entry.clone());
     }
-    let child = |hand| Box::new(ListCursor::new(order, hand)) as Box<dyn Cursor + Send>;
-    MergeCursor::new(order.clone(), hands.into_iter().map(child).collect())
+    // Each is late another number of times; those behind the fourth are a merge of their own.
+    let child = |(at, hand): (usize, Vec<Entry>)| {
+        let mut list = ListCursor::new(order, hand);
+        list.tardy = (at + deal.len()) % 3;
+        Box::new(list) as Box<dyn Cursor + Send>
+    };
+    let mut children: Vec<_> = hands.into_iter().enumerate().map(child).collect();
+    if children.len() > 4 {
+        let inner = MergeCursor::new(order.clone(), children.split_off(3));
+        children.push(Box::new(inner));
+    }
+    MergeCursor::new(order.clone(), children)
 }
 
 proptest! {
@@ -534,7 +450,7 @@ fn entries_that_are_not_shown_are_counted() {
 #[test]
 fn sources_foresee_a_seek_where_they_can_fetch_together() {
     let order = KeyOrder::Bytewise;
-    for (sources, each) in [(1, 0), (2, 1), (5, 1)] {
+    for (sources, each) in [(1, 0), (2, 2), (5, 2)] {
         let lists = || ListCursor::new(&order, Vec::new());
         let lists: Vec<ListCursor> = (0..sources).map(|_| lists()).collect();
         let foreseen: Vec<_> = lists.iter().map(|list| list.foreseen.clone()).collect();
@@ -543,4 +459,23 @@ fn sources_foresee_a_seek_where_they_can_fetch_together() {
         merge.seek(b"k", SEQNO_MAX).unwrap();
         assert!(foreseen.iter().all(|told| told.load(Relaxed) == each), "{sources}");
     }
+}
+
+#[test]
+fn a_late_source_is_waited_for_only_when_the_merge_comes_to_its_bound() {
+    let order = KeyOrder::Bytewise;
+    let entry = |key: &str| Entry { key: key.into(), seqno: 1, kind: Kind::Put, value: Vec::new() };
+    let list = |keys: &[&str]| ListCursor::new(&order, keys.iter().map(|key| entry(key)).collect());
+    let near = list(&["a", "b", "c"]);
+    let mut far = list(&["x"]);
+    // A seek of it would fail.
+    (far.tardy, far.fail_in_seeks) = (1, 1);
+    let mut merge = MergeCursor::new(order.clone(), vec![Box::new(near), Box::new(far)]);
+    merge.seek(b"a", SEQNO_MAX).unwrap();
+    for key in ["a", "b", "c"] {
+        assert_eq!(merge.key(), key.as_bytes());
+        let moved = merge.next();
+        assert_eq!(moved.is_err(), key == "c", "it was not sought, or too soon");
+    }
+    assert!(!merge.valid());
 }

@@ -103,6 +103,9 @@ pub struct MemoryMetrics {
     pub cache_bytes: u64,
     /// Memory between those blocks, and of blocks that readers hold and the cache does not.
     pub cache_spare_bytes: u64,
+    /// Bytes of the cache's capacity that outlines of blocks take, which spare seeks into several
+    /// runs most of the blocks.
+    pub cache_lent_bytes: u64,
     /// What the cache may hold now.
     pub cache_capacity_bytes: u64,
     /// Indexes, filters and range tombstones of open tables, and the memory between them.

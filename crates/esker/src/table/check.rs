@@ -20,22 +20,32 @@ struct Walk {
     last_seqno: SeqNo,
 }
 
+/// What of the blocks that a check reads stays in memory.
+#[derive(Default)]
+struct Keep {
+    /// They, while there is room.
+    blocks: bool,
+    /// Their outlines.
+    outlines: bool,
+}
+
 impl Table {
     /// Reads every byte of the file, not through the cache: checksums, order of the entries,
     /// separators, filter, and the sums in the properties. Returns what was found; `Corruption`
     /// says where it differs from what is stated.
     pub fn check(&self) -> Result<TableInfo> {
-        self.check_whole(false)
+        self.check_whole(Keep::default())
     }
 
     /// As [`Table::check`], of a table just written: its blocks stay in the cache while three quarters
     /// of that hold them without another's going, so that who reads next what was written last does
-    /// not wait for the file.
-    pub fn check_and_keep(&self) -> Result<TableInfo> {
-        self.check_whole(true)
+    /// not wait for the file. Where seeks will look beyond it into older tables, it is `outlined`, so
+    /// that they need not wait for its blocks (`table/outline.rs`).
+    pub fn check_and_keep(&self, outlined: bool) -> Result<TableInfo> {
+        self.check_whole(Keep { blocks: true, outlines: outlined })
     }
 
-    fn check_whole(&self, keep: bool) -> Result<TableInfo> {
+    fn check_whole(&self, keep: Keep) -> Result<TableInfo> {
         let found = self.check_blocks(keep, &mut |_| true)?;
         found.ok_or_else(|| Error::invalid("a check that nothing ends was ended"))
     }
@@ -43,12 +53,12 @@ impl Table {
     /// As [`Table::check`], telling `pace` of the bytes of each part read; `None` when that says
     /// `false`, and then the rest was not read.
     pub fn check_paced(&self, pace: &mut dyn FnMut(u64) -> bool) -> Result<Option<TableInfo>> {
-        self.check_blocks(false, pace)
+        self.check_blocks(Keep::default(), pace)
     }
 
     fn check_blocks(
         &self,
-        keep: bool,
+        keep: Keep,
         pace: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<TableInfo>> {
         let meta = Meta::read(&*self.file()?, &self.source, &self.config)?;
@@ -59,10 +69,13 @@ impl Table {
             last_seqno: 0,
         };
         for at in 0..meta.index.count() {
-            let keep = keep && self.has_room(at, meta.index.raw_bytes(at));
-            let block = self.read_block(at, keep)?;
+            let stays = keep.blocks && self.has_room(at, meta.index.raw_bytes(at));
+            let block = self.read_block(at, stays)?;
             self.check_block(&meta, at, &block, &mut walk)?;
-            if keep {
+            if keep.outlines {
+                self.outline(at, &block);
+            }
+            if stays {
                 self.offer(at, block);
             }
             let (start, end) = meta.index.place(at);

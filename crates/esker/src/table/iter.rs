@@ -1,17 +1,18 @@
 //! Walks a table's entries, both ways.
 //!
 //! What stays true: a valid cursor stands on row `at` of the block it holds, with that row's key put
-//! together and its value found; after an end or an error it is not valid. It keeps its block
-//! whatever the cache does.
+//! together and its value found, or it is late and its key a bound; after an end or an error it is not
+//! valid. It keeps its block whatever the cache does.
 
 use std::sync::Arc;
 
-use crate::base::cursor::Cursor;
+use crate::base::cursor::{Cursor, Foresee};
 use crate::base::key::{Kind, SeqNo};
 use crate::base::rows::{KeyBuf, Row, Rows, Stretch};
 use crate::error::Result;
 
 use super::block::Block;
+use super::index::Begun;
 use super::reader::Table;
 
 /// What a walk reads at once after its first blocks that were not in the cache.
@@ -34,7 +35,9 @@ pub struct TableCursor {
     valid: bool,
     ahead: Ahead,
     /// In which block the seek that was announced will look.
-    foreseen: Option<usize>,
+    foreseen: Option<Begun>,
+    /// In which block the seek that is late will look.
+    late: usize,
 }
 
 /// Bytes of the file read beyond what was asked, while a walk goes forward.
@@ -68,6 +71,7 @@ impl TableCursor {
             valid: false,
             ahead: Ahead::default(),
             foreseen: None,
+            late: 0,
         }
     }
 
@@ -154,6 +158,18 @@ impl TableCursor {
         Ok(None)
     }
 
+    /// Seeks, in the block `foreseen` first if that is known.
+    fn seek_in(&mut self, key: &[u8], seqno: SeqNo, foreseen: Option<usize>) -> Result<()> {
+        match self.approach(key, seqno, foreseen)? {
+            Some(row) if row < self.rows => {
+                self.stand(row);
+                Ok(())
+            }
+            Some(_) => self.next_block(),
+            None => Ok(()),
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn next_block(&mut self) -> Result<()> {
@@ -207,21 +223,43 @@ impl Cursor for TableCursor {
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        let foreseen = self.foreseen.take();
-        match self.approach(key, seqno, foreseen)? {
-            Some(row) if row < self.rows => {
-                self.stand(row);
-                Ok(())
-            }
-            Some(_) => self.next_block(),
-            None => Ok(()),
-        }
+        let foreseen = self.foreseen.take().map(|begun| self.table.finish_find(key, begun));
+        self.seek_in(key, seqno, foreseen)
     }
 
-    fn foresee(&mut self, key: &[u8]) {
-        let block_at = self.table.find_block(key);
-        self.table.prefetch(block_at);
-        self.foreseen = Some(block_at);
+    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
+        let begun = self.foreseen.take().unwrap_or_else(|| self.table.begin_find(key));
+        let block_at = self.table.finish_find(key, begun);
+        self.valid = self.table.bound(block_at, key, &mut self.key);
+        if self.valid {
+            self.late = block_at;
+            return Ok(true);
+        }
+        self.seek_in(key, seqno, Some(block_at))?;
+        if !deepest && let Some(block) = &self.block {
+            self.table.outline(self.block_at, block);
+        }
+        Ok(false)
+    }
+
+    fn catch_up(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
+        self.seek_in(key, seqno, Some(self.late))?;
+        Ok(false)
+    }
+
+    fn foresee(&mut self, key: &[u8], step: Foresee, deepest: bool) {
+        let begun = match (step, self.foreseen) {
+            (Foresee::Block, Some(begun)) => begun,
+            _ => self.table.begin_find(key),
+        };
+        self.foreseen = Some(begun);
+        if step == Foresee::Block {
+            let block_at = self.table.finish_find(key, begun);
+            if !self.table.prefetch_outline(block_at) || deepest {
+                self.table.prefetch(block_at);
+            }
+            self.foreseen = Some(Begun::At(block_at));
+        }
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {

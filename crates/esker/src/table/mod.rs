@@ -18,6 +18,7 @@ mod filter;
 mod format;
 mod index;
 mod iter;
+mod outline;
 mod reader;
 mod summary;
 #[cfg(test)]

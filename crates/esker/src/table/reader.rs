@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDelete, RangeDeletes};
+use crate::base::rows::KeyBuf;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::cache::{BlockCache, BlockKey, Home, Shelf};
 use crate::error::{Error, ErrorKind, Result};
@@ -24,8 +25,9 @@ use super::format::{
     FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, Handle, Properties, TRAILER_BYTES,
     decode_range_deletes, unseal,
 };
-use super::index::Index;
+use super::index::{Begun, Index};
 use super::iter::TableCursor;
+use super::outline::Outlines;
 use super::{ReadConfig, TableInfo, TableSource};
 
 /// Longer memory for a packed block is not kept for the next.
@@ -64,6 +66,8 @@ pub struct Table {
     pub(super) meta: Meta,
     /// Its blocks in the cache.
     shelf: Arc<Shelf<Layout>>,
+    /// Where about their rows lie.
+    outlines: Outlines,
     /// Its place among the files that are kept open.
     pub kept: Option<KeptOpen>,
 }
@@ -205,7 +209,9 @@ impl Table {
         meta.tombstones = Vec::new();
         let file = config.keep_open.then_some(file);
         let shelf = Arc::new(Shelf::new(meta.index.count(), &config.pages));
-        Ok(Table { source, config: config.clone(), file, meta, shelf, kept: None })
+        let info = &meta.properties.info;
+        let outlines = Outlines::new(&info.smallest, &info.largest);
+        Ok(Table { source, config: config.clone(), file, meta, shelf, outlines, kept: None })
     }
 
     /// What the file `path` says it is, from its footer alone; for a file found without a manifest.
@@ -365,7 +371,49 @@ impl Table {
     /// In which block `key` would be. The places of the blocks around it are asked for on the way.
     #[inline]
     pub(super) fn find_block(&self, key: &[u8]) -> usize {
-        self.meta.index.find(key, |at, count| self.shelf.prefetch_places(at, count))
+        self.meta.index.find(key, |at, count| {
+            self.shelf.prefetch_places(at, count);
+            self.outlines.prefetch_starts(at, count);
+        })
+    }
+
+    /// Begins [`Table::find_block`], as far as it does not wait for memory.
+    #[inline]
+    pub(super) fn begin_find(&self, key: &[u8]) -> Begun {
+        let begun = self.meta.index.begin(key);
+        self.meta.index.prefetch(&begun, |at, count| {
+            self.shelf.prefetch_places(at, count);
+            self.outlines.prefetch_starts(at, count);
+        });
+        begun
+    }
+
+    /// Ends it, with the same key.
+    #[inline]
+    pub(super) fn finish_find(&self, key: &[u8], begun: Begun) -> usize {
+        self.meta.index.finish(key, begun)
+    }
+
+    /// Asks the processor for the outline of `block`. False if it has none.
+    #[inline]
+    pub(super) fn prefetch_outline(&self, block: usize) -> bool {
+        self.outlines.prefetch(block)
+    }
+
+    /// A bound, put into `out`, for what [`Table::find_block`] said is in `block`; see
+    /// [`super::outline`]. False if there is none.
+    #[inline]
+    pub(super) fn bound(&self, block: usize, key: &[u8], out: &mut KeyBuf) -> bool {
+        self.outlines.bound(block, key, out)
+    }
+
+    /// Has an outline of `block`, the one at `at`, for seeks to come.
+    #[inline]
+    pub(super) fn outline(&self, at: usize, block: &Block) {
+        if self.order().has_heads() {
+            let all = (self.meta.index.count(), self.info().entries);
+            self.outlines.draw((at, block), all, &self.config);
+        }
     }
 
     /// Asks the processor for what [`Table::get`] looks at first.

@@ -2,12 +2,13 @@
 
 mod damage;
 mod files;
+mod outlines;
 
 use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::cursor::Cursor;
+use crate::base::cursor::{Cursor, Foresee};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::{Comparator, KeyOrder};
 use crate::base::range_delete::RangeDelete;
@@ -243,7 +244,7 @@ fn compare_points(table: &Arc<Table>, order: &KeyOrder, list: &[Entry], seed: u6
         }
         // A seek was announced that never came: a source before this one had failed.
         if let Some(other) = list.get(at * 7 % list.len().max(1)) {
-            cursor.foresee(&other.0);
+            cursor.foresee(&other.0, Foresee::Block, true);
         }
         cursor.seek_before(&key, seqno).unwrap();
         let before = at.checked_sub(1).map(|i| &list[i]);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::fragment::Fragment;
 use super::guard::{Fragments, Guard, Level, Run};
 use super::tables::Tables;
-use crate::base::cursor::Cursor;
+use crate::base::cursor::{Cursor, Foresee};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::rows::Stretch;
@@ -113,9 +113,28 @@ impl Cursor for SliceCursor {
         Ok(())
     }
 
-    fn foresee(&mut self, key: &[u8]) {
+    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
+        if self.starts_after(key) {
+            self.seek(key, seqno)?;
+            return Ok(false);
+        }
+        self.inside = false;
+        let late = self.inner.seek_late(key, seqno, deepest)?;
+        self.settle();
+        // What is bound to be past the slice is past it.
+        Ok(late && self.inside)
+    }
+
+    fn catch_up(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
+        self.inside = false;
+        let late = self.inner.catch_up(key, seqno)?;
+        self.settle();
+        Ok(late && self.inside)
+    }
+
+    fn foresee(&mut self, key: &[u8], step: Foresee, deepest: bool) {
         if !self.starts_after(key) {
-            self.inner.foresee(key);
+            self.inner.foresee(key, step, deepest);
         }
     }
 
@@ -325,6 +344,16 @@ impl<L: Links> ChainCursor<L> {
         result
     }
 
+    /// Runs a part of a late seek; when that has ended it goes on to a link with an entry.
+    fn late_or_on(&mut self, part: impl FnOnce(&mut Self) -> Result<bool>) -> Result<bool> {
+        let mut late = false;
+        self.guarded(|c| {
+            late = part(c)?;
+            if late { Ok(()) } else { c.skip_forward() }
+        })?;
+        Ok(late)
+    }
+
     fn current_mut(&mut self) -> &mut BoxedCursor {
         self.current.as_mut().expect("the caller checked valid()")
     }
@@ -369,11 +398,26 @@ impl<L: Links> Cursor for ChainCursor<L> {
         })
     }
 
-    fn foresee(&mut self, key: &[u8]) {
+    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
         let index = self.links.ended_before(&self.tables.config().order, key);
-        // A failure to open it is met again, and told, by the seek.
-        if let Ok(true) = self.enter(index) {
-            self.current_mut().foresee(key);
+        self.late_or_on(|c| {
+            let late = c.enter(index)? && c.current_mut().seek_late(key, seqno, deepest)?;
+            Ok(late)
+        })
+    }
+
+    fn catch_up(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
+        self.late_or_on(|c| c.current_mut().catch_up(key, seqno))
+    }
+
+    fn foresee(&mut self, key: &[u8], step: Foresee, deepest: bool) {
+        if step == Foresee::Index {
+            let index = self.links.ended_before(&self.tables.config().order, key);
+            // A failure to open it is met again, and told, by the seek.
+            let _ = self.enter(index);
+        }
+        if let Some(current) = &mut self.current {
+            current.foresee(key, step, deepest);
         }
     }
 

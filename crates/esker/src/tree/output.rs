@@ -38,6 +38,8 @@ pub struct OutputConfig {
     pub next_table_id: Box<dyn FnMut() -> u64 + Send>,
     /// Where the tables stay that were opened to read them back, if they are to.
     pub opened: Option<Arc<Opened>>,
+    /// Whether older tables may share keys with these.
+    pub over_others: bool,
 }
 
 /// Tables of files that no version knows yet, open, with blocks in the cache. When it is dropped the
@@ -247,7 +249,7 @@ impl Output {
         table.kept = opened.and_then(|opened| opened.tables.keep_unread());
         let found = match opened.filter(|_| table.kept.is_some()) {
             Some(opened) => {
-                let found = table.check_and_keep();
+                let found = table.check_and_keep(self.config.over_others);
                 opened.list.lock().push(table);
                 found
             }

@@ -391,6 +391,7 @@ impl Salvage {
                 checksum(&next_id.to_le_bytes(), seed) | 1
             }),
             opened: None,
+            over_others: false,
         }
     }
 }

@@ -1,0 +1,98 @@
+//! Parts of a cache's capacity that are used for something else.
+//!
+//! What stays true: the charges of the blocks held and what is lent are together not more than the
+//! capacity, unless it has shrunk since to less than twice what is lent; no more than a quarter of it
+//! is lent anew.
+
+use std::sync::Arc;
+
+use super::BlockCache;
+use crate::base::sync::atomic::Ordering::Relaxed;
+use crate::options::kinds::CachePolicy;
+
+/// A part of a cache's capacity. It goes back when this is dropped.
+pub struct Loan<H: Send + Sync> {
+    cache: Arc<BlockCache<H>>,
+    bytes: u64,
+}
+
+impl<H: Send + Sync> Loan<H> {
+    /// `bytes` of the capacity of `cache`, which holds so much less from now on. `None` where more than
+    /// a quarter would be lent, or there is no cache.
+    pub fn of(cache: &Arc<BlockCache<H>>, bytes: u64) -> Option<Loan<H>> {
+        let policy = cache.settings.lock();
+        let (lent, capacity) = (cache.lent_bytes(), cache.capacity_bytes());
+        if *policy == CachePolicy::None || lent.saturating_add(bytes) > capacity / 4 {
+            return None;
+        }
+        cache.lent_bytes.store(lent + bytes, Relaxed);
+        cache.apply_capacity(*policy, capacity);
+        Some(Loan { cache: cache.clone(), bytes })
+    }
+}
+
+impl<H: Send + Sync> Drop for Loan<H> {
+    fn drop(&mut self) {
+        let policy = self.cache.settings.lock();
+        self.cache.lent_bytes.store(self.cache.lent_bytes() - self.bytes, Relaxed);
+        self.cache.apply_capacity(*policy, self.cache.capacity_bytes());
+    }
+}
+
+impl<H: Send + Sync> BlockCache<H> {
+    /// Bytes of the capacity that are lent.
+    pub fn lent_bytes(&self) -> u64 {
+        self.lent_bytes.load(Relaxed)
+    }
+
+    /// Bytes for blocks of a capacity of `bytes`: what is not lent, and half of it at least.
+    pub(super) fn unlent_bytes(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.lent_bytes()).max(bytes / 2)
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::base::frame::FrameBuf;
+    use crate::cache::BlockKey;
+
+    /// Takes in one block after another, of 1 KiB each, until the cache is full.
+    fn fill(cache: &BlockCache<u32>) -> u64 {
+        for block in 0..10_000 {
+            let frame = FrameBuf::zeroed(8, None).freeze(8, block);
+            cache.insert(BlockKey { file: 1, block }, frame, 1024, None);
+        }
+        cache.used_bytes()
+    }
+
+    #[test]
+    fn what_is_lent_holds_no_blocks_until_it_comes_back() {
+        for capacity in [64 << 10, 4 << 20] {
+            let cache = Arc::new(BlockCache::new(CachePolicy::S3Fifo, capacity));
+            assert_eq!(fill(&cache), capacity);
+            let loan = Loan::of(&cache, capacity / 8).unwrap();
+            assert!(cache.used_bytes() <= capacity - capacity / 8, "too many blocks stayed");
+            assert!(fill(&cache) > capacity / 2);
+            assert_eq!((cache.lent_bytes(), cache.capacity_bytes()), (capacity / 8, capacity));
+            let second = Loan::of(&cache, capacity / 8).unwrap();
+            assert!(Loan::of(&cache, 1).is_none(), "more than a quarter is lent");
+            assert!(fill(&cache) <= capacity - capacity / 4);
+            // It shrinks under what is lent: half is for blocks.
+            cache.set_capacity(capacity / 4);
+            assert!(fill(&cache) <= capacity / 8);
+            assert!(fill(&cache) > 0);
+            cache.set_capacity(capacity);
+            drop((loan, second));
+            assert_eq!((cache.lent_bytes(), fill(&cache)), (0, capacity));
+        }
+    }
+
+    #[test]
+    fn nothing_is_lent_of_nothing() {
+        let none = Arc::new(BlockCache::<u32>::new(CachePolicy::None, 1 << 20));
+        let empty = Arc::new(BlockCache::<u32>::new(CachePolicy::Lru, 0));
+        assert!(Loan::of(&none, 8).is_none() && Loan::of(&empty, 8).is_none());
+        assert_eq!((none.lent_bytes(), empty.lent_bytes()), (0, 0));
+    }
+}

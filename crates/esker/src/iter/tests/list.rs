@@ -1,0 +1,143 @@
+//! The model of a source: a sorted list, which can fail and can be late.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::base::cursor::{Cursor, Foresee};
+use crate::base::key::{Kind, SeqNo};
+use crate::base::order::KeyOrder;
+use crate::error::{Error, Result};
+
+/// An entry of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub key: Vec<u8>,
+    pub seqno: SeqNo,
+    pub kind: Kind,
+    pub value: Vec<u8>,
+}
+
+/// The internal order.
+pub fn internal(order: &KeyOrder, a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
+    order.compare(a.0, b.0).then(b.1.cmp(&a.1))
+}
+
+/// A cursor over a sorted list. It fails at the move after which `fail_in` is 0, and at the seek to a
+/// key after which `fail_in_seeks` is. With `tardy` it is late up to so often.
+pub struct ListCursor {
+    order: KeyOrder,
+    pub entries: Vec<Entry>,
+    at: Option<usize>,
+    pub fail_in: usize,
+    pub fail_in_seeks: usize,
+    pub foreseen: Arc<AtomicUsize>,
+    pub tardy: usize,
+    /// Its key while it is late.
+    bound: Option<Vec<u8>>,
+}
+
+impl ListCursor {
+    pub fn new(order: &KeyOrder, mut entries: Vec<Entry>) -> ListCursor {
+        entries.sort_by(|a, b| internal(order, (&a.key, a.seqno), (&b.key, b.seqno)));
+        let (at, fail_in, fail_in_seeks) = (None, usize::MAX, usize::MAX);
+        let (order, foreseen) = (order.clone(), Arc::default());
+        let (tardy, bound) = (0, None);
+        ListCursor { order, entries, at, fail_in, fail_in_seeks, foreseen, tardy, bound }
+    }
+
+    /// The shortest of the beginnings of the key at `at`, with `less` left out, that lies above `key`.
+    fn bound(&self, at: usize, key: &[u8], less: usize) -> Option<Vec<u8>> {
+        let found = &self.entries.get(at)?.key;
+        let above = |len: &usize| {
+            let order = self.order.compare(&found[..*len], found);
+            self.order.compare(&found[..*len], key).is_gt() && order.is_le()
+        };
+        let lens: Vec<usize> = (0..=found.len()).filter(above).collect();
+        lens.get(less.min(lens.len().saturating_sub(1))).map(|len| found[..*len].to_vec())
+    }
+
+    fn entry(&self) -> &Entry {
+        &self.entries[self.at.expect("the cursor must be valid")]
+    }
+
+    fn before(&self, key: &[u8], seqno: SeqNo) -> usize {
+        let less = |e: &Entry| internal(&self.order, (&e.key, e.seqno), (key, seqno)).is_lt();
+        self.entries.iter().filter(|e| less(e)).count()
+    }
+
+    fn go(&mut self, at: Option<usize>) -> Result<()> {
+        self.bound = None;
+        self.at = at.filter(|&at| at < self.entries.len());
+        self.fail_in -= 1;
+        if self.fail_in == 0 || self.fail_in_seeks == 0 {
+            self.at = None;
+            return Err(Error::invalid("the list is over"));
+        }
+        Ok(())
+    }
+}
+
+impl Cursor for ListCursor {
+    fn valid(&self) -> bool {
+        self.at.is_some() || self.bound.is_some()
+    }
+    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, _deepest: bool) -> Result<bool> {
+        self.bound = match self.tardy {
+            0 => None,
+            _ => self.bound(self.before(key, seqno), key, 0),
+        };
+        self.at = None;
+        if self.bound.is_none() {
+            self.seek(key, seqno)?;
+        }
+        Ok(self.bound.is_some())
+    }
+    fn catch_up(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
+        let bound = self.bound.take().expect("it is late");
+        let next = self.bound(self.before(key, seqno), key, self.tardy - 1);
+        self.bound = next.filter(|next| *next != bound);
+        if self.bound.is_none() {
+            self.seek(key, seqno)?;
+        }
+        Ok(self.bound.is_some())
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.go(Some(0))
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.go(self.entries.len().checked_sub(1))
+    }
+    fn foresee(&mut self, _key: &[u8], _step: Foresee, _deepest: bool) {
+        self.foreseen.fetch_add(1, Relaxed);
+    }
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.fail_in_seeks -= 1;
+        self.go(Some(self.before(key, seqno)))
+    }
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.fail_in_seeks -= 1;
+        self.go(self.before(key, seqno).checked_sub(1))
+    }
+    fn next(&mut self) -> Result<()> {
+        self.go(self.at.map(|at| at + 1))
+    }
+    fn prev(&mut self) -> Result<()> {
+        self.go(self.at.and_then(|at| at.checked_sub(1)))
+    }
+    fn key(&self) -> &[u8] {
+        self.bound.as_ref().unwrap_or_else(|| &self.entry().key)
+    }
+    fn seqno(&self) -> SeqNo {
+        self.entry().seqno
+    }
+    fn kind(&self) -> Kind {
+        self.entry().kind
+    }
+    fn value(&self) -> &[u8] {
+        &self.entry().value
+    }
+    fn rest(&mut self) {
+        self.at = None;
+    }
+}

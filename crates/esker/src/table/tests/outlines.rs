@@ -1,0 +1,232 @@
+//! Late seeks against a sorted list, and how few blocks they take.
+
+use super::*;
+use crate::iter::merge::MergeCursor;
+use crate::iter::visible::VisibleCursor;
+
+/// Makes the n-th key.
+type KeyOf = dyn Fn(u64) -> Vec<u8>;
+
+/// A table of `list`, each of whose blocks has an outline.
+fn outlined(order: &KeyOrder, block_size_bytes: usize, list: &[Entry]) -> (Arc<Table>, ReadConfig) {
+    let config = config(order, 64 << 20);
+    let options = TableOptions { block_size_bytes, ..options(order) };
+    let table = table(&options, &config, list, &[]);
+    assert_eq!(table.check_and_keep(true).unwrap(), *table.info());
+    (table, config)
+}
+
+/// Seeks late at and around keys; returns how many of the seeks came late, of how many whose key is
+/// not there.
+fn compare_late(
+    table: &Arc<Table>,
+    order: &KeyOrder,
+    list: &[Entry],
+    keys: &[Vec<u8>],
+) -> (u64, u64) {
+    let mut random = Random(keys.len() as u64);
+    let (mut late, mut absent) = (0, 0);
+    let mut cursor = table.cursor(true);
+    for key in keys {
+        let seqno = [SEQNO_MAX, random.below(500), 0][random.below(3) as usize];
+        let want = list.get(lower_bound(order, list, key, seqno));
+        match random.below(3) {
+            0 => cursor.foresee(key, Foresee::Index, false),
+            1 => cursor.foresee(key, Foresee::Block, true),
+            _ => {}
+        }
+        let came_late = cursor.seek_late(key, seqno, random.below(2) == 0).unwrap();
+        absent += u64::from(!list.iter().any(|entry| entry.0 == *key));
+        if came_late {
+            late += 1;
+            let (bound, want) = (cursor.key().to_vec(), want.expect("a bound of nothing"));
+            assert!(cursor.valid() && bound > *key && bound <= want.0, "{bound:?}, {want:?}");
+            assert!(!cursor.catch_up(key, seqno).unwrap());
+        }
+        assert_eq!(here(&cursor).as_ref(), want, "{key:?} at {seqno}, late: {came_late}");
+    }
+    (late, absent)
+}
+
+#[test]
+fn a_bound_lies_between_the_key_and_what_is_found() {
+    let mut all_late = 0;
+    for seed in 0..30 {
+        let order = &orders()[usize::from(seed % 6 == 5)];
+        let list = entries(seed, 600, order);
+        let mut random = Random(seed);
+        let (table, _config) = outlined(order, [300, 4096, 64][seed as usize % 3], &list);
+        let keys = (0..600).map(|at| {
+            let mut key = list[random.below(list.len() as u64) as usize].0.clone();
+            match at % 5 {
+                0 => key.push(0),
+                1 => drop(key.pop()),
+                2 | 3 => {
+                    let byte = random.below(key.len() as u64 + 1) as usize;
+                    if let Some(byte) = key.get_mut(byte) {
+                        *byte = random.below(256) as u8;
+                    }
+                }
+                _ => {}
+            }
+            key
+        });
+        let keys: Vec<Vec<u8>> = keys.collect();
+        let (late, _) = compare_late(&table, order, &list, &keys);
+        assert!(order.has_heads() || late == 0);
+        all_late += late;
+    }
+    assert!(all_late > 1_000, "{all_late} of 18,000 came late");
+}
+
+#[test]
+fn keys_of_every_kind_are_told_apart() {
+    let order = &KeyOrder::Bytewise;
+    fn hash(n: u64) -> u64 {
+        n.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
+    }
+    let kinds: [(&str, &KeyOf); 4] = [
+        ("digits", &|n| format!("{n:016}").into_bytes()),
+        ("a prefix and digits", &|n| format!("account:{n:010}:name").into_bytes()),
+        ("binary", &|n| n.to_be_bytes().to_vec()),
+        ("hashes", &|n| hash(n).to_be_bytes().to_vec()),
+    ];
+    for (name, key) in kinds {
+        // Every twentieth number has a key.
+        let mut list: Vec<Entry> =
+            (0..3_000).map(|n| (key(n * 20), 9, Kind::Put, vec![b'v'; 100])).collect();
+        list.sort_by(|a, b| a.0.cmp(&b.0));
+        let (table, _config) = outlined(order, 4096, &list);
+        let keys: Vec<Vec<u8>> = (0..2_000).map(|n| key(hash(n) % 60_000)).collect();
+        let (late, absent) = compare_late(&table, order, &list, &keys);
+        // Where the next key is in a block without one before it, it may not be known.
+        assert!(late * 100 >= absent * 97, "{name}: {late} of {absent}");
+    }
+}
+
+/// Entries dealt to `tables` tables, each in its own cache, and the merge of them.
+fn dealt(list: &[Entry], tables: usize) -> (MergeCursor, Vec<ReadConfig>) {
+    let order = &KeyOrder::Bytewise;
+    let mut hands = vec![Vec::new(); tables];
+    for (at, entry) in list.iter().enumerate() {
+        hands[(at * 7 + at / 5) % tables].push(entry.clone());
+    }
+    let (mut children, mut configs) = (Vec::new(), Vec::new());
+    for hand in &hands {
+        let (table, config) = outlined(order, 512, hand);
+        // What the check left in the cache goes: reads count.
+        config.cache.set_capacity(0);
+        config.cache.set_capacity(64 << 20);
+        children.push(Box::new(table.cursor(true)) as Box<dyn Cursor + Send>);
+        configs.push(config);
+    }
+    (MergeCursor::new(order.clone(), children), configs)
+}
+
+#[test]
+fn a_merge_of_late_tables_shows_what_a_list_does_and_reads_few_blocks() {
+    let order = KeyOrder::Bytewise;
+    let entry = |n: u64| (format!("{n:016}").into_bytes(), n + 1, Kind::Put, vec![b'v'; 50]);
+    let list: Vec<Entry> = (0..4_000).map(|n| entry(n * 10)).collect();
+    for (steps, most) in [(0, 2.2), (3, 5.2), (40, 15.0)] {
+        let (merge, configs) = dealt(&list, 8);
+        let mut cursor = VisibleCursor::new(merge, order.clone(), SEQNO_MAX, None);
+        let mut random = Random(steps);
+        let (seeks, mut reads) = (300, 0);
+        let all_reads =
+            || -> u64 { configs.iter().map(|config| config.cache.stats().insertions).sum() };
+        for _ in 0..seeks {
+            let before = all_reads();
+            let key = format!("{:016}", random.below(40_500)).into_bytes();
+            let mut at = lower_bound(&order, &list, &key, SEQNO_MAX);
+            cursor.seek(&key).unwrap();
+            for step in 0..=steps {
+                let stands = cursor.valid().then(|| (cursor.key(), cursor.value()));
+                let want = list.get(at).map(|entry| (entry.0.as_slice(), entry.3.as_slice()));
+                assert_eq!(stands, want, "{step} steps after {key:?}");
+                if stands.is_none() {
+                    break;
+                }
+                cursor.next().unwrap();
+                at += 1;
+            }
+            reads += all_reads() - before;
+            // Turning round, all go to where the merge stands.
+            if cursor.valid() {
+                let back = at.checked_sub(1);
+                cursor.prev().unwrap();
+                let want = back.map(|at| list[at].0.as_slice());
+                assert_eq!(cursor.valid().then(|| cursor.key()), want);
+            }
+            // Each seek begins with no block in the cache.
+            cursor.rest();
+            cursor.reset(SEQNO_MAX, None);
+            for config in &configs {
+                config.cache.set_capacity(0);
+                config.cache.set_capacity(64 << 20);
+            }
+        }
+        let each = reads as f64 / f64::from(seeks);
+        assert!(each < most, "{steps} steps after a seek take {each} blocks of 8 tables");
+    }
+}
+
+#[test]
+fn outlines_are_taken_out_of_the_cache_or_not_made() {
+    let order = &KeyOrder::Bytewise;
+    let list: Vec<Entry> = (0..2_000)
+        .map(|n| (format!("{n:08}").into_bytes(), 1, Kind::Put, vec![b'v'; 20]))
+        .collect();
+    let made = |cache_bytes: u64| {
+        let config = config(order, cache_bytes);
+        let table = table(&options(order), &config, &list, &[]);
+        table.check_and_keep(true).unwrap();
+        let mut cursor = table.cursor(true);
+        let late = cursor.seek_late(b"00000100a", SEQNO_MAX, false).unwrap();
+        let lent = config.cache.lent_bytes();
+        drop((cursor, table));
+        assert_eq!(config.cache.lent_bytes(), 0, "a table that is gone keeps a loan");
+        (late, lent)
+    };
+    let (late, lent) = made(1 << 20);
+    assert!(late && (4_000..10_000).contains(&lent), "{lent} bytes");
+    assert_eq!(made(4 * lent - 1), (false, 0));
+    assert_eq!(made(4 * lent), (true, lent));
+}
+
+#[test]
+fn blocks_looked_into_get_an_outline() {
+    let order = &KeyOrder::Bytewise;
+    let list: Vec<Entry> =
+        (0..500).map(|n| (format!("{n:08}").into_bytes(), 1, Kind::Put, vec![b'v'; 20])).collect();
+    let config = config(order, 1 << 20);
+    let table = table(&options(order), &config, &list, &[]);
+    let mut cursor = table.cursor(true);
+    let mut seek = |deepest| cursor.seek_late(b"00000100a", SEQNO_MAX, deepest).unwrap();
+    // In the deepest table it would be of no use.
+    assert!(!seek(true) && !seek(true));
+    assert!(!seek(false) && seek(false));
+}
+
+#[test]
+fn threads_draw_each_outline_once_and_see_it_whole() {
+    let order = &KeyOrder::Bytewise;
+    let list: Vec<Entry> = (0..2_000)
+        .map(|n| (format!("{:08}", n * 9).into_bytes(), 1, Kind::Put, vec![b'v'; 20]))
+        .collect();
+    let config = config(order, 1 << 20);
+    let table = table(&options(order), &config, &list, &[]);
+    let late: u64 = std::thread::scope(|scope| {
+        let seeker = |thread: u64| {
+            let (table, list) = (&table, &list);
+            scope.spawn(move || {
+                let mut random = Random(thread);
+                let keys = (0..4_000).map(|_| format!("{:08}", random.below(18_000)).into_bytes());
+                compare_late(table, order, list, &keys.collect::<Vec<_>>()).0
+            })
+        };
+        let seekers: Vec<_> = (0..4).map(seeker).collect();
+        seekers.into_iter().map(|seeker| seeker.join().unwrap()).sum()
+    });
+    assert!(late > 8_000, "{late} of 16,000 came late");
+}

@@ -203,8 +203,8 @@ impl<H: Send + Sync> BlockCache<H> {
         self.apply_capacity(policy, self.capacity_bytes());
     }
 
-    /// Gives each shard its part of `bytes`, less what is lent: first every part that shrinks, then those that grow,
-    /// so that the sum is never above both the old capacity and the new.
+    /// Gives each shard its part of `bytes`, less what is lent: first every part that shrinks, then
+    /// those that grow, so that the sum is never above both the old capacity and the new.
     fn apply_capacity(&self, policy: CachePolicy, bytes: u64) {
         let usable = if policy == CachePolicy::None { 0 } else { self.unlent_bytes(bytes) };
         let shards = if bytes < SHARDED_FROM_BYTES { 1 } else { SHARDS };

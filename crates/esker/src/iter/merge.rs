@@ -11,7 +11,7 @@
 //!
 //! What stays true while the merge is valid:
 //! 1. Going forward, every child that is not late stands on its first entry at or after the merge's,
-//!    and so will one that is late, which the first is not; going backward, on its last at or before.
+//!    and so will one that is late, as the first is only where the merge itself is; going backward, on its last at or before.
 //! 2. The ladder holds exactly the children that are valid, in the order they will be met; with one
 //!    child there is none, and the merge is that child.
 //! 3. With two or more rungs, every rung's head is that of its child's key.
@@ -248,17 +248,21 @@ impl Cursor for MergeCursor {
         self.forward = true;
         let mut ladder = std::mem::take(&mut self.ladder);
         ladder.clear();
-        let mut any_late = false;
         let count = self.children.len();
-        for at in 0..count {
-            let deepest = deepest && at + 1 == count;
-            let late = self.children[at].seek_late(key, seqno, deepest)?;
-            any_late |= late;
-            if self.children[at].valid() {
-                ladder.push(self.rung(at, late));
+        for (at, child) in self.children.iter_mut().enumerate() {
+            match child.seek_late(key, seqno, deepest && at + 1 == count) {
+                Ok(late) if child.valid() => ladder.push(Rung { head: 0, child: at as u32, late }),
+                Ok(_) => {}
+                Err(error) => {
+                    // Those behind it still wait for the seek that they were told of.
+                    self.children.iter_mut().for_each(|child| child.rest());
+                    return Err(error);
+                }
             }
         }
-        if any_late {
+        // Not before all were sought: a key may still be on its way from memory.
+        ladder.iter_mut().for_each(|rung| *rung = self.rung(rung.child as usize, rung.late));
+        if ladder.iter().any(|rung| rung.late) {
             super::copy_into(&mut self.sought.0, key);
             self.sought.1 = seqno;
         }

@@ -479,3 +479,15 @@ fn a_late_source_is_waited_for_only_when_the_merge_comes_to_its_bound() {
     }
     assert!(!merge.valid());
 }
+
+#[test]
+fn a_seek_that_fails_is_not_announced_any_more() {
+    let order = KeyOrder::Bytewise;
+    let (mut failing, waiting) =
+        (ListCursor::new(&order, Vec::new()), ListCursor::new(&order, Vec::new()));
+    failing.fail_in_seeks = 1;
+    let announced = waiting.foreseen.clone();
+    let mut merge = MergeCursor::new(order, vec![Box::new(failing), Box::new(waiting)]);
+    assert!(merge.seek(b"k", SEQNO_MAX).is_err());
+    assert_eq!(announced.load(Relaxed), 0, "it waits for a seek that does not come");
+}

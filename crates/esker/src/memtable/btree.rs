@@ -17,6 +17,7 @@ use std::cmp::Ordering;
 use super::arena::EntryRef;
 use super::{Seek, Space, Target};
 use crate::base::key::{has_prefix, shared_prefix_len};
+use crate::base::prefetch::prefetch_bytes;
 
 const SLOTS: usize = 64;
 /// Enough levels for 2^32 entries at half-full nodes, twice over.
@@ -227,6 +228,14 @@ impl Btree {
             return same.then(|| leaf.slots.refs[at]);
         }
         (leaf.next != NONE).then(|| self.leaves.at(leaf.next).slots.refs[0])
+    }
+
+    /// Asks the processor for the leaf `target` belongs to.
+    pub fn prefetch(&self, space: &Space, target: Target<'_>) {
+        if !space.heads || has_prefix(target.key, &self.prefix) {
+            let slots = &self.leaves.at(self.leaf_of(space, target, |_, _| ())).slots;
+            prefetch_bytes(std::ptr::from_ref(slots).addr(), size_of::<Slots>());
+        }
     }
 
     /// Copies the part of a leaf that begins (or, backwards, ends) at `seek`.

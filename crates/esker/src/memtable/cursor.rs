@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::arena::{self, EntryRef};
 use super::part::{Part, Seek, Target};
-use crate::base::cursor::Cursor;
-use crate::base::key::{Kind, SeqNo};
+use crate::base::cursor::{Cursor, Foresee};
+use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::error::Result;
 
 /// A value pinned in its memtable, which it keeps alive.
@@ -108,6 +108,12 @@ impl Cursor for MemCursor {
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.load(Seek::From(Target::new(key, seqno)), false);
         Ok(())
+    }
+
+    fn foresee(&mut self, key: &[u8], step: Foresee, _deepest: bool) {
+        if step == Foresee::Index {
+            self.part.read().prefetch(&self.part.space, Target::new(key, SEQNO_MAX));
+        }
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {

@@ -106,6 +106,13 @@ impl Index {
         }
     }
 
+    /// Asks the processor for what a search for `target` looks into last.
+    pub fn prefetch(&self, space: &Space, target: Target<'_>) {
+        if let Index::Btree(index) = self {
+            index.prefetch(space, target);
+        }
+    }
+
     pub fn page(&self, space: &Space, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
         match self {
             Index::Btree(index) => index.page(space, seek, out),

@@ -106,7 +106,7 @@ pub struct MemoryMetrics {
     /// Bytes of the cache's capacity that outlines of blocks take, which spare seeks into several
     /// runs most of the blocks.
     pub cache_lent_bytes: u64,
-    /// What the cache may hold now.
+    /// What the cache may hold now, with what is lent of it.
     pub cache_capacity_bytes: u64,
     /// Indexes, filters and range tombstones of open tables, and the memory between them.
     pub tables_bytes: u64,

@@ -196,7 +196,8 @@ rows! {
         "Writers are slowed smoothly as the bytes waiting to be pushed approach this. `auto`: 24 memtables.";
     cache_size_bytes: Option<u64> = None, 0 => 1024 * GIB, "bytes", Live,
         ["cache_size", "block_cache_size", "bufferPoolMaxSize"],
-        "The block cache. `auto`: half the memory budget.";
+        "The block cache, up to a quarter of it for outlines that spare seeks into several runs most \
+         of the blocks. `auto`: half the memory budget.";
     cache_policy: CachePolicy = CachePolicy::S3Fifo, 0 => 0, "", Live, ["bufferPoolType"],
         "Which block leaves a full cache.";
 }

@@ -276,7 +276,7 @@ impl Index {
         self.finish(key, begun)
     }
 
-    /// The first half of a search, up to what waits for memory.
+    /// The first half of a search: of a tree, up to the level that waits for memory; else all of it.
     #[inline]
     pub(super) fn begin(&self, key: &[u8]) -> Begun {
         if self.heads.is_empty() {
@@ -386,9 +386,9 @@ impl Index {
     }
 }
 
-/// How many of the ascending `group` are below `wanted`. Of the usual length the last of each four but
-/// the last four, then four: seven comparisons that wait for each other once. (Sixteen in a row become
-/// vectors of truth values, and three times as slow.)
+/// How many of the ascending `group` are below `wanted`. In a group of the usual length the fourth,
+/// eighth and twelfth say which four to count: seven comparisons that wait for each other once.
+/// (Sixteen in a row become vectors of truth values, and three times as slow.)
 #[inline]
 fn count_below(group: &[u64], wanted: u64) -> usize {
     let below = |head: &u64| usize::from(*head < wanted);

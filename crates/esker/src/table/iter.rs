@@ -236,7 +236,10 @@ impl Cursor for TableCursor {
             return Ok(true);
         }
         self.seek_in(key, seqno, Some(block_at))?;
-        if !deepest && let Some(block) = &self.block {
+        if self.fill_cache
+            && !deepest
+            && let Some(block) = &self.block
+        {
             self.table.outline(self.block_at, block);
         }
         Ok(false)

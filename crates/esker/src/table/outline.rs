@@ -31,6 +31,8 @@ const HEADER_CELLS: usize = 8;
 const NONE: u32 = 0;
 /// Where it is being drawn, or there was no room.
 const BUSY: u32 = 1;
+/// Where there was no room for the outlines of a table, it is asked for again at every so manieth.
+const ASKED_EVERY: u32 = 1024;
 /// Where the first outline begins.
 const FIRST: usize = 2;
 
@@ -38,8 +40,10 @@ const FIRST: usize = 2;
 pub(super) struct Outlines {
     /// What all keys of the table begin with.
     prefix: Box<[u8]>,
-    /// Made at the first; `None` where there is no room for them.
-    drawn: OnceLock<Option<Drawn>>,
+    /// Made at the first.
+    drawn: OnceLock<Drawn>,
+    /// How often there was no room for them.
+    refused: AtomicU32,
 }
 
 struct Drawn {
@@ -59,11 +63,12 @@ impl Outlines {
     /// None yet, of a table whose keys lie between the two.
     pub(super) fn new(smallest: &[u8], largest: &[u8]) -> Outlines {
         let shared = shared_prefix_len(smallest, largest);
-        Outlines { prefix: smallest[..shared].into(), drawn: OnceLock::new() }
+        let (drawn, refused) = (OnceLock::new(), AtomicU32::new(0));
+        Outlines { prefix: smallest[..shared].into(), drawn, refused }
     }
 
     fn of(&self, block: usize) -> Option<Outline<'_>> {
-        let drawn = self.drawn.get()?.as_ref()?;
+        let drawn = self.drawn.get()?;
         let start = drawn.starts.get(block)?.load(Ordering::Acquire);
         (start > BUSY).then(|| Outline(&drawn.cells[start as usize..]))
     }
@@ -71,7 +76,7 @@ impl Outlines {
     /// Asks the processor for where the outlines of `count` blocks from `block` on begin.
     #[inline]
     pub(super) fn prefetch_starts(&self, block: usize, count: usize) {
-        if let Some(Some(drawn)) = self.drawn.get() {
+        if let Some(drawn) = self.drawn.get() {
             let from = drawn.starts.as_ptr().wrapping_add(block).addr();
             prefetch_bytes(from, count * size_of::<AtomicU32>());
         }
@@ -121,10 +126,17 @@ impl Outlines {
         config: &ReadConfig,
     ) {
         if self.drawn.get().is_none() {
-            // Two threads may come here; what one makes is kept.
-            let _ = self.drawn.set(Drawn::new(blocks, entries, config));
+            let refused = self.refused.load(Ordering::Relaxed);
+            if refused.is_multiple_of(ASKED_EVERY)
+                && let Some(drawn) = Drawn::new(blocks, entries, config)
+            {
+                // Two threads may come here; what one made is kept.
+                let _ = self.drawn.set(drawn);
+            } else {
+                self.refused.store(refused.wrapping_add(1), Ordering::Relaxed);
+            }
         }
-        if let Some(Some(drawn)) = self.drawn.get()
+        if let Some(drawn) = self.drawn.get()
             && drawn.starts.get(at).is_some_and(|start| start.load(Ordering::Relaxed) == NONE)
         {
             drawn.draw(at, block, self.prefix.len());
@@ -159,34 +171,38 @@ impl Drawn {
         let from = self.used.fetch_add(HEADER_CELLS + rows, Ordering::Relaxed);
         // A table says how many entries it has; one that lies has fewer outlines.
         let Some(cells) = self.cells.get(from..from + HEADER_CELLS + rows) else { return };
-        let Ok(count) = u16::try_from(rows) else { return };
         let mut key = KeyBuf::default();
-        let mut head_of = |row: usize| {
+        let drawn = trace(cells, |row| {
             block.load(row, &mut key);
             key.key().get(prefix_bytes..).map(head)
-        };
-        let (Some(first), Some(last)) = (head_of(0), head_of(rows - 1)) else { return };
-        let mut varying = 0;
-        for row in 1..rows {
-            let Some(head) = head_of(row).filter(|head| (first..=last).contains(head)) else {
-                return;
-            };
-            varying |= head ^ first;
+        });
+        if drawn.is_some() {
+            start.store(from as u32, Ordering::Release);
         }
-        let packing = Packing::of(first, varying);
-        let (base, span) = (packing.pack(first), packing.pack(last) - packing.pack(first));
-        let shift = (u64::BITS - span.leading_zeros()).saturating_sub(u16::BITS);
-        let halves = |word: u64| (0..).map(move |half| (word >> (half * 16)) as u16);
-        let widths = u64::from(packing.widths);
-        let header =
-            halves(first).take(4).chain(halves(widths).take(2)).chain([shift as u16, count]);
-        cells.iter().zip(header).for_each(|(cell, word)| cell.store(word, Ordering::Relaxed));
-        for (row, cell) in cells[HEADER_CELLS..].iter().enumerate() {
-            let behind = head_of(row).map_or(0, |head| packing.pack(head) - base);
-            cell.store((behind >> shift) as u16, Ordering::Relaxed);
-        }
-        start.store(from as u32, Ordering::Release);
     }
+}
+
+/// Draws into `cells` rows with these heads, as many as there is room for behind the header. `None` if
+/// they are too many or not in order.
+fn trace(cells: &[AtomicU16], mut head_of: impl FnMut(usize) -> Option<u64>) -> Option<()> {
+    let rows = cells.len() - HEADER_CELLS;
+    let count = u16::try_from(rows).ok()?;
+    let (first, last) = (head_of(0)?, head_of(rows - 1)?);
+    let mut varying = 0;
+    for row in 0..rows {
+        varying |= head_of(row).filter(|head| (first..=last).contains(head))? ^ first;
+    }
+    let packing = Packing::of(first, varying);
+    let (base, span) = (packing.pack(first), packing.pack(last) - packing.pack(first));
+    let shift = (u64::BITS - span.leading_zeros()).saturating_sub(u16::BITS);
+    let halves = |word: u64| (0..).map(move |half| (word >> (half * 16)) as u16);
+    let widths = halves(packing.widths.into()).take(2);
+    let header = halves(first).take(4).chain(widths).chain([shift as u16, count]);
+    cells.iter().zip(header).for_each(|(cell, word)| cell.store(word, Ordering::Relaxed));
+    for (row, cell) in cells[HEADER_CELLS..].iter().enumerate() {
+        cell.store(((packing.pack(head_of(row)?) - base) >> shift) as u16, Ordering::Relaxed);
+    }
+    Some(())
 }
 
 /// How the heads of a block's rows are told apart in fewer bits: of each byte the low ones, up to the
@@ -247,13 +263,13 @@ impl Packing {
         if above { Packed::After(packed | ones) } else { Packed::Before(packed & !ones) }
     }
 
-    /// The head that was packed.
+    /// The head that was packed; of a number that none was packed to, one between those around it.
     #[inline]
     fn unpack(&self, mut packed: u64) -> u64 {
         (0..8).fold(self.model, |head, byte| {
             let low = (1u64 << self.width(byte)) - 1;
             let bits = packed & low;
-            packed = packed.checked_shr(self.width(byte)).unwrap_or(0);
+            packed >>= self.width(byte);
             head & !(low << (byte * 8)) | bits << (byte * 8)
         })
     }
@@ -314,5 +330,74 @@ impl Outline<'_> {
             Some(cell) if cell == from && unknown => Above::Unknown,
             Some(cell) => Above::Row(packing.unpack(base + (u64::from(cell) << shift))),
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Heads that differ in some bits only, and heads near them.
+    fn heads() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
+        let byte = prop_oneof![Just(0u8), Just(0x0F), Just(0xFF), Just(0x80), any::<u8>()];
+        let mask = prop::array::uniform8(byte).prop_map(u64::from_be_bytes);
+        let word = || prop_oneof![1 => Just(0), 1 => Just(u64::MAX), 6 => any::<u64>()];
+        (
+            word(),
+            mask,
+            prop::collection::vec(word(), 1..40),
+            prop::collection::vec(any::<u64>(), 60),
+        )
+            .prop_map(|(model, mask, words, probes)| {
+                let mut heads: Vec<u64> =
+                    words.iter().map(|word| model & !mask | word & mask).collect();
+                heads.sort_unstable();
+                let near = |probe: &u64| {
+                    let head = heads[*probe as usize % heads.len()];
+                    match (probe >> 32) % 6 {
+                        0 => *probe,
+                        1 => head,
+                        2 => head.wrapping_add(1),
+                        3 => head.wrapping_sub(1),
+                        4 => head ^ 1 << (probe >> 58),
+                        _ => head ^ probe & mask,
+                    }
+                };
+                let probes = probes.iter().map(near).collect();
+                (heads, probes)
+            })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn what_is_known_of_the_rows_above_a_head_is_true((heads, probes) in heads()) {
+            let cells: Vec<AtomicU16> =
+                (0..HEADER_CELLS + heads.len()).map(|_| AtomicU16::new(0)).collect();
+            trace(&cells, |row| Some(heads[row])).unwrap();
+            let outline = Outline(&cells);
+            prop_assert_eq!(outline.first(), heads[0]);
+            for wanted in probes {
+                let at = heads.partition_point(|head| *head < wanted);
+                match outline.above(wanted) {
+                    Above::Row(bound) => {
+                        prop_assert!(wanted < bound && bound <= heads[at], "{wanted:x}: {bound:x}");
+                    }
+                    Above::Nothing => prop_assert_eq!(at, heads.len(), "{:x}", wanted),
+                    Above::Unknown => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_out_of_order_are_not_drawn() {
+        let cells: Vec<AtomicU16> = (0..HEADER_CELLS + 3).map(|_| AtomicU16::new(0)).collect();
+        for heads in [[5, 4, 6], [5, 7, 6], [7, 6, 5]] {
+            assert!(trace(&cells, |row| Some(heads[row])).is_none());
+        }
+        assert!(trace(&cells, |_| None).is_none());
     }
 }

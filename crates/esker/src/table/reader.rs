@@ -371,13 +371,10 @@ impl Table {
     /// In which block `key` would be. The places of the blocks around it are asked for on the way.
     #[inline]
     pub(super) fn find_block(&self, key: &[u8]) -> usize {
-        self.meta.index.find(key, |at, count| {
-            self.shelf.prefetch_places(at, count);
-            self.outlines.prefetch_starts(at, count);
-        })
+        self.meta.index.find(key, |at, count| self.shelf.prefetch_places(at, count))
     }
 
-    /// Begins [`Table::find_block`], as far as it does not wait for memory.
+    /// Begins [`Table::find_block`]; where the index is a tree, as far as it does not wait for memory.
     #[inline]
     pub(super) fn begin_find(&self, key: &[u8]) -> Begun {
         let begun = self.meta.index.begin(key);

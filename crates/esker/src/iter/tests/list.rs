@@ -138,6 +138,7 @@ impl Cursor for ListCursor {
         &self.entry().value
     }
     fn rest(&mut self) {
-        self.at = None;
+        (self.at, self.bound) = (None, None);
+        self.foreseen.store(0, Relaxed);
     }
 }

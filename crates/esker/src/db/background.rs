@@ -197,6 +197,10 @@ impl Inner {
         }
         let version = versions.apply(edit)?;
         opened.iter().for_each(|opened| opened.settle(&version));
+        // Who sees the table finds it counted.
+        self.counters.flushes.add(1);
+        self.counters.flush_bytes.add(written);
+        self.counters.levels[0].written_bytes.add(written);
         if is_seeded(Bug::ForgetFirst) {
             let (active, version) =
                 (self.view.load().active.clone(), self.view.load().version.clone());
@@ -214,9 +218,6 @@ impl Inner {
         }
         drop(versions);
         self.pace.note_flush(frozen.memtable.memory_bytes() as u64, began.elapsed());
-        self.counters.flushes.add(1);
-        self.counters.flush_bytes.add(written);
-        self.counters.levels[0].written_bytes.add(written);
         self.remove_logs_below(frozen.logs_below);
         self.refresh_debt();
         self.fit_cache();
@@ -316,13 +317,7 @@ impl Inner {
         job::number_new_orders(&mut edit, || versions.allocate_order());
         let version = versions.apply(edit)?;
         opened.iter().for_each(|opened| opened.settle(&version));
-        {
-            let _queue = self.queue.lock();
-            self.change_view(|view| {
-                View::new(view.active.clone(), view.frozen.clone(), version.clone())
-            });
-        }
-        drop(versions);
+        // Who sees the tables finds them counted.
         let levels = &self.counters.levels;
         if plan.kind == PlanKind::Move {
             levels[plan.output_level].moves.add(plan.inputs.len() as u64);
@@ -336,6 +331,13 @@ impl Inner {
                 levels[input.level].read_bytes.add(input.fragment.est_bytes());
             }
         }
+        {
+            let _queue = self.queue.lock();
+            self.change_view(|view| {
+                View::new(view.active.clone(), view.frozen.clone(), version.clone())
+            });
+        }
+        drop(versions);
         self.refresh_debt();
         self.fit_cache();
         Ok(())

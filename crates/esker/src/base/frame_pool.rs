@@ -147,6 +147,11 @@ impl Part {
 }
 
 impl State {
+    /// Bytes of its chunks, those to spare with them.
+    fn memory_bytes(&self) -> usize {
+        (self.chunks + self.spare.len()) * CHUNK_BYTES
+    }
+
     /// Takes out the chunks without pieces that are not to be kept.
     fn too_many(&mut self) -> Vec<Chunk> {
         let left = self.kept.saturating_sub(self.chunks).min(self.spare.len());
@@ -247,14 +252,13 @@ impl FramePool {
 
     /// Bytes of memory held, in pieces and between them.
     pub fn memory_bytes(&self) -> usize {
-        let state = self.0.lock();
-        (state.chunks + state.spare.len()) * CHUNK_BYTES
+        self.0.lock().memory_bytes()
     }
 
     /// Bytes of memory held in no piece.
     pub fn free_bytes(&self) -> usize {
         let state = self.0.lock();
-        (state.chunks + state.spare.len()) * CHUNK_BYTES - state.used_granules * GRANULE_BYTES
+        state.memory_bytes() - state.used_granules * GRANULE_BYTES
     }
 
     /// Bytes of the pieces.

@@ -11,7 +11,8 @@
 //!
 //! What stays true while the merge is valid:
 //! 1. Going forward, every child that is not late stands on its first entry at or after the merge's,
-//!    and so will one that is late, as the first is only where the merge itself is; going backward, on its last at or before.
+//!    and so will one that is late, as the first is only where the merge itself is; going backward,
+//!    on its last at or before.
 //! 2. The ladder holds exactly the children that are valid, in the order they will be met; with one
 //!    child there is none, and the merge is that child.
 //! 3. With two or more rungs, every rung's head is that of its child's key.
@@ -232,11 +233,7 @@ impl Cursor for MergeCursor {
             self.foresee(key, Foresee::Index, true);
             self.foresee(key, Foresee::Block, true);
         }
-        let mut late = self.seek_late(key, seqno, true)?;
-        while late {
-            late = self.catch_up(key, seqno)?;
-        }
-        Ok(())
+        if self.seek_late(key, seqno, true)? { self.await_first() } else { Ok(()) }
     }
 
     fn seek_late(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {

@@ -27,6 +27,8 @@ use crate::cache::Loan;
 /// Cells before those of the rows: the first row's head in four, the widths in two, the shift, how
 /// many rows.
 const HEADER_CELLS: usize = 8;
+/// What is asked for of an outline: the header and 56 rows.
+const FETCHED_BYTES: usize = 128;
 /// Where a block has no outline yet.
 const NONE: u32 = 0;
 /// Where it is being drawn, or there was no room.
@@ -87,7 +89,7 @@ impl Outlines {
     pub(super) fn prefetch(&self, block: usize) -> bool {
         let outline = self.of(block);
         if let Some(Outline(cells)) = &outline {
-            prefetch_bytes(cells.as_ptr().addr(), 128);
+            prefetch_bytes(cells.as_ptr().addr(), FETCHED_BYTES);
         }
         outline.is_some()
     }

@@ -7,13 +7,14 @@
 //!
 //! Failure history these guard against: a reader that sees half a batch, a write acknowledged before
 //! it can be read, a memtable gone between freeze and flush, a group that loses a member, a thread
-//! that waits for ever.
+//! that waits for ever, memory freed under a reader or never.
 
 use std::sync::Arc;
 
 use esker::base::frame::FrameBuf;
+use esker::base::readers::Readers;
 use esker::base::sync::{self, Bug};
-use esker::cache::{BlockCache, BlockKey, Home, Shelf};
+use esker::cache::{BlockCache, BlockKey, Home};
 use esker::fs::mem::MemFs;
 use esker::memtable::Memtable;
 use esker::{Batch, CachePolicy, Db, KeyOrder, MemtableKind, Options, Policy, WriteOptions};
@@ -196,8 +197,8 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
         explore(4, move || {
             let cache = Arc::new(BlockCache::new(*policy, 300));
             let shelves = [
-                Arc::new(Shelf::new(4, &Arc::default())),
-                Arc::new(Shelf::new(4, &Arc::default())),
+                Arc::new(cache.shelf(4, &Arc::default())),
+                Arc::new(cache.shelf(4, &Arc::default())),
             ];
             let users: Vec<_> = (0..3u64)
                 .map(|user| {
@@ -228,11 +229,62 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
             // A place holds a block only while the cache does.
             cache.remove(blocks_of(0).chain(blocks_of(1)));
             assert_eq!(cache.used_bytes(), 0);
-            let left =
-                |shelf: &Shelf<BlockKey>| (0..4).filter(|at| shelf.get(*at).is_some()).count();
-            assert_eq!(left(&shelves[0]) + left(&shelves[1]), 0);
+            assert_eq!(shelves[0].filled().count() + shelves[1].filled().count(), 0);
         });
     }
+}
+
+/// Readers of what two others replace again and again; what is replaced is freed after the last who
+/// may look at it has gone on, and nothing stays.
+fn readers_under() {
+    const COUNT: usize = 6;
+    struct Freed(Arc<Vec<AtomicU64>>, usize);
+    impl Drop for Freed {
+        fn drop(&mut self) {
+            assert_eq!(self.0[self.1].fetch_add(1, Ordering::SeqCst), 0, "it is freed twice");
+        }
+    }
+    let readers = Arc::new(Readers::default());
+    let shown = Arc::new(AtomicU64::new(0));
+    let freed = Arc::new((0..=COUNT).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
+    let next = Arc::new(AtomicU64::new(1));
+    let replacers: Vec<_> = (0..2)
+        .map(|_| {
+            let (readers, shown, freed) = (readers.clone(), shown.clone(), freed.clone());
+            let next = next.clone();
+            thread::spawn(move || {
+                for _ in 0..COUNT / 2 {
+                    let new = next.fetch_add(1, Ordering::SeqCst);
+                    let old = shown.swap(new, Ordering::AcqRel);
+                    readers.retire(Freed(freed.clone(), old as usize));
+                }
+            })
+        })
+        .collect();
+    let lookers: Vec<_> = (0..2)
+        .map(|_| {
+            let (readers, shown, freed) = (readers.clone(), shown.clone(), freed.clone());
+            thread::spawn(move || {
+                for turn in 0..4 {
+                    let reading = readers.enter();
+                    let inner = (turn % 2 == 0).then(|| readers.enter());
+                    let seen = shown.load(Ordering::Acquire) as usize;
+                    drop(inner);
+                    thread::yield_now();
+                    assert_eq!(freed[seen].load(Ordering::SeqCst), 0, "it is freed too early");
+                    drop(reading);
+                }
+            })
+        })
+        .collect();
+    replacers.into_iter().chain(lookers).for_each(|thread| thread.join().unwrap());
+    let left = freed.iter().filter(|freed| freed.load(Ordering::SeqCst) == 0).count();
+    assert_eq!(left, 1, "what nobody can look at stays");
+}
+
+#[test]
+fn what_is_looked_at_is_freed_when_all_have_gone_on() {
+    explore(1, readers_under);
 }
 
 /// The keys of the blocks of a file.
@@ -355,6 +407,8 @@ fn mistakes_made_on_purpose_are_found() {
     assert!(finds(Bug::ForgetFirst, batches));
     assert!(finds(Bug::PublishOutOfTurn, batches));
     assert!(finds(Bug::LockUnsettled, batches));
+    assert!(finds(Bug::FreeAtOnce, readers_under));
+    assert!(finds(Bug::LeaveUnasked, readers_under));
     assert!(finds(Bug::CutLate, || a_put_into_a_hint(false)));
     assert!(finds(Bug::WalkUnwatched, || a_put_into_a_hint(true)));
 }

@@ -173,6 +173,37 @@ fn a_snapshot_reads_as_the_store_did() {
 }
 
 #[test]
+fn a_value_is_read_in_place_or_in_a_copy_whatever_its_reader_does() {
+    let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
+    let long = vec![7; 100_000];
+    db.put("long", &long).unwrap();
+    db.put("short", "1").unwrap();
+    for _ in 0..2 {
+        assert!(db.read("long", |value| value == long).unwrap().unwrap());
+        assert_eq!(db.read("other", |_| panic!("there is no value")).unwrap(), None::<()>);
+        // The reader may read and write, and have the table that it reads from removed.
+        let nested = db.read("short", |value| {
+            let inner = db.read("long", <[u8]>::to_vec).unwrap().unwrap();
+            db.put("short", "2").unwrap();
+            db.compact_range(None, None).unwrap();
+            let newer = db.read("short", <[u8]>::to_vec).unwrap().unwrap();
+            (value.to_vec(), inner, newer)
+        });
+        let (value, inner, newer) = nested.unwrap().unwrap();
+        assert_eq!((&value[..], &inner[..], &newer[..]), (&b"1"[..], &long[..], &b"2"[..]));
+        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            db.read("short", |value| assert!(value.is_empty(), "the reader's own panic"))
+        }));
+        assert!(failed.is_err());
+        let snapshot = db.snapshot();
+        db.put("short", "1").unwrap();
+        let then = ReadOptions { snapshot: Some(&snapshot), fill_cache: false };
+        assert_eq!(db.read_with("short", &then, <[u8]>::to_vec).unwrap().unwrap(), b"2");
+    }
+    db.close().unwrap();
+}
+
+#[test]
 fn a_sync_with_nothing_new_syncs_nothing() {
     let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
     db.put_with("a", "1", &WriteOptions::BUFFERED).unwrap();

@@ -99,11 +99,7 @@ impl Target for EskerStore {
     }
 
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let value = self.db.get(key).map_err(fail)?;
-        if let Some(value) = &value {
-            see(value);
-        }
-        Ok(value.is_some())
+        Ok(self.db.read(key, see).map_err(fail)?.is_some())
     }
 
     fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {

@@ -11,11 +11,11 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
 
 use super::frame_pool::{FRAME_BYTES_MAX, FramePool, GRANULE_BYTES, Piece};
 use super::prefetch::prefetch_lines;
@@ -32,9 +32,13 @@ struct Head<H> {
     pool: Option<Arc<FramePool>>,
     chunk: u32,
     granules: u32,
+    /// How often it was looked at since that was last asked, up to [`USES_MAX`].
+    uses: AtomicU8,
     header: MaybeUninit<H>,
 }
 
+/// So many uses are told apart.
+const USES_MAX: u8 = 3;
 /// What a prefetch fetches of a frame: its head and the beginning of its bytes.
 const PREFETCHED_LINES: usize = 9;
 
@@ -106,7 +110,8 @@ impl<H> FrameBuf<H> {
         // SAFETY: the memory is this call's, aligned for a head and long enough for it and `len`
         // bytes behind it.
         unsafe {
-            start.write(Head { users, len, room: len, pool, chunk, granules, header });
+            let uses = AtomicU8::new(0);
+            start.write(Head { users, len, room: len, pool, chunk, granules, uses, header });
             Head::bytes(start).write_bytes(0, len);
         }
         FrameBuf { head: start, owns: PhantomData }
@@ -209,17 +214,35 @@ impl<H> Frame<H> {
         Frame { head: head.expect("no frame has the address 0"), owns: PhantomData }
     }
 
-    /// One more user of the frame whose user an address stands for.
+    /// The frame whose user an address stands for, which goes on standing for it.
     ///
     /// # Safety
     /// The address came from [`Frame::into_address`], and what it stands for is not dropped while
-    /// this runs.
+    /// this is used.
     #[inline]
-    pub unsafe fn another(address: usize) -> Frame<H> {
+    pub unsafe fn at_address(address: usize) -> ManuallyDrop<Frame<H>> {
         // SAFETY: the caller's word is that of `from_address`, but that the address goes on standing
-        // for its user: so this one is forgotten.
-        let standing = std::mem::ManuallyDrop::new(unsafe { Frame::from_address(address) });
-        Frame::clone(&standing)
+        // for its user: so this one is never dropped.
+        ManuallyDrop::new(unsafe { Frame::from_address(address) })
+    }
+
+    /// Counts a use. One of two at the same moment may not be counted.
+    #[inline]
+    pub fn note_use(&self) {
+        // SAFETY: the head is whole while there is a user.
+        let uses = unsafe { &self.head.as_ref().uses };
+        let before = uses.load(Ordering::Relaxed);
+        // Not a locked instruction, which would hold up the reads behind it; and what is used often
+        // is not written to.
+        if before < USES_MAX {
+            uses.store(before + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many uses were counted since this was last asked, at most three.
+    pub fn take_uses(&self) -> u8 {
+        // SAFETY: the head is whole while there is a user.
+        unsafe { &self.head.as_ref().uses }.swap(0, Ordering::Relaxed)
     }
 
     /// How many users it has.
@@ -301,10 +324,15 @@ mod tests {
                 assert!(address.is_multiple_of(8));
                 prefetch_frame(address);
                 // SAFETY: the address is of the line before, and is made one user again, once.
-                let (third, second) =
-                    unsafe { (Frame::<Arc<()>>::another(address), Frame::from_address(address)) };
-                assert!(third.is_same(&second) && third.users() == 2);
-                drop((second, third));
+                let (third, second) = unsafe {
+                    (Frame::<Arc<()>>::at_address(address), Frame::from_address(address))
+                };
+                assert!(third.is_same(&second) && third.users() == 1);
+                for uses in [0, 1, 3, 9] {
+                    (0..uses).for_each(|_| third.note_use());
+                    assert_eq!((second.take_uses(), third.take_uses()), (uses.min(3), 0));
+                }
+                drop(second);
                 assert_eq!(Arc::strong_count(&token), 1);
                 drop(FrameBuf::<Arc<()>>::zeroed(len, pool.as_ref()));
             }

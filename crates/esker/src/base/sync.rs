@@ -31,6 +31,10 @@ pub enum Bug {
     PublishOutOfTurn,
     /// A memtable is frozen while others still add to it.
     LockUnsettled,
+    /// What readers may look at is freed at once.
+    FreeAtOnce,
+    /// A reader that comes out does not look whether something waits for it.
+    LeaveUnasked,
 }
 
 /// Whether this mistake is being made on purpose: never, outside the schedules' own test.

@@ -26,7 +26,7 @@ struct Slot<H> {
 
 impl<H> Slot<H> {
     fn take_uses(&self) -> u8 {
-        self.home.as_ref().map_or(0, Home::take_uses)
+        self.block.as_ref().map_or(0, Frame::take_uses)
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Frames<H> {
     stats: CacheStats,
 }
 
-impl<H> Frames<H> {
+impl<H: Send + Sync + 'static> Frames<H> {
     /// An empty shard with no capacity yet.
     pub(super) fn new(policy: CachePolicy) -> Frames<H> {
         Frames {
@@ -93,7 +93,7 @@ impl<H> Frames<H> {
             return block;
         }
         if let Some(home) = &home {
-            home.fill(&block);
+            home.set(Some(&block));
         }
         let taken = Slot { key, charge_bytes, block: Some(block.clone()), home };
         let slot = match self.free.pop() {
@@ -129,7 +129,7 @@ impl<H> Frames<H> {
         self.directory.remove(left.key.hash(), slot);
         self.used_bytes -= left.charge_bytes;
         if let Some(home) = left.home.take() {
-            home.empty();
+            home.set(None);
         }
         out.extend(left.block.take());
         self.free.push(slot);

@@ -11,12 +11,12 @@ use crate::base::sync::atomic::Ordering::Relaxed;
 use crate::options::kinds::CachePolicy;
 
 /// A part of a cache's capacity. It goes back when this is dropped.
-pub struct Loan<H: Send + Sync> {
+pub struct Loan<H: Send + Sync + 'static> {
     cache: Arc<BlockCache<H>>,
     bytes: u64,
 }
 
-impl<H: Send + Sync> Loan<H> {
+impl<H: Send + Sync + 'static> Loan<H> {
     /// `bytes` of the capacity of `cache`, which holds so much less from now on. `None` where more than
     /// a quarter would be lent, or there is no cache.
     pub fn of(cache: &Arc<BlockCache<H>>, bytes: u64) -> Option<Loan<H>> {
@@ -27,19 +27,23 @@ impl<H: Send + Sync> Loan<H> {
         }
         cache.lent_bytes.store(lent + bytes, Relaxed);
         cache.apply_capacity(*policy, capacity);
+        drop(policy);
+        cache.limbo.flush();
         Some(Loan { cache: cache.clone(), bytes })
     }
 }
 
-impl<H: Send + Sync> Drop for Loan<H> {
+impl<H: Send + Sync + 'static> Drop for Loan<H> {
     fn drop(&mut self) {
         let policy = self.cache.settings.lock();
         self.cache.lent_bytes.store(self.cache.lent_bytes() - self.bytes, Relaxed);
         self.cache.apply_capacity(*policy, self.cache.capacity_bytes());
+        drop(policy);
+        self.cache.limbo.flush();
     }
 }
 
-impl<H: Send + Sync> BlockCache<H> {
+impl<H: Send + Sync + 'static> BlockCache<H> {
     /// Bytes of the capacity that are lent.
     pub fn lent_bytes(&self) -> u64 {
         self.lent_bytes.load(Relaxed)

@@ -9,6 +9,7 @@
 //! capacity and its own instance of the policy. A block larger than its shard's part is not kept.
 
 mod frames;
+mod limbo;
 mod loan;
 mod place;
 mod policy;
@@ -22,12 +23,15 @@ use std::sync::Arc;
 
 use crate::base::frame::Frame;
 use crate::base::frame_pool::FramePool;
+use crate::base::readers::{Readers, Reading};
 use crate::base::sync::Mutex;
 use crate::base::units::MIB;
 use crate::metrics::Striped;
 use crate::options::kinds::CachePolicy;
 use frames::Frames;
+use limbo::Limbo;
 pub use loan::Loan;
+pub use place::Seen;
 pub use shelf::{Home, Shelf};
 
 /// How many shards a cache of [`SHARDED_FROM_BYTES`] or more has. A power of two.
@@ -88,9 +92,11 @@ pub struct BlockCache<H> {
     shelf_hits: Striped,
     /// Memory for blocks that are kept.
     pool: Arc<FramePool>,
+    /// Blocks that left their shelves.
+    limbo: Arc<Limbo<H>>,
 }
 
-impl<H: Send + Sync> BlockCache<H> {
+impl<H: Send + Sync + 'static> BlockCache<H> {
     /// An empty cache that holds up to `capacity_bytes` of blocks; 0 or [`CachePolicy::None`]
     /// holds nothing. Memory is taken as blocks arrive.
     pub fn new(policy: CachePolicy, capacity_bytes: u64) -> BlockCache<H> {
@@ -104,6 +110,7 @@ impl<H: Send + Sync> BlockCache<H> {
             counting: AtomicBool::new(policy != CachePolicy::Lru),
             shelf_hits: Striped::default(),
             pool: Arc::default(),
+            limbo: Arc::default(),
         };
         cache.set_capacity(capacity_bytes);
         cache
@@ -122,16 +129,40 @@ impl<H: Send + Sync> BlockCache<H> {
         self.shard(hash).lock().get(hash, key)
     }
 
-    /// The block at `at` of a shelf of this cache, if it is there. Counts as a use of it. Nothing is
-    /// found when the policy must see every use as it happens: then [`BlockCache::get`] finds it.
+    /// A shelf for `count` blocks of this cache, with its places in `pages`.
+    pub fn shelf(&self, count: usize, pages: &Arc<FramePool>) -> Shelf<H> {
+        Shelf::new(count, pages, self.limbo.clone())
+    }
+
+    /// Those who look at its shelves.
     #[inline]
-    pub fn get_on(&self, shelf: &Shelf<H>, at: usize) -> Option<Frame<H>> {
+    pub fn readers(&self) -> &Arc<Readers> {
+        self.limbo.readers()
+    }
+
+    /// The block at `at` of a shelf of this cache, if it is there, for as long as `reading`, which is
+    /// one of [`BlockCache::readers`], goes on. Counts as a use of it. Nothing is found when the policy
+    /// must see every use as it happens: then [`BlockCache::get`] finds it.
+    #[inline]
+    pub fn see_on<'s>(
+        &self,
+        shelf: &'s Shelf<H>,
+        at: usize,
+        reading: &'s Reading<'_>,
+    ) -> Option<Seen<'s, H>> {
         if !self.counting.load(Relaxed) {
             return None;
         }
-        let found = shelf.get(at)?;
+        let seen = shelf.see(at, reading)?;
         self.shelf_hits.add(1);
-        Some(found)
+        Some(seen)
+    }
+
+    /// [`BlockCache::see_on`], for as long as one likes.
+    #[inline]
+    pub fn get_on(&self, shelf: &Shelf<H>, at: usize) -> Option<Frame<H>> {
+        let reading = self.readers().enter();
+        self.see_on(shelf, at, &reading).map(|seen| Frame::clone(&seen))
     }
 
     /// Offers a block of `charge_bytes` and returns the one to use: the one already here if another
@@ -150,7 +181,9 @@ impl<H: Send + Sync> BlockCache<H> {
         let mut shard = self.shard(hash).lock();
         let kept = shard.insert(hash, key, block, charge_bytes, home, &mut evicted);
         drop(shard);
-        drop(evicted);
+        if !evicted.is_empty() {
+            self.limbo.settle();
+        }
         kept
     }
 
@@ -179,6 +212,7 @@ impl<H: Send + Sync> BlockCache<H> {
             let hash = key.hash();
             self.shard(hash).lock().remove(hash, &key, &mut removed);
         }
+        self.limbo.flush();
     }
 
     /// Changes how many bytes may be held; a smaller capacity evicts until it fits, before this
@@ -186,6 +220,8 @@ impl<H: Send + Sync> BlockCache<H> {
     pub fn set_capacity(&self, bytes: u64) {
         let settings = self.settings.lock();
         self.apply_capacity(*settings, bytes);
+        drop(settings);
+        self.limbo.flush();
     }
 
     /// Changes the policy. What is held stays, in the order in which the old policy would have
@@ -201,10 +237,13 @@ impl<H: Send + Sync> BlockCache<H> {
             shard.0.lock().set_policy(policy);
         }
         self.apply_capacity(policy, self.capacity_bytes());
+        drop(settings);
+        self.limbo.flush();
     }
 
     /// Gives each shard its part of `bytes`, less what is lent: first every part that shrinks, then
-    /// those that grow, so that the sum is never above both the old capacity and the new.
+    /// those that grow, so that the sum is never above both the old capacity and the new. What left its
+    /// shelf waits in limbo: it is not dropped with the settings locked, which its drop may ask for.
     fn apply_capacity(&self, policy: CachePolicy, bytes: u64) {
         let usable = if policy == CachePolicy::None { 0 } else { self.unlent_bytes(bytes) };
         let shards = if bytes < SHARDED_FROM_BYTES { 1 } else { SHARDS };
@@ -226,6 +265,7 @@ impl<H: Send + Sync> BlockCache<H> {
             shard.0.lock().set_capacity(part(at), &mut Vec::new());
         }
         self.capacity_bytes.store(bytes, Relaxed);
+        self.limbo.set_capacity(usable);
         self.pool.set_capacity(usize::try_from(usable).unwrap_or(usize::MAX / 2));
     }
 

@@ -1,45 +1,51 @@
 //! Where a file's cached blocks are found without a search: one place a block, beside its index.
 //!
-//! A hit through a shelf takes no lock but that of the block's own place, for as long as it takes to
-//! count one more user, and notes there the first few uses of a block since its policy last asked
-//! ("swizzling": Graefe et al., "In-Memory Performance for Big Data", VLDB 2014, without its pointers
-//! into pages).
+//! A hit through a shelf takes no lock and counts no user; it notes in the block the first few uses
+//! since its policy last asked ("swizzling": Graefe et al., "In-Memory Performance for Big Data",
+//! VLDB 2014, without its pointers into pages).
 //!
 //! What stays true: a place holds a block only while the cache does; the cache fills and empties
 //! places with the lock of the block's shard held.
 
 use std::sync::Arc;
 
-use super::place::Place;
+use super::limbo::Limbo;
+use super::place::{Place, Seen};
 use crate::base::frame::Frame;
 use crate::base::frame_pool::FramePool;
 use crate::base::large_slice::LargeSlice;
 use crate::base::prefetch::prefetch_bytes;
+use crate::base::readers::Reading;
 
 /// The places of one file's blocks.
-pub struct Shelf<H>(LargeSlice<Place<H>>);
+pub struct Shelf<H> {
+    places: LargeSlice<Place<H>>,
+    /// Where blocks go that leave them.
+    limbo: Arc<Limbo<H>>,
+}
 
-impl<H> Shelf<H> {
-    /// Places for `count` blocks, all empty, in `pages`.
-    pub fn new(count: usize, pages: &Arc<FramePool>) -> Shelf<H> {
-        Shelf(LargeSlice::new((0..count).map(|_| Place::default()).collect(), pages))
+impl<H: Send + Sync + 'static> Shelf<H> {
+    /// Places for `count` blocks of the cache that `limbo` is of, all empty, in `pages`.
+    pub(super) fn new(count: usize, pages: &Arc<FramePool>, limbo: Arc<Limbo<H>>) -> Shelf<H> {
+        let places = LargeSlice::new((0..count).map(|_| Place::default()).collect(), pages);
+        Shelf { places, limbo }
     }
 
-    /// The block at `at`, if the cache holds it. Counts as a use.
+    /// The block at `at`, if the cache holds it, for as long as `reading` goes on. Counts as a use.
     #[inline]
-    pub fn get(&self, at: usize) -> Option<Frame<H>> {
-        self.0[at].get()
+    pub(super) fn see<'s>(&'s self, at: usize, reading: &'s Reading<'_>) -> Option<Seen<'s, H>> {
+        self.places[at].see(&self.limbo, reading)
     }
 
     /// Which places have blocks.
     pub fn filled(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().enumerate().filter(|(_, place)| !place.is_empty()).map(|(at, _)| at)
+        self.places.iter().enumerate().filter(|(_, place)| !place.is_empty()).map(|(at, _)| at)
     }
 
     /// Asks the processor for the beginning of the block at `at`, if it is here.
     #[inline]
     pub fn prefetch(&self, at: usize) {
-        if let Some(place) = self.0.get(at) {
+        if let Some(place) = self.places.get(at) {
             place.prefetch();
         }
     }
@@ -47,12 +53,12 @@ impl<H> Shelf<H> {
     /// Asks the processor for `count` places from `at` on.
     #[inline]
     pub fn prefetch_places(&self, at: usize, count: usize) {
-        prefetch_bytes(self.0.as_ptr().wrapping_add(at).addr(), count * size_of::<Place<H>>());
+        prefetch_bytes(self.places.as_ptr().wrapping_add(at).addr(), count * size_of::<Place<H>>());
     }
 
     /// Bytes of memory it takes.
     pub fn memory_bytes(&self) -> usize {
-        self.0.memory_bytes()
+        self.places.memory_bytes()
     }
 }
 
@@ -62,29 +68,15 @@ pub struct Home<H> {
     at: u32,
 }
 
-impl<H> Home<H> {
+impl<H: Send + Sync + 'static> Home<H> {
     /// Place `at` of `shelf`; `None` where the shelf has no such place.
     pub fn new(shelf: &Arc<Shelf<H>>, at: usize) -> Option<Home<H>> {
-        let known = at < shelf.0.len();
+        let known = at < shelf.places.len();
         known.then(|| Home { shelf: shelf.clone(), at: at as u32 })
     }
 
-    fn place(&self) -> &Place<H> {
-        &self.shelf.0[self.at as usize]
-    }
-
-    /// Puts a block there.
-    pub(super) fn fill(&self, block: &Frame<H>) {
-        self.place().set(Some(block.clone()));
-    }
-
-    /// Takes it away again.
-    pub(super) fn empty(&self) {
-        self.place().set(None);
-    }
-
-    /// How often the block was used since this was last asked, up to three times.
-    pub(super) fn take_uses(&self) -> u8 {
-        self.place().take_uses()
+    /// Puts a block there, or nothing.
+    pub(super) fn set(&self, block: Option<&Frame<H>>) {
+        self.shelf.places[self.at as usize].set(&self.shelf.limbo, block.cloned());
     }
 }

@@ -252,9 +252,10 @@ fn hit_rates(
     policy: CachePolicy,
     capacity: usize,
     trace: &[u64],
-    shelf: Option<Arc<Shelf<u64>>>,
+    places: Option<usize>,
 ) -> (f64, f64) {
     let cache = BlockCache::new(policy, capacity as u64);
+    let shelf = places.map(|count| Arc::new(cache.shelf(count, &Arc::default())));
     let mut simulation = plain(policy, capacity);
     let percent = |hits: usize| 100.0 * hits as f64 / trace.len() as f64;
     let touch = |key: u64| match &shelf {
@@ -291,8 +292,7 @@ fn each_policy_hits_as_often_as_its_plain_simulation() {
 fn hits_on_a_shelf_count_as_uses() {
     let trace = zipfian(7, 20_000, 120_000);
     for policy in POLICIES {
-        let shelf = Arc::new(Shelf::new(20_000, &Arc::default()));
-        let (ours, theirs) = hit_rates(policy, 1_000, &trace, Some(shelf));
+        let (ours, theirs) = hit_rates(policy, 1_000, &trace, Some(20_000));
         assert!((ours - theirs).abs() < 1.0, "{policy}: {ours} against {theirs}");
     }
 }
@@ -300,15 +300,15 @@ fn hits_on_a_shelf_count_as_uses() {
 #[test]
 fn a_shelf_counts_up_to_three_uses_since_it_was_last_asked() {
     let cache = BlockCache::new(Clock, 10);
-    let shelf = Arc::new(Shelf::new(1, &Arc::default()));
+    let shelf = Arc::new(cache.shelf(1, &Arc::default()));
     for uses in [0, 1, 3, 4, 300] {
         remove_file(&cache, 0);
         touch_on(&cache, &shelf, 0);
         for _ in 0..uses {
             assert!(touch_on(&cache, &shelf, 0));
         }
-        let home = Home::new(&shelf, 0).unwrap();
-        assert_eq!((home.take_uses(), home.take_uses()), (uses.min(3) as u8, 0));
+        let held = cache.get(&block(0)).unwrap();
+        assert_eq!((held.take_uses(), held.take_uses()), (uses.min(3) as u8, 0));
     }
 }
 
@@ -316,7 +316,7 @@ fn a_shelf_counts_up_to_three_uses_since_it_was_last_asked() {
 fn what_leaves_a_shelf_is_freed() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 10);
-        let shelf = Arc::new(Shelf::new(100, &Arc::default()));
+        let shelf = Arc::new(cache.shelf(100, &Arc::default()));
         let blocks: Vec<Frame<u64>> = (0..100).map(frame).collect();
         let held = || blocks.iter().filter(|block| block.users() > 1).count();
         for (at, value) in blocks.iter().enumerate() {
@@ -337,7 +337,7 @@ fn what_leaves_a_shelf_is_freed() {
 fn a_shelf_holds_what_the_cache_holds() {
     for policy in [Clock, Sieve, S3Fifo] {
         let cache = BlockCache::new(policy, 500);
-        let shelf = Arc::new(Shelf::new(2_000, &Arc::default()));
+        let shelf = Arc::new(cache.shelf(2_000, &Arc::default()));
         let mut random = Random(8);
         for step in 0..20_000 {
             touch_on(&cache, &shelf, random.next() % 2_000);
@@ -358,7 +358,8 @@ fn a_shelf_holds_what_the_cache_holds() {
         assert!((0..2_000).all(|at| cache.get_on(&shelf, at).is_none()));
         cache.set_capacity(0);
         cache.set_policy(policy);
-        assert!((0..2_000).all(|at| shelf.get(at).is_none()));
+        assert!((0..2_000).all(|at| cache.get_on(&shelf, at).is_none()));
+        assert_eq!(shelf.filled().count(), 0);
     }
 }
 
@@ -550,7 +551,7 @@ fn blocks_that_are_all_in_use_are_known_to_the_next_policy() {
 fn many_threads_see_only_what_was_put_there() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 2 * MIB);
-        let shelf = Arc::new(Shelf::new(4_000, &Arc::default()));
+        let shelf = Arc::new(cache.shelf(4_000, &Arc::default()));
         std::thread::scope(|scope| {
             for seed in 1..=4u64 {
                 let (cache, shelf) = (&cache, &shelf);

@@ -90,7 +90,7 @@ impl Inner {
             let mut core = self.committer.lock();
             let Some(hints) = core.hints.watch(key) else { return Vec::new() };
             // Only who holds this lock freezes a memtable, so the view has all up to the number.
-            (self.view.load_full(), core.next_seqno - 1, hints)
+            (self.view.load(), core.next_seqno - 1, hints)
         };
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let walked = DbIterator::new(view, &self.tables, since, everything, false)

@@ -140,13 +140,48 @@ impl Db {
     /// not there, and `value` is then empty.
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        match self.get(key)? {
-            Some(found) => {
-                value.extend_from_slice(&found);
-                Ok(true)
-            }
-            None => Ok(false),
+        let found = self.inner.copy_at(key.as_ref(), None, true, value)?;
+        if let Some(Some(pinned)) = &found {
+            value.extend_from_slice(pinned);
         }
+        Ok(found.is_some())
+    }
+
+    /// Hands the value of `key` to `see` and returns what that makes of it; `None`, and `see` is not
+    /// called, when the key is not there. The cheapest get: nothing is written that other threads read
+    /// and, from the second call of a thread on, nothing allocated. A value of up to 4 KiB is seen in
+    /// a copy, a longer one where it lies.
+    ///
+    /// ```
+    /// # fn main() -> esker::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = esker::Db::open(dir.path().join("db"), esker::Options::default())?;
+    /// db.put("key", "value")?;
+    /// assert_eq!(db.read("key", |value| value.len())?, Some(5));
+    /// assert_eq!(db.read("other", |value| value.len())?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::get`].
+    pub fn read<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        see: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.inner.read_at(key.as_ref(), None, true, see)
+    }
+
+    /// [`Db::read`] at a snapshot or past the cache.
+    pub fn read_with<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions<'_>,
+        see: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let (seqno, fill_cache) = (self.seqno_of(options)?, options.fill_cache);
+        self.inner.read_at(key.as_ref(), seqno, fill_cache, see)
     }
 
     /// The values of many keys as of one moment, in their order. Faster than as many
@@ -161,7 +196,7 @@ impl Db {
 
     /// Whether `key` is there.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        Ok(self.inner.take_at(key.as_ref(), None, true, |_| ())?.is_some())
     }
 
     /// Deletes `key`, whether it is there or not, without looking.

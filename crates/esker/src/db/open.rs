@@ -17,6 +17,7 @@ use super::replay::{Replayed, replay};
 use super::state::{Inner, Pace, Queue, WriteKnobs};
 use super::stats::sizes_here;
 use super::{background, snapshot::SnapshotList};
+use crate::base::shown::Shown;
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::os::OsFs;
@@ -336,7 +337,7 @@ fn assemble(
         write_knobs: WriteKnobs::new(&options, &sizes_here(&options)),
         sizes: ArcSwap::from_pointee(sizes_here(&options)),
         options: ArcSwap::from_pointee(options),
-        view: ArcSwap::from_pointee(view),
+        view: Shown::new(Arc::new(view), cache.readers().clone()),
         view_change: Mutex::new(()),
         options_change: Mutex::new(()),
         hints: ArcSwap::default(),

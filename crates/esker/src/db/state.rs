@@ -8,6 +8,7 @@
 //! turn; who takes the core waits for them.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ use super::next_log::{NEXT_LOG_FROM, NextLog};
 use super::snapshot::SnapshotList;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
+use crate::base::readers::Reading;
+use crate::base::shown::Shown;
 use crate::cache::BlockCache;
 use crate::compaction::BusySet;
 use crate::error::{Error, ErrorKind, Result};
@@ -31,7 +34,7 @@ use crate::metrics::Counters;
 use crate::options::Options;
 use crate::options::kinds::Durability;
 use crate::options::validate::Sizes;
-use crate::read::get::Lookup;
+use crate::read::get::{Look, Lookup, Sight};
 use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
 use crate::read::{Slice, View};
 use crate::table::Layout;
@@ -50,6 +53,14 @@ const PACED_NS_MIN: u64 = 50_000;
 /// A memtable with this many range tombstones is full: a reader cuts them at each other's bounds,
 /// which takes the square of their number.
 const RANGE_DELETES_MAX: usize = 256;
+
+/// Longer values are not copied for those who only look at them.
+const COPIED_BYTES_MAX: usize = 4 << 10;
+
+crate::base::sync::thread_local! {
+    /// Where values are copied to that are only looked at.
+    static COPY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A memtable that waits for its flush.
 #[derive(Clone)]
@@ -157,7 +168,7 @@ pub(crate) struct Inner {
     pub sizes: ArcSwap<Sizes>,
     pub write_knobs: WriteKnobs,
     pub pace: Pace,
-    pub view: ArcSwap<View>,
+    pub view: Shown<View>,
     pub view_change: Mutex<()>,
     /// Held while options are changed.
     pub options_change: Mutex<()>,
@@ -232,6 +243,35 @@ impl Inner {
         Ok(())
     }
 
+    /// What `take` makes of the value of `key` at `seqno`, or now. It runs while memory is kept that
+    /// nobody needs, and must be short.
+    #[inline]
+    pub fn take_at<R>(
+        &self,
+        key: &[u8],
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+        take: impl FnOnce(Look<'_>) -> R,
+    ) -> Result<Option<R>> {
+        self.check_open()?;
+        {
+            let reading = self.view.readers().enter();
+            // The view first, then the number: see `read`.
+            let view = self.view.see(&reading);
+            match self.lookup(seqno, fill_cache, Some(&reading)).look(view, key)? {
+                Sight::Value(look) => return Ok(Some(take(look))),
+                Sight::Nothing => return Ok(None),
+                Sight::Unread => {}
+            }
+        }
+        // A file is not read while others wait for this reading.
+        let view = self.view.load();
+        Ok(match self.lookup(seqno, fill_cache, None).look(&view, key)? {
+            Sight::Value(look) => Some(take(look)),
+            Sight::Nothing | Sight::Unread => None,
+        })
+    }
+
     /// The value of `key` at `seqno`, or now.
     pub fn get_at(
         &self,
@@ -239,10 +279,46 @@ impl Inner {
         seqno: Option<SeqNo>,
         fill_cache: bool,
     ) -> Result<Option<Slice>> {
-        self.check_open()?;
-        // The view first, then the number: see `read`.
-        let view = self.view.load();
-        self.lookup(seqno, fill_cache).get(&view, key)
+        self.take_at(key, seqno, fill_cache, |look| look.pin())
+    }
+
+    /// Puts the value of `key` at `seqno`, or now, behind `out`; one of more than [`COPIED_BYTES_MAX`]
+    /// is left where it lies and returned.
+    #[inline]
+    pub fn copy_at(
+        &self,
+        key: &[u8],
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Option<Slice>>> {
+        self.take_at(key, seqno, fill_cache, |look| {
+            let value = look.value();
+            if value.len() > COPIED_BYTES_MAX {
+                return Some(look.pin());
+            }
+            out.extend_from_slice(value);
+            None
+        })
+    }
+
+    /// What `see` makes of the value of `key` at `seqno`, or now. However long that takes, it keeps no
+    /// more than the value it sees.
+    #[inline]
+    pub fn read_at<R>(
+        &self,
+        key: &[u8],
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+        see: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        // Taken out, so that `see` may read, too.
+        let mut copy = COPY.try_with(Cell::take).unwrap_or_default();
+        copy.clear();
+        let found = self.copy_at(key, seqno, fill_cache, &mut copy)?;
+        let seen = found.map(|pinned| see(pinned.as_deref().unwrap_or(&copy)));
+        let _ = COPY.try_with(|place| place.set(copy));
+        Ok(seen)
     }
 
     /// The values of `keys` at `seqno`, or all as they are at one moment.
@@ -253,16 +329,22 @@ impl Inner {
     ) -> Result<Vec<Option<Slice>>> {
         self.check_open()?;
         let view = self.view.load();
-        self.lookup(seqno, true).multi_get(&view, keys)
+        self.lookup(seqno, true, None).multi_get(&view, keys)
     }
 
-    fn lookup(&self, seqno: Option<SeqNo>, fill_cache: bool) -> Lookup<'_> {
+    fn lookup<'a>(
+        &'a self,
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+        reading: Option<&'a Reading<'a>>,
+    ) -> Lookup<'a> {
         Lookup {
             order: &self.order,
             tables: &self.tables,
             counters: &self.counters,
             seqno: seqno.unwrap_or_else(|| self.visible_seqno()),
             fill_cache,
+            reading,
         }
     }
 
@@ -276,7 +358,7 @@ impl Inner {
         self.check_open()?;
         // This number first, the hints last: see `iter::hints`.
         let in_view = seqno.unwrap_or_else(|| self.visible_seqno());
-        let view = self.view.load_full();
+        let view = self.view.load();
         let seqno = seqno.unwrap_or_else(|| self.visible_seqno());
         let hints = self.hints();
         let mut iter = DbIterator::new(view, &self.tables, seqno, bounds, fill_cache)?;
@@ -377,7 +459,7 @@ impl Inner {
     pub fn change_view(&self, change: impl FnOnce(&View) -> View) {
         let _serial = self.view_change.lock();
         let next = change(&self.view.load());
-        self.view.store(Arc::new(next));
+        self.view.replace(Arc::new(next));
     }
 
     /// Makes the memtable of `core` frozen and starts an empty one with a log of its own.

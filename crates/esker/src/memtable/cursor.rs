@@ -14,6 +14,29 @@ use crate::base::cursor::{Cursor, Foresee};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::error::Result;
 
+/// A version of a key, where it lies.
+pub struct MemHit<'a> {
+    /// Its sequence number.
+    pub seqno: SeqNo,
+    /// What it is.
+    pub kind: Kind,
+    pub(super) part: &'a Arc<Part>,
+    pub(super) entry: EntryRef,
+}
+
+impl<'a> MemHit<'a> {
+    /// Its value.
+    #[inline]
+    pub fn value(&self) -> &'a [u8] {
+        self.part.space.arena.entry(self.entry).value
+    }
+
+    /// Its value, which keeps the memtable alive.
+    pub fn pin(&self) -> MemSlice {
+        MemSlice { part: Arc::clone(self.part), entry: self.entry }
+    }
+}
+
 /// A value pinned in its memtable, which it keeps alive.
 #[derive(Clone)]
 pub struct MemSlice {

@@ -30,7 +30,7 @@ use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 
 pub use arena::ChunkPool;
 use arena::EntryRef;
-pub use cursor::{MemCursor, MemSlice};
+pub use cursor::{MemCursor, MemHit, MemSlice};
 use part::{Part, Seek, Space, Target};
 
 use crate::base::key::{self, Kind, SeqNo};
@@ -174,11 +174,18 @@ impl Memtable {
         Some(MemEntry { seqno, kind, value: entry.value })
     }
 
+    /// As [`Memtable::get`], with a value that can be [made](MemHit::pin) to keep the memtable alive.
+    pub fn look(&self, key: &[u8], seqno: SeqNo) -> Option<MemHit<'_>> {
+        let (part, entry) = self.find(key, seqno)?;
+        let (seqno, kind) = key::unpack(part.space.arena.entry(entry).packed)?;
+        Some(MemHit { seqno, kind, part, entry })
+    }
+
     /// As [`Memtable::get`], with a value that keeps the memtable alive.
+    #[cfg(test)]
     pub fn get_slice(&self, key: &[u8], seqno: SeqNo) -> Option<(SeqNo, Kind, MemSlice)> {
-        let (part, at) = self.find(key, seqno)?;
-        let (seqno, kind) = key::unpack(part.space.arena.entry(at).packed)?;
-        Some((seqno, kind, MemSlice { part: Arc::clone(part), entry: at }))
+        let hit = self.look(key, seqno)?;
+        Some((hit.seqno, hit.kind, hit.pin()))
     }
 
     #[inline]

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use super::{Slice, View};
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
+use crate::base::readers::Reading;
 use crate::error::Result;
+use crate::memtable::MemHit;
 use crate::metrics::Counters;
-use crate::table::{Table, key_hash};
+use crate::table::{Looked, Table, TableLook, key_hash};
 use crate::tree::fragment::Fragment;
 use crate::tree::tables::Tables;
 
@@ -33,65 +35,135 @@ pub struct Lookup<'a> {
     pub seqno: SeqNo,
     /// Whether blocks read enter the cache.
     pub fill_cache: bool,
+    /// One of the store's: then what is found is there as long as it goes on, and no file is read.
+    pub reading: Option<&'a Reading<'a>>,
 }
 
-/// A version found in some source.
-type Hit = (SeqNo, Kind, Slice);
+/// A version found in some source, where it lies.
+pub enum Look<'v> {
+    /// In a memtable.
+    Memtable(MemHit<'v>),
+    /// In a table.
+    Table(TableLook<'v>),
+}
 
-impl Lookup<'_> {
-    /// The value of `key` in `view`, if it has one.
-    pub fn get(&self, view: &View, key: &[u8]) -> Result<Option<Slice>> {
+impl Look<'_> {
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        match self {
+            Look::Memtable(hit) => hit.value(),
+            Look::Table(hit) => hit.value(),
+        }
+    }
+
+    /// The value, for as long as one likes.
+    #[inline]
+    pub fn pin(self) -> Slice {
+        match self {
+            Look::Memtable(hit) => hit.pin().into(),
+            Look::Table(hit) => hit.pin().into(),
+        }
+    }
+}
+
+/// What a look for a key came to.
+pub enum Sight<'v> {
+    /// Its value.
+    Value(Look<'v>),
+    /// It has none.
+    Nothing,
+    /// A block that is not in the cache would tell.
+    Unread,
+}
+
+/// `look` if it is a value that no range tombstone of number `covered` hides.
+#[inline]
+fn shown(look: Look<'_>, covered: SeqNo) -> Sight<'_> {
+    let (seqno, kind) = match &look {
+        Look::Memtable(hit) => (hit.seqno, hit.kind),
+        Look::Table(hit) => (hit.row.seqno(), hit.row.kind()),
+    };
+    if kind == Kind::Put && seqno >= covered { Sight::Value(look) } else { Sight::Nothing }
+}
+
+impl<'v> Lookup<'v> {
+    /// The value of `key` in `view`, where it lies.
+    #[inline]
+    pub fn look(&self, view: &'v View, key: &[u8]) -> Result<Sight<'v>> {
         let mut covered: SeqNo = 0;
         for memtable in view.memtables() {
             if let Some(seqno) = memtable.covering(key, self.seqno) {
                 covered = covered.max(seqno);
             }
-            if let Some((seqno, kind, value)) = memtable.get_slice(key, self.seqno) {
-                return Ok(shown((seqno, kind, value.into()), covered));
+            if let Some(hit) = memtable.look(key, self.seqno) {
+                return Ok(shown(Look::Memtable(hit), covered));
             }
         }
         let hash = key_hash(key);
         let mut places = view.version.fragments_holding(key);
-        let Some((level, fragment)) = places.next() else { return Ok(None) };
-        let table = self.tables.get(&fragment.file)?;
+        let Some((level, fragment)) = places.next() else { return Ok(Sight::Nothing) };
         let Some(second) = places.next() else {
-            let hit = self.look_into(level, table, (key, hash), &mut covered)?;
-            return Ok(hit.and_then(|hit| shown(hit, covered)));
+            let Some(table) = self.table(fragment)? else { return Ok(Sight::Unread) };
+            let sight = self.look_into(level, table, (key, hash), &mut covered)?;
+            return Ok(sight.unwrap_or(Sight::Nothing));
         };
         let places = [(level, fragment), second].into_iter().chain(places);
         self.look_into_many(places, (key, hash), covered)
     }
 
+    /// The value of `key` in `view`, for as long as one likes.
+    pub fn get(&self, view: &'v View, key: &[u8]) -> Result<Option<Slice>> {
+        Ok(match self.look(view, key)? {
+            Sight::Value(look) => Some(look.pin()),
+            Sight::Nothing | Sight::Unread => None,
+        })
+    }
+
+    /// The table of a fragment; `None` where it would have to be opened first and must not.
+    #[inline]
+    fn table(&self, fragment: &'v Fragment) -> Result<Option<&'v Table>> {
+        match fragment.file.opened() {
+            Some(table) => Ok(Some(table)),
+            None if self.reading.is_some() => Ok(None),
+            None => Ok(Some(self.tables.get(&fragment.file)?)),
+        }
+    }
+
     /// The same where several tables may hold the key: in groups, so that their filters' misses of
     /// the processor's cache overlap.
-    fn look_into_many<'a>(
+    fn look_into_many(
         &self,
-        mut places: impl Iterator<Item = (usize, &'a Arc<Fragment>)>,
+        mut places: impl Iterator<Item = (usize, &'v Arc<Fragment>)>,
         key: (&[u8], u64),
         mut covered: SeqNo,
-    ) -> Result<Option<Slice>> {
+    ) -> Result<Sight<'v>> {
         loop {
             let mut group: [Option<(usize, &Table)>; TABLES_AT_ONCE] = [None; TABLES_AT_ONCE];
             for place in &mut group {
                 let Some((level, fragment)) = places.next() else { break };
-                let table = &**self.tables.get(&fragment.file)?;
+                let Some(table) = self.table(fragment)? else { return Ok(Sight::Unread) };
                 table.prefetch_filter(key.1);
                 *place = Some((level, table));
             }
             for (level, table) in group.iter().flatten() {
-                if let Some(hit) = self.look_into(*level, table, key, &mut covered)? {
-                    return Ok(shown(hit, covered));
+                if let Some(sight) = self.look_into(*level, table, key, &mut covered)? {
+                    return Ok(sight);
                 }
             }
             if group[TABLES_AT_ONCE - 1].is_none() {
-                return Ok(None);
+                return Ok(Sight::Nothing);
             }
         }
     }
 
     /// The values of `keys` in `view`, in their order. What they need of memory is asked for some
     /// keys ahead, so that the processor waits for many lines at once.
-    pub fn multi_get<K: AsRef<[u8]>>(&self, view: &View, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        view: &'v View,
+        keys: &[K],
+    ) -> Result<Vec<Option<Slice>>> {
         let mut found = Vec::with_capacity(keys.len());
         for group in keys.chunks(KEYS_AT_ONCE) {
             self.prefetch(view, group);
@@ -122,28 +194,27 @@ impl Lookup<'_> {
         }
     }
 
+    /// What `table` has to say; `None` leaves it to those behind it.
     #[inline]
     fn look_into(
         &self,
         level: usize,
-        table: &Table,
-        (key, hash): (&[u8], u64),
+        table: &'v Table,
+        key: (&[u8], u64),
         covered: &mut SeqNo,
-    ) -> Result<Option<Hit>> {
+    ) -> Result<Option<Sight<'v>>> {
         let deletes = table.range_deletes();
-        if let Some(seqno) = deletes.covering(self.order, key, self.seqno) {
+        if let Some(seqno) = deletes.covering(self.order, key.0, self.seqno) {
             *covered = (*covered).max(seqno);
         }
-        let Some(hit) = table.get(key, hash, self.seqno, self.fill_cache)? else {
-            return Ok(None);
+        let look = match table.look(key, self.seqno, self.fill_cache, self.reading)? {
+            Looked::Found(look) => look,
+            Looked::Absent => return Ok(None),
+            Looked::Unread => return Ok(Some(Sight::Unread)),
         };
         if let Some(counters) = self.counters.levels.get(level) {
             counters.table_gets.add(1);
         }
-        Ok(Some((hit.seqno, hit.kind, hit.value.into())))
+        Ok(Some(shown(Look::Table(look), *covered)))
     }
-}
-
-fn shown((seqno, kind, value): Hit, covered: SeqNo) -> Option<Slice> {
-    (kind == Kind::Put && seqno >= covered).then_some(value)
 }

@@ -14,23 +14,19 @@ use std::sync::Arc;
 use super::View;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
+use crate::base::own_places::OwnPlaces;
 use crate::base::range_delete::RangeDeletes;
-use crate::base::sync::Mutex;
 use crate::error::Result;
 use crate::iter::merge::MergeCursor;
 use crate::iter::visible::VisibleCursor;
-use crate::metrics::stripe;
 use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
 use crate::tree::tables::Tables;
-
-/// How many a view keeps: threads that seek at once seldom ask for the same.
-const PLACES: usize = 4;
 
 /// All of an iterator's cursors, the topmost last.
 type Walker = VisibleCursor<MergeCursor>;
 
 /// The cursors over a view, and what they were made for.
-struct Kept {
+pub(super) struct Kept {
     walker: Walker,
     tables: Arc<Tables>,
     fill_cache: bool,
@@ -74,16 +70,8 @@ impl Kept {
     }
 }
 
-/// What a view keeps.
-#[derive(Default)]
-pub(super) struct Spares([Mutex<Option<Box<Kept>>>; PLACES]);
-
-impl Spares {
-    /// The place of this thread, which another may share.
-    fn place(&self) -> &Mutex<Option<Box<Kept>>> {
-        &self.0[stripe() % PLACES]
-    }
-}
+/// What a view keeps: what each thread's last iterator left.
+pub(super) type Spares = OwnPlaces<Kept>;
 
 /// Cursors on loan to an iterator; they go back when this is dropped.
 pub(super) struct Lent {
@@ -100,7 +88,7 @@ impl Lent {
         (seqno, deletes): (SeqNo, Option<Arc<RangeDeletes>>),
         fill_cache: bool,
     ) -> Result<Lent> {
-        let spare = view.spares.place().lock().take();
+        let spare = view.spares.take();
         let mut kept = match spare.filter(|kept| kept.fits(&view, tables, fill_cache)) {
             Some(kept) => kept,
             None => Box::new(Kept::new(&view, tables, fill_cache)?),
@@ -154,11 +142,7 @@ impl Drop for Lent {
         // A comparator that panicked may have left anything behind.
         let Some(mut kept) = self.kept.take().filter(|_| !std::thread::panicking()) else { return };
         kept.walker.rest();
-        // In a child of `fork` who holds the place may be a thread that is not there.
-        let second = match self.view.spares.place().try_lock() {
-            Some(mut place) => place.replace(kept),
-            None => Some(kept),
-        };
+        let second = self.view.spares.put(kept);
         drop(second);
     }
 }

@@ -40,7 +40,7 @@ use crate::options::kinds::{BlockLayout, Compression, IndexSearch};
 pub use block::{Block, BlockSlice, Layout};
 pub use filter::key_hash;
 pub use iter::TableCursor;
-pub use reader::{KeptOpen, Table, TableHit, TableIdentity};
+pub use reader::{KeptOpen, Looked, Table, TableHit, TableIdentity, TableLook};
 pub use writer::TableWriter;
 
 /// The largest `block_size_bytes` a writer uses: 64 MiB.

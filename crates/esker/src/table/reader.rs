@@ -11,14 +11,15 @@ use std::sync::Arc;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDelete, RangeDeletes};
-use crate::base::rows::KeyBuf;
+use crate::base::readers::Reading;
+use crate::base::rows::{KeyBuf, Row};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::cache::{BlockCache, BlockKey, Home, Shelf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, ReadableFile};
 use crate::options::kinds::Compression;
 
-use super::block::{Block, BlockBuf, BlockSlice, Layout, Lookup};
+use super::block::{Block, BlockBuf, BlockSlice, Held, Layout, Lookup};
 use super::compress::unpack;
 use super::filter::Filter;
 use super::format::{
@@ -47,6 +48,37 @@ pub struct TableHit {
     pub kind: Kind,
     /// Its value, in the block; empty for a delete.
     pub value: BlockSlice,
+}
+
+/// The same where it lies.
+pub struct TableLook<'s> {
+    block: Held<'s>,
+    /// Its sequence number and kind.
+    pub row: Row,
+}
+
+/// What [`Table::look`] came to.
+pub enum Looked<'s> {
+    /// A version.
+    Found(TableLook<'s>),
+    /// There is none.
+    Absent,
+    /// A block that is not in the cache would tell.
+    Unread,
+}
+
+impl TableLook<'_> {
+    /// Its value; empty for a delete.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.block.value(self.row)
+    }
+
+    /// Its value, which keeps its block.
+    #[inline]
+    pub fn pin(self) -> BlockSlice {
+        self.block.pin(self.row)
+    }
 }
 
 /// What the footer of a table says about itself.
@@ -208,7 +240,7 @@ impl Table {
         // Only a check reads them again, from the file.
         meta.tombstones = Vec::new();
         let file = config.keep_open.then_some(file);
-        let shelf = Arc::new(Shelf::new(meta.index.count(), &config.pages));
+        let shelf = Arc::new(config.cache.shelf(meta.index.count(), &config.pages));
         let info = &meta.properties.info;
         let outlines = Outlines::new(&info.smallest, &info.largest);
         Ok(Table { source, config: config.clone(), file, meta, shelf, outlines, kept: None })
@@ -309,8 +341,7 @@ impl Table {
     }
 
     /// A block from the cache or the file.
-    #[inline]
-    pub(super) fn load(&self, block: usize, fill_cache: bool) -> Result<Block> {
+    fn load(&self, block: usize, fill_cache: bool) -> Result<Block> {
         match self.cached(block) {
             Some(found) => Ok(found),
             None => self.fetch(block, fill_cache),
@@ -435,7 +466,6 @@ impl Table {
     /// The newest version of `key` with a sequence number of at most `seqno`. `hash` is the key's
     /// [`key_hash`](super::key_hash), the same for every table. Range tombstones are not applied;
     /// see [`Table::range_deletes`]. `fill_cache` keeps a block that had to be read.
-    #[inline]
     pub fn get(
         &self,
         key: &[u8],
@@ -443,24 +473,46 @@ impl Table {
         seqno: SeqNo,
         fill_cache: bool,
     ) -> Result<Option<TableHit>> {
+        Ok(match self.look((key, hash), seqno, fill_cache, None)? {
+            Looked::Found(look) => {
+                let (seqno, kind) = (look.row.seqno(), look.row.kind());
+                Some(TableHit { seqno, kind, value: look.pin() })
+            }
+            Looked::Absent | Looked::Unread => None,
+        })
+    }
+
+    /// [`Table::get`]; if `reading` is one of the cache's, only for as long as it goes on, and without
+    /// reading a file, which could take long.
+    #[inline]
+    pub fn look<'s>(
+        &'s self,
+        (key, hash): (&[u8], u64),
+        seqno: SeqNo,
+        fill_cache: bool,
+        reading: Option<&'s Reading<'_>>,
+    ) -> Result<Looked<'s>> {
         if !self.may_contain(key, hash) {
-            return Ok(None);
+            return Ok(Looked::Absent);
         }
         let index = &self.meta.index;
         let mut at = self.find_block(key);
         while at < index.count() {
             self.prefetch(at);
-            let block = self.load(at, fill_cache)?;
+            let block = match reading {
+                Some(reading) => match self.cache().see_on(&self.shelf, at, reading) {
+                    Some(seen) => Held::Seen(seen),
+                    None => return Ok(Looked::Unread),
+                },
+                None => Held::Own(self.load(at, fill_cache)?),
+            };
             match block.find(self.order(), key, seqno) {
-                Lookup::Found(row) => {
-                    let value = BlockSlice::new(block, row);
-                    return Ok(Some(TableHit { seqno: row.seqno(), kind: row.kind(), value }));
-                }
+                Lookup::Found(row) => return Ok(Looked::Found(TableLook { block, row })),
                 Lookup::PastEnd if index.continues(at, key) => at += 1,
-                Lookup::PastEnd | Lookup::Absent => return Ok(None),
+                Lookup::PastEnd | Lookup::Absent => return Ok(Looked::Absent),
             }
         }
-        Ok(None)
+        Ok(Looked::Absent)
     }
 
     /// The range tombstones, cut into fragments.

@@ -173,6 +173,8 @@ impl Pair {
         let mut buffer = vec![9];
         assert_eq!(self.db().get_into(key, &mut buffer).unwrap(), found.is_some());
         assert_eq!(buffer, found.as_deref().unwrap_or_default());
+        let read = self.db().read(key, <[u8]>::to_vec).unwrap();
+        assert_eq!(read.as_deref(), found.as_deref());
     }
 
     fn check_multi_get(&mut self) {

@@ -20,6 +20,7 @@ use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::base::prefetch::prefetch_bytes;
 use crate::base::rows::{KeyBuf, Row, Rows};
+use crate::cache::Seen;
 use crate::options::kinds::BlockLayout;
 
 use columnar::{Columnar, ColumnarBuilder};
@@ -145,31 +146,83 @@ impl Block {
     }
 
     /// The newest version of `key` that a reader at `seqno` sees.
-    #[inline]
     pub fn find(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
-        match self.layout() {
-            Layout::Columnar(columnar) => columnar.find(self.data(), key, seqno),
-            Layout::Delta(delta) => delta.find(self.data(), order, key, seqno),
+        find_in(&self.0, order, key, seqno)
+    }
+}
+
+/// The newest version of `key` in the block in `frame` that a reader at `seqno` sees.
+#[inline]
+fn find_in(frame: &Frame<Layout>, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
+    match frame.header() {
+        Layout::Columnar(columnar) => columnar.find(frame.bytes(), key, seqno),
+        Layout::Delta(delta) => delta.find(frame.bytes(), order, key, seqno),
+    }
+}
+
+/// A block that somebody else keeps for a while, or that is kept here.
+pub enum Held<'s> {
+    /// It is in the cache and cannot be freed as long as a reading goes on.
+    Seen(Seen<'s, Layout>),
+    /// It was read for this.
+    Own(Block),
+}
+
+impl Held<'_> {
+    #[inline]
+    fn frame(&self) -> &Frame<Layout> {
+        match self {
+            Held::Seen(frame) => frame,
+            Held::Own(block) => &block.0,
         }
     }
+
+    /// The newest version of `key` that a reader at `seqno` sees.
+    #[inline]
+    pub fn find(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
+        find_in(self.frame(), order, key, seqno)
+    }
+
+    /// The value of a row of this.
+    #[inline]
+    pub fn value(&self, row: Row) -> &[u8] {
+        value_in(self.frame(), row)
+    }
+
+    /// The value of a row of this, for as long as one likes.
+    pub fn pin(self, row: Row) -> BlockSlice {
+        let block = match self {
+            Held::Seen(frame) => Block::of(Frame::clone(&frame)),
+            Held::Own(block) => block,
+        };
+        BlockSlice { block, start: row.value_start, bytes: row.value_bytes }
+    }
+}
+
+/// The value of a row of the block in `frame`.
+#[inline]
+fn value_in(frame: &Frame<Layout>, row: Row) -> &[u8] {
+    let start = row.value_start as usize;
+    &frame.bytes()[start..start + row.value_bytes as usize]
 }
 
 impl Rows for Block {
     #[inline]
     fn value(&self, row: Row) -> &[u8] {
-        let start = row.value_start as usize;
-        &self.data()[start..start + row.value_bytes as usize]
+        value_in(&self.0, row)
     }
 
     #[inline]
     fn load(&self, row: usize, buf: &mut KeyBuf) -> Row {
-        match self.layout() {
+        let row = match self.layout() {
             Layout::Columnar(columnar) => {
                 columnar.enter(self.data(), buf);
                 columnar.read(self.data(), row, buf)
             }
             Layout::Delta(delta) => delta.load(self.data(), row, buf),
-        }
+        };
+        self.prefetch(row, row.value_start);
+        row
     }
 
     #[inline]
@@ -213,14 +266,6 @@ pub struct BlockSlice {
     block: Block,
     start: u32,
     bytes: u32,
-}
-
-impl BlockSlice {
-    /// The value of `row`, a row of `block`.
-    #[inline]
-    pub fn new(block: Block, row: Row) -> BlockSlice {
-        BlockSlice { block, start: row.value_start, bytes: row.value_bytes }
-    }
 }
 
 impl Deref for BlockSlice {

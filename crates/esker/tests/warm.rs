@@ -168,3 +168,32 @@ fn tables_just_written_are_read_from_the_cache_while_it_has_room() {
     assert!(held <= 100 << 10 && held > 50 << 10, "{held} bytes are held");
     assert!(read.cache_misses > loaded.cache_misses);
 }
+
+#[test]
+fn what_was_in_the_cache_is_there_again_after_a_merge() {
+    for background_threads in [0, 1] {
+        let options = Options {
+            cache_size_bytes: Some(2 << 20),
+            memory_budget_bytes: Some(256 << 20),
+            background_threads: Some(background_threads),
+            merge_on_seeks: false,
+            ..small()
+        };
+        let db = open(options);
+        for n in 0..8_000u64 {
+            db.put(key(n * 7 % 8_000), [n as u8; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(db.iter().unwrap().count(), 8_000);
+        let held = db.metrics().memory.cache_bytes;
+        assert!(held > 850 << 10, "{held} bytes: the cache has room for old and new at once");
+        // All is merged into new tables, while the old ones are still in the cache.
+        db.compact_range(None, None).unwrap();
+        let merged = db.metrics();
+        for n in 0..8_000 {
+            assert_eq!(db.get(key(n * 7 % 8_000)).unwrap().as_deref(), Some(&[n as u8; 100][..]));
+        }
+        assert_eq!(db.metrics().cache_misses, merged.cache_misses, "a block was not there");
+    }
+}

@@ -42,6 +42,11 @@ impl<H: Send + Sync + 'static> Shelf<H> {
         self.places.iter().enumerate().filter(|(_, place)| !place.is_empty()).map(|(at, _)| at)
     }
 
+    /// Whether the block at `at` is here.
+    pub fn is_filled(&self, at: usize) -> bool {
+        self.places.get(at).is_some_and(|place| !place.is_empty())
+    }
+
     /// Asks the processor for the beginning of the block at `at`, if it is here.
     #[inline]
     pub fn prefetch(&self, at: usize) {

@@ -26,6 +26,8 @@ use crate::tree::output::{Opened, OutputConfig};
 
 /// How long a failed piece of work rests before it is tried again.
 const RETRY_WAIT_MS: u64 = 200;
+/// So many blocks read from the cache while a merge ran say that somebody reads.
+const READS_MIN: u64 = 1_000;
 
 /// Starts the threads of `inner`.
 pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
@@ -56,6 +58,15 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
         threads.push(thread.map_err(|e| Error::io(&inner.dir, "start a background thread", e))?);
     }
     Ok(threads)
+}
+
+/// What came of a merge, or of several.
+#[derive(Default)]
+struct Merged {
+    /// The files that are open.
+    opened: Vec<u64>,
+    /// Blocks that were read from the cache meanwhile.
+    reads: u64,
 }
 
 impl Inner {
@@ -196,7 +207,7 @@ impl Inner {
             edit.added.push(AddedSlice { level: 0, order, file, lo: None, hi });
         }
         let version = versions.apply(edit)?;
-        opened.iter().for_each(|opened| opened.settle(&version));
+        opened.iter().for_each(|opened| drop(opened.settle(&version)));
         // Who sees the table finds it counted.
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(written);
@@ -266,9 +277,12 @@ impl Inner {
                 if queue.make_way > 0 && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
                 {
                     // It gave its space to a flush and starts again after it.
-                    outcome = Ok(());
+                    outcome = Ok(Merged::default());
                 }
             }
+            // It keeps the files that were merged, and they their blocks.
+            drop(plan);
+            let outcome = outcome.map(|merged| self.warm(&merged));
             self.settle(outcome, |queue| &mut queue.compaction_failed);
         }
     }
@@ -278,13 +292,14 @@ impl Inner {
         if !self.options.load().auto_compaction {
             return None;
         }
-        let (version, limits) = (&self.view.load().version, &self.limits());
+        let (view, limits) = (&self.view.load(), &self.limits());
         let picker = self.picker();
-        let due = picker.pick(version, limits, busy);
+        let due = picker.pick(&view.version, limits, busy);
         if due.is_some() || !self.options.load().merge_on_seeks {
             return due;
         }
-        picker.pick_hot(version, limits, busy)
+        // What is being flushed would lie over what is merged, and soon be merged with it again.
+        if view.frozen.is_empty() { picker.pick_hot(&view.version, limits, busy) } else { None }
     }
 
     /// The picker of the policy in force.
@@ -298,7 +313,7 @@ impl Inner {
     }
 
     /// Runs a plan and installs what it made.
-    pub fn compact(&self, plan: &Plan) -> Result<()> {
+    fn compact(&self, plan: &Plan) -> Result<Merged> {
         let context = JobContext {
             order: self.order.clone(),
             tables: self.tables.clone(),
@@ -311,12 +326,13 @@ impl Inner {
             },
         };
         let opened = context.output.opened.clone();
+        let reads_before = self.cache.stats().hits;
         let (mut edit, stats) = job::run(plan, context)?;
         let mut versions = self.versions.lock();
         edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
         job::number_new_orders(&mut edit, || versions.allocate_order());
         let version = versions.apply(edit)?;
-        opened.iter().for_each(|opened| opened.settle(&version));
+        let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&version)).collect();
         // Who sees the tables finds them counted.
         let levels = &self.counters.levels;
         if plan.kind == PlanKind::Move {
@@ -340,7 +356,23 @@ impl Inner {
         drop(versions);
         self.refresh_debt();
         self.fit_cache();
-        Ok(())
+        Ok(Merged { opened, reads: self.cache.stats().hits - reads_before })
+    }
+
+    /// Reads tables just merged into the room that those they were merged from leave in the cache,
+    /// for whoever read these while they were. They are gone by now, but for what readers hold.
+    fn warm(&self, merged: &Merged) {
+        if merged.reads < READS_MIN {
+            return;
+        }
+        let go_on = || !self.closed.load(Ordering::Relaxed) && !self.queue.lock().stop;
+        let files = self.view.load().version.files();
+        for number in &merged.opened {
+            if let Ok(at) = files.binary_search_by_key(number, |file| file.number) {
+                // What fails here is met again, and told, by a reader.
+                let _ = self.tables.get(&files[at]).and_then(|table| table.warm(&go_on));
+            }
+        }
     }
 
     /// How a table for `level` is written now.
@@ -414,7 +446,7 @@ impl Inner {
         }
         let _turn = self.stepping.lock();
         match self.pick(&Default::default()) {
-            Some(plan) => self.compact(&plan).map(|()| true),
+            Some(plan) => self.compact(&plan).map(|_| true),
             None => Ok(false),
         }
     }
@@ -490,16 +522,18 @@ impl Inner {
         self.queue.lock().exclusive = false;
         self.work.notify_all();
         self.idle.notify_all();
-        result
+        result.map(|merged| self.warm(&merged))
     }
 
-    fn compact_by_hand(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<()> {
+    fn compact_by_hand(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<Merged> {
         let version = self.view.load().version.clone();
+        // Who asks for it is about to read.
+        let mut merged = Merged { opened: Vec::new(), reads: READS_MIN };
         for plan in crate::compaction::manual::plans(&version, &self.limits(), lo, hi) {
             self.check_open()?;
-            self.compact(&plan)?;
+            merged.opened.extend(self.compact(&plan)?.opened);
         }
-        Ok(())
+        Ok(merged)
     }
 }
 

@@ -95,6 +95,24 @@ impl Table {
         Ok(Some(info))
     }
 
+    /// Reads what is not in the cache of a table just written, as long as three quarters of that hold
+    /// it without another's going and `go_on` says so: a check read it while the tables that it takes
+    /// the place of were still there, too.
+    ///
+    /// # Errors
+    /// Where a block cannot be read; whoever needs it meets that again.
+    pub fn warm(&self, go_on: &dyn Fn() -> bool) -> Result<()> {
+        for at in 0..self.block_count() {
+            if !go_on() {
+                break;
+            }
+            if !self.is_cached(at) && self.has_room(at, self.meta.index.raw_bytes(at)) {
+                self.offer(at, self.read_block(at, true)?);
+            }
+        }
+        Ok(())
+    }
+
     /// Data blocks in the table.
     pub fn block_count(&self) -> usize {
         self.meta.index.count()

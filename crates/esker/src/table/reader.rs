@@ -361,6 +361,11 @@ impl Table {
         found.or_else(|| self.cache().get(&self.block_key(block))).map(Block::of)
     }
 
+    /// Whether a block is in the cache.
+    pub(super) fn is_cached(&self, block: usize) -> bool {
+        self.shelf.is_filled(block)
+    }
+
     /// Asks the processor for the beginning of a block, if it is in the cache.
     #[inline]
     pub(super) fn prefetch(&self, block: usize) {

@@ -55,10 +55,12 @@ impl Opened {
         Arc::new(Opened { tables: tables.clone(), list: Mutex::default() })
     }
 
-    /// Has the tables so far serve the readers of `version`, where they are.
-    pub fn settle(&self, version: &Version) {
+    /// Has the tables so far serve the readers of `version`, where they are; returns their numbers.
+    pub fn settle(&self, version: &Version) -> Vec<u64> {
         let list = std::mem::take(&mut *self.list.lock());
+        let numbers = list.iter().map(Table::number).collect();
         self.tables.adopt(version, list);
+        numbers
     }
 }
 

@@ -4,10 +4,11 @@
 //! A count of users costs two locked instructions a look, each of which holds up every read behind
 //! it, and a get of a cached pair made five. Here a reader says where it is in a word of its own, with
 //! plain stores: odd while it is inside. Who frees makes the thing unreachable, lets every processor
-//! of this process catch up, and waits for those that were inside; they free it when they come out,
-//! so nobody waits for anybody. ("Read-copy update": McKenney and Slingwine, PDCS 1998; in user space
+//! of this process catch up, and leaves it to those that were inside to free it when they come out.
+//! ("Read-copy update": McKenney and Slingwine, PDCS 1998; in user space
 //! Desnoyers et al., IEEE TPDS 2012, from which is the barrier that only who frees pays for, Linux's
-//! `membarrier`.) Where there is no such barrier, readers pay for one.
+//! `membarrier`.) Where there is no such barrier, readers pay for one; where the system comes to refuse
+//! it later, nothing is freed any more before the readers' end.
 //!
 //! What stays true: what is retired is dropped after every [`Reading`] has ended that began before
 //! [`Readers::retire`] was called; a thread's word is written by that thread alone.
@@ -22,7 +23,7 @@ use super::sync::{Bug, Mutex, is_seeded};
 use super::thread_number::ThreadNumber;
 
 /// So many threads have a word from the beginning; every further group is twice as large.
-const FIRST: usize = 16;
+const FIRST: usize = if cfg!(feature = "shuttle") { 1 } else { 16 };
 /// So many groups there can be.
 const GROUPS: usize = 24;
 
@@ -66,6 +67,8 @@ struct Retired {
 pub struct Readers {
     /// Whether who frees can make every processor catch up.
     asymmetric: bool,
+    /// In a child of a `fork`, nothing is freed: who holds the lock may be a thread that is not there.
+    process: u32,
     first: Box<[Slot]>,
     more: [OnceLock<Box<[Slot]>>; GROUPS],
     retired: Mutex<Vec<Retired>>,
@@ -75,15 +78,17 @@ impl Default for Readers {
     fn default() -> Readers {
         Readers {
             asymmetric: barrier::register(),
-            first: slots(FIRST),
+            process: std::process::id(),
+            first: slots(FIRST, false),
             more: std::array::from_fn(|_| OnceLock::new()),
             retired: Mutex::new(Vec::new()),
         }
     }
 }
 
-fn slots(count: usize) -> Box<[Slot]> {
-    (0..count).map(|_| Slot::default()).collect()
+fn slots(count: usize, awaited: bool) -> Box<[Slot]> {
+    let slot = || Slot { awaited: AtomicBool::new(awaited), ..Slot::default() };
+    (0..count).map(|_| slot()).collect()
 }
 
 impl Readers {
@@ -106,9 +111,22 @@ impl Readers {
     /// Drops `garbage`, which no reader who enters from now on can reach, when all who are inside have
     /// come out: at once, or later by one of them. It may run while locks of the caller are held.
     pub fn retire<T: Send + 'static>(&self, garbage: T) {
+        if self.is_forked() {
+            std::mem::forget(garbage);
+            return;
+        }
         let retired = Retired { waits: None, garbage: Box::new(garbage) };
         self.retired.lock().push(retired);
         self.settle(None);
+    }
+
+    /// Drops what is left to be dropped and can be.
+    pub fn flush(&self) {
+        self.settle(None);
+    }
+
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
     }
 
     #[inline]
@@ -123,7 +141,9 @@ impl Readers {
     fn far_slot(&self, number: usize) -> &Slot {
         // Group n has FIRST << n slots, from number FIRST << n on.
         let group = (number / FIRST).ilog2() as usize;
-        let slots = self.more[group].get_or_init(|| slots(FIRST << group));
+        // Awaited from the beginning: who settles may have told those it saw before this was here, and
+        // finds it when it looks who is inside.
+        let slots = self.more[group].get_or_init(|| slots(FIRST << group, true));
         &slots[number - (FIRST << group)]
     }
 
@@ -149,6 +169,9 @@ impl Readers {
     /// Drops what nobody waits for any more. `out` is the slot of the caller if it has just come out.
     #[cold]
     fn settle(&self, out: Option<&Slot>) {
+        if self.is_forked() {
+            return;
+        }
         let mut over = Vec::new();
         let mut retired = self.retired.lock();
         if let Some(slot) = out {

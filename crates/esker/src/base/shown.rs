@@ -68,6 +68,8 @@ impl<T: Send + Sync + 'static> Shown<T> {
 
 impl<T> Drop for Shown<T> {
     fn drop(&mut self) {
+        // What was shown may keep the readers, and they it.
+        self.readers.flush();
         // SAFETY: nobody sees it any more, and its user was never given up.
         drop(unsafe { Arc::from_raw(self.value.load(Ordering::Relaxed)) });
     }

@@ -72,6 +72,12 @@ impl<H: Send + Sync + 'static> Frames<H> {
         self.slots[slot as usize].block.clone()
     }
 
+    /// The block, if it is here; nobody is told.
+    pub(super) fn peek(&self, hash: u64, key: &BlockKey) -> Option<Frame<H>> {
+        let slot = self.find(hash, key)?;
+        self.slots[slot as usize].block.clone()
+    }
+
     /// Takes a block in if it fits at all, evicting into `evicted`; returns the one to use.
     pub(super) fn insert(
         &mut self,

@@ -129,6 +129,18 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         self.shard(hash).lock().get(hash, key)
     }
 
+    /// The block, if it is here; neither a use nor counted.
+    pub fn peek(&self, key: &BlockKey) -> Option<Frame<H>> {
+        let hash = key.hash();
+        self.shard(hash).lock().peek(hash, key)
+    }
+
+    /// Whether shelves show what is here: the policy need not see each use as it happens.
+    #[inline]
+    pub fn has_shelves(&self) -> bool {
+        self.counting.load(Relaxed)
+    }
+
     /// A shelf for `count` blocks of this cache, with its places in `pages`.
     pub fn shelf(&self, count: usize, pages: &Arc<FramePool>) -> Shelf<H> {
         Shelf::new(count, pages, self.limbo.clone())
@@ -193,16 +205,22 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         self.shard(key.hash()).lock().has_room(charge_bytes)
     }
 
-    /// Takes a block in, that nobody asked for, where [`BlockCache::has_room`], and drops it
-    /// otherwise.
-    pub fn offer(&self, key: BlockKey, block: Frame<H>, charge_bytes: u64, home: Option<Home<H>>) {
+    /// Takes a block in, that nobody asked for, where [`BlockCache::has_room`]; drops it otherwise and
+    /// returns false.
+    pub fn offer(
+        &self,
+        key: BlockKey,
+        block: Frame<H>,
+        charge_bytes: u64,
+        home: Option<Home<H>>,
+    ) -> bool {
         let hash = key.hash();
         let mut shard = self.shard(hash).lock();
         let kept = shard
             .has_room(charge_bytes)
             .then(|| shard.insert(hash, key, block, charge_bytes, home, &mut Vec::new()));
         drop(shard);
-        drop(kept);
+        kept.is_some()
     }
 
     /// Lets go of those of `keys` that are here: their file was deleted.
@@ -243,7 +261,8 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
 
     /// Gives each shard its part of `bytes`, less what is lent: first every part that shrinks, then
     /// those that grow, so that the sum is never above both the old capacity and the new. What left its
-    /// shelf waits in limbo: it is not dropped with the settings locked, which its drop may ask for.
+    /// shelf waits in limbo: who has it dropped may come to drop other things, too, whose drop asks
+    /// for the settings.
     fn apply_capacity(&self, policy: CachePolicy, bytes: u64) {
         let usable = if policy == CachePolicy::None { 0 } else { self.unlent_bytes(bytes) };
         let shards = if bytes < SHARDED_FROM_BYTES { 1 } else { SHARDS };

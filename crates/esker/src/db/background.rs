@@ -282,8 +282,9 @@ impl Inner {
             }
             // It keeps the files that were merged, and they their blocks.
             drop(plan);
-            let outcome = outcome.map(|merged| self.warm(&merged));
-            self.settle(outcome, |queue| &mut queue.compaction_failed);
+            let merged = outcome.as_mut().map(std::mem::take).unwrap_or_default();
+            self.settle(outcome.map(drop), |queue| &mut queue.compaction_failed);
+            self.warm(&merged);
         }
     }
 
@@ -360,18 +361,23 @@ impl Inner {
     }
 
     /// Reads tables just merged into the room that those they were merged from leave in the cache,
-    /// for whoever read these while they were. They are gone by now, but for what readers hold.
+    /// for whoever read these while they were. They are gone by now, but for what others hold. Ends
+    /// when there is something better to do.
     fn warm(&self, merged: &Merged) {
         if merged.reads < READS_MIN {
             return;
         }
-        let go_on = || !self.closed.load(Ordering::Relaxed) && !self.queue.lock().stop;
-        let files = self.view.load().version.files();
-        for number in &merged.opened {
-            if let Ok(at) = files.binary_search_by_key(number, |file| file.number) {
-                // What fails here is met again, and told, by a reader.
-                let _ = self.tables.get(&files[at]).and_then(|table| table.warm(&go_on));
-            }
+        let go_on = || {
+            let queue = self.queue.lock();
+            let wanted = queue.exclusive || queue.make_way > 0 || !queue.frozen.is_empty();
+            !(queue.stop || wanted || self.closed.load(Ordering::Relaxed))
+        };
+        // Not the others: whoever holds a file keeps it and its blocks.
+        let mut files = self.view.load().version.files();
+        files.retain(|file| merged.opened.contains(&file.number));
+        for file in files {
+            // What fails here is met again, and told, by a reader.
+            let _ = self.tables.get(&file).and_then(|table| table.warm(&go_on));
         }
     }
 

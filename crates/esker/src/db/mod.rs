@@ -148,9 +148,9 @@ impl Db {
     }
 
     /// Hands the value of `key` to `see` and returns what that makes of it; `None`, and `see` is not
-    /// called, when the key is not there. The cheapest get: nothing is written that other threads read
-    /// and, from the second call of a thread on, nothing allocated. A value of up to 4 KiB is seen in
-    /// a copy, a longer one where it lies.
+    /// called, when the key is not there. The cheapest get: of a block in the cache it counts no users,
+    /// for which threads would wait for each other. A value of up to 4 KiB is seen in a copy, in memory
+    /// that the thread keeps for it, a longer one where it lies.
     ///
     /// ```
     /// # fn main() -> esker::Result<()> {

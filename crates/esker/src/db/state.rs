@@ -254,7 +254,7 @@ impl Inner {
         take: impl FnOnce(Look<'_>) -> R,
     ) -> Result<Option<R>> {
         self.check_open()?;
-        {
+        if self.cache.has_shelves() {
             let reading = self.view.readers().enter();
             // The view first, then the number: see `read`.
             let view = self.view.see(&reading);

@@ -2,7 +2,7 @@
 //!
 //! To make the cursors of an iterator and to drop them takes longer than a seek: memory to take and
 //! give, users of shared things to count. What an iterator leaves is kept with its view, and the
-//! next iterator over that view takes it.
+//! thread's next iterator over that view takes it.
 //!
 //! What stays true: cursors that are kept stand nowhere and hold no block. They go with their view,
 //! and keep alive nothing that it does not. They are taken only by an iterator that would make the

@@ -9,6 +9,9 @@ use super::reader::{Meta, Table};
 use super::summary::Summary;
 use crate::base::rows::{KeyBuf, Rows};
 
+/// After so many blocks read that the cache then had no room for, there is none.
+const REFUSED_MAX: usize = 16;
+
 /// What is called with an entry: key, sequence number, kind, value.
 pub type Visit<'a> = dyn FnMut(&[u8], SeqNo, Kind, &[u8]) + 'a;
 
@@ -76,7 +79,7 @@ impl Table {
                 self.outline(at, &block);
             }
             if stays {
-                self.offer(at, block);
+                let _ = self.offer(at, block);
             }
             let (start, end) = meta.index.place(at);
             if !pace(end - start) {
@@ -102,13 +105,15 @@ impl Table {
     /// # Errors
     /// Where a block cannot be read; whoever needs it meets that again.
     pub fn warm(&self, go_on: &dyn Fn() -> bool) -> Result<()> {
+        let mut refused = 0;
         for at in 0..self.block_count() {
-            if !go_on() {
+            if self.is_cached(at) || !self.has_room(at, self.meta.index.raw_bytes(at)) {
+                continue;
+            }
+            if refused == REFUSED_MAX || !go_on() {
                 break;
             }
-            if !self.is_cached(at) && self.has_room(at, self.meta.index.raw_bytes(at)) {
-                self.offer(at, self.read_block(at, true)?);
-            }
+            refused += usize::from(!self.offer(at, self.read_block(at, true)?));
         }
         Ok(())
     }

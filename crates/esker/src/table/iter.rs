@@ -96,7 +96,8 @@ impl TableCursor {
 
     fn fetch(&mut self, block_at: usize, walking: bool) -> Result<Block> {
         let table = &self.table;
-        if let Some(block) = table.cached(block_at) {
+        let cached = if self.fill_cache { table.cached(block_at) } else { table.peek(block_at) };
+        if let Some(block) = cached {
             return Ok(block);
         }
         if !walking {

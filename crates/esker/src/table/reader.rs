@@ -361,6 +361,11 @@ impl Table {
         found.or_else(|| self.cache().get(&self.block_key(block))).map(Block::of)
     }
 
+    /// A block from the cache, for one who leaves no trace there.
+    pub(super) fn peek(&self, block: usize) -> Option<Block> {
+        self.cache().peek(&self.block_key(block)).map(Block::of)
+    }
+
     /// Whether a block is in the cache.
     pub(super) fn is_cached(&self, block: usize) -> bool {
         self.shelf.is_filled(block)
@@ -382,11 +387,11 @@ impl Table {
         Block::of(self.cache().insert(self.block_key(block), read.into_frame(), charge_bytes, home))
     }
 
-    /// Leaves a block just read in the cache if that has room for it.
-    pub(super) fn offer(&self, block: usize, read: Block) {
+    /// Leaves a block just read in the cache if that has room for it, or says false.
+    pub(super) fn offer(&self, block: usize, read: Block) -> bool {
         let charge_bytes = read.memory_bytes() as u64;
         let home = Home::new(&self.shelf, block);
-        self.cache().offer(self.block_key(block), read.into_frame(), charge_bytes, home);
+        self.cache().offer(self.block_key(block), read.into_frame(), charge_bytes, home)
     }
 
     /// Whether the cache would keep a block of so many bytes without letting go of another.

@@ -357,7 +357,7 @@ impl Inner {
         drop(versions);
         self.refresh_debt();
         self.fit_cache();
-        Ok(Merged { opened, reads: self.cache.stats().hits - reads_before })
+        Ok(Merged { opened, reads: self.cache.stats().hits.saturating_sub(reads_before) })
     }
 
     /// Reads tables just merged into the room that those they were merged from leave in the cache,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Miri over the memtables, whose arena is unsafe code, the cache's frames and its readers, and LZ4's pointers: what no
-# test run can see (a stray pointer, memory not yet written, a race the processor hides). Tests with
-# threads run under several seeds, each another order of steps and another outcome of weak memory;
-# SEEDS says how many.
+# Miri over the memtables, whose arena is unsafe code, the cache's frames and its readers, and LZ4's
+# pointers: what no test run can see (a stray pointer, memory not yet written, a race the processor
+# hides). Tests with threads run under several seeds, each another order of steps and another outcome
+# of weak memory; SEEDS says how many.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -27,6 +27,22 @@ fn key(n: u64) -> Vec<u8> {
     format!("{n:06}").into_bytes()
 }
 
+/// Puts `count` pairs, not in order, into tables.
+fn put_all(db: &Db, count: u64) {
+    for n in 0..count {
+        db.put(key(n * 7 % count), [n as u8; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+}
+
+/// Gets them.
+fn get_all(db: &Db, count: u64) {
+    for n in 0..count {
+        assert_eq!(db.get(key(n * 7 % count)).unwrap().as_deref(), Some(&[n as u8; 100][..]));
+    }
+}
+
 /// Compares an iterator that was just made, whoever's cursors it has, with a map.
 fn check(db: &Db, map: &BTreeMap<Vec<u8>, Vec<u8>>, from: &[u8], fill_cache: bool) {
     let options = ReadOptions { fill_cache, ..ReadOptions::default() };
@@ -147,15 +163,9 @@ fn tables_just_written_are_read_from_the_cache_while_it_has_room() {
             ..small()
         };
         let db = open(options);
-        for n in 0..5_000u64 {
-            db.put(key(n * 7 % 5_000), [n as u8; 100]).unwrap();
-        }
-        db.flush().unwrap();
-        db.wait_idle().unwrap();
+        put_all(&db, 5_000);
         let after_load = db.metrics();
-        for n in 0..5_000 {
-            assert_eq!(db.get(key(n * 7 % 5_000)).unwrap().as_deref(), Some(&[n as u8; 100][..]));
-        }
+        get_all(&db, 5_000);
         (after_load, db.metrics())
     };
     let (loaded, read) = load(64 << 20, 64 << 10);
@@ -180,20 +190,14 @@ fn what_was_in_the_cache_is_there_again_after_a_merge() {
             ..small()
         };
         let db = open(options);
-        for n in 0..8_000u64 {
-            db.put(key(n * 7 % 8_000), [n as u8; 100]).unwrap();
-        }
-        db.flush().unwrap();
-        db.wait_idle().unwrap();
+        put_all(&db, 8_000);
         assert_eq!(db.iter().unwrap().count(), 8_000);
         let held = db.metrics().memory.cache_bytes;
         assert!(held > 850 << 10, "{held} bytes: the cache has room for old and new at once");
         // All is merged into new tables, while the old ones are still in the cache.
         db.compact_range(None, None).unwrap();
         let merged = db.metrics();
-        for n in 0..8_000 {
-            assert_eq!(db.get(key(n * 7 % 8_000)).unwrap().as_deref(), Some(&[n as u8; 100][..]));
-        }
+        get_all(&db, 8_000);
         assert_eq!(db.metrics().cache_misses, merged.cache_misses, "a block was not there");
     }
 }

@@ -3,6 +3,7 @@
 //! What stays true: two threads that are both alive have different numbers, and the numbers in use
 //! are about the lowest there are; what a thread did is seen by the next that has its number.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::marker::PhantomData;
@@ -35,12 +36,19 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        // A thread that is ending has its number no more.
+        let _ = KNOWN.try_with(|known| known.set(UNKNOWN));
         NUMBERS.lock().unwrap_or_else(PoisonError::into_inner).free.push(Reverse(self.0));
     }
 }
 
+/// What [`KNOWN`] is where `MINE` must be asked.
+const UNKNOWN: usize = usize::MAX;
+
 super::sync::thread_local! {
     static MINE: Lease = Lease::take();
+    /// The same number, where it is found sooner.
+    static KNOWN: Cell<usize> = const { Cell::new(UNKNOWN) };
 }
 
 /// The number of the thread that asked for it.
@@ -55,16 +63,27 @@ impl ThreadNumber {
     /// This thread's number, the same at every call until it ends.
     #[inline]
     pub fn mine() -> ThreadNumber {
-        match MINE.try_with(|lease| lease.0) {
-            Ok(number) => ThreadNumber { number, lent: None, own: PhantomData },
-            Err(_) => ThreadNumber::lent(),
+        match KNOWN.try_with(Cell::get) {
+            Ok(number) if number != UNKNOWN => {
+                ThreadNumber { number, lent: None, own: PhantomData }
+            }
+            _ => ThreadNumber::find(),
         }
     }
 
     #[cold]
-    fn lent() -> ThreadNumber {
-        let lease = Lease::take();
-        ThreadNumber { number: lease.0, lent: Some(lease), own: PhantomData }
+    fn find() -> ThreadNumber {
+        let (number, lent) = match MINE.try_with(|lease| lease.0) {
+            Ok(number) => {
+                let _ = KNOWN.try_with(|known| known.set(number));
+                (number, None)
+            }
+            Err(_) => {
+                let lease = Lease::take();
+                (lease.0, Some(lease))
+            }
+        };
+        ThreadNumber { number, lent, own: PhantomData }
     }
 
     /// The number.

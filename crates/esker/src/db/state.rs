@@ -34,10 +34,10 @@ use crate::metrics::Counters;
 use crate::options::Options;
 use crate::options::kinds::Durability;
 use crate::options::validate::Sizes;
-use crate::read::get::{Look, Lookup, Sight};
+use crate::read::get::{Look, Lookup};
 use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
 use crate::read::{Slice, View};
-use crate::table::Layout;
+use crate::table::{Layout, Looked};
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
 use crate::wal::LogWriter;
@@ -259,17 +259,14 @@ impl Inner {
             // The view first, then the number: see `read`.
             let view = self.view.see(&reading);
             match self.lookup(seqno, fill_cache, Some(&reading)).look(view, key)? {
-                Sight::Value(look) => return Ok(Some(take(look))),
-                Sight::Nothing => return Ok(None),
-                Sight::Unread => {}
+                Looked::Found(look) => return Ok(Some(take(look))),
+                Looked::Absent => return Ok(None),
+                Looked::Unread => {}
             }
         }
         // A file is not read while others wait for this reading.
         let view = self.view.load();
-        Ok(match self.lookup(seqno, fill_cache, None).look(&view, key)? {
-            Sight::Value(look) => Some(take(look)),
-            Sight::Nothing | Sight::Unread => None,
-        })
+        Ok(self.lookup(seqno, fill_cache, None).look(&view, key)?.found().map(take))
     }
 
     /// The value of `key` at `seqno`, or now.

@@ -168,10 +168,8 @@ impl Memtable {
     /// The newest version of `key` with a sequence number `<= seqno`. Range tombstones are not
     /// looked at.
     pub fn get(&self, key: &[u8], seqno: SeqNo) -> Option<MemEntry<'_>> {
-        let (part, at) = self.find(key, seqno)?;
-        let entry = part.space.arena.entry(at);
-        let (seqno, kind) = key::unpack(entry.packed)?;
-        Some(MemEntry { seqno, kind, value: entry.value })
+        let hit = self.look(key, seqno)?;
+        Some(MemEntry { seqno: hit.seqno, kind: hit.kind, value: hit.value() })
     }
 
     /// As [`Memtable::get`], with a value that can be [made](MemHit::pin) to keep the memtable alive.

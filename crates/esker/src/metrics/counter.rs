@@ -3,8 +3,9 @@
 //! What stays true: nothing that was counted is lost, whichever thread counted it; a part of a
 //! [`Striped`] that is one thread's own is written by no other until that thread has ended.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::base::thread_number::ThreadNumber;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -31,7 +32,7 @@ impl Counter {
     }
 }
 
-/// How many threads at once have a part of a [`Striped`] to themselves; less than 64.
+/// How many threads at once have a part of a [`Striped`] to themselves: those of the least numbers.
 const OWNED: usize = 16;
 /// So many parts are for all others together.
 const SHARED: usize = 16;
@@ -51,12 +52,13 @@ impl Striped {
     /// Adds `n`.
     #[inline]
     pub fn add(&self, n: u64) {
-        let at = stripe();
-        let part = &self.0[at].0;
-        if at < OWNED {
+        let thread = ThreadNumber::mine();
+        let number = thread.get();
+        if number < OWNED {
+            let part = &self.0[number].0;
             part.store(part.load(Ordering::Relaxed) + n, Ordering::Relaxed);
         } else {
-            part.fetch_add(n, Ordering::Relaxed);
+            self.0[OWNED + number % SHARED].0.fetch_add(n, Ordering::Relaxed);
         }
     }
 
@@ -66,63 +68,10 @@ impl Striped {
     }
 }
 
-thread_local! {
-    static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
-    static LEASE: Lease = Lease::take();
-}
-
-/// Which parts are some thread's own, a bit each.
-static LEASED: AtomicU64 = AtomicU64::new(0);
-
-/// The part a thread adds to, until it ends.
-struct Lease(usize);
-
-impl Lease {
-    /// A part nobody has; one of those for all, if every other is taken.
-    fn take() -> Lease {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let free = |leased: u64| (!leased).trailing_zeros() as usize;
-        // What the thread before it counted there is seen by this one.
-        let taken = LEASED.fetch_update(Ordering::Acquire, Ordering::Relaxed, |leased| {
-            (free(leased) < OWNED).then_some(leased | 1 << free(leased))
-        });
-        match taken {
-            Ok(before) => Lease(free(before)),
-            Err(_) => Lease(OWNED + NEXT.fetch_add(1, Ordering::Relaxed) % SHARED),
-        }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if self.0 < OWNED {
-            // Whatever this thread still counts while it ends, it counts among the others.
-            MINE.set(OWNED);
-            LEASED.fetch_and(!(1 << self.0), Ordering::Release);
-        }
-    }
-}
-
-/// Which part this thread adds to.
-#[inline]
-pub fn stripe() -> usize {
-    match MINE.get() {
-        usize::MAX => find_stripe(),
-        mine => mine,
-    }
-}
-
-#[cold]
-fn find_stripe() -> usize {
-    // A thread that is ending has given its part back.
-    let mine = LEASE.try_with(|lease| lease.0).unwrap_or(OWNED);
-    MINE.set(mine);
-    mine
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::sync::{Arc, Barrier};
 
     #[test]

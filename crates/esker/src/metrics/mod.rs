@@ -5,7 +5,7 @@
 
 mod counter;
 
-pub use counter::{Counter, Striped, stripe};
+pub use counter::{Counter, Striped};
 
 /// What one level went through since the store was opened.
 #[derive(Debug, Default)]

@@ -67,30 +67,20 @@ impl Look<'_> {
     }
 }
 
-/// What a look for a key came to.
-pub enum Sight<'v> {
-    /// Its value.
-    Value(Look<'v>),
-    /// It has none.
-    Nothing,
-    /// A block that is not in the cache would tell.
-    Unread,
-}
-
 /// `look` if it is a value that no range tombstone of number `covered` hides.
 #[inline]
-fn shown(look: Look<'_>, covered: SeqNo) -> Sight<'_> {
+fn shown(look: Look<'_>, covered: SeqNo) -> Looked<Look<'_>> {
     let (seqno, kind) = match &look {
         Look::Memtable(hit) => (hit.seqno, hit.kind),
         Look::Table(hit) => (hit.row.seqno(), hit.row.kind()),
     };
-    if kind == Kind::Put && seqno >= covered { Sight::Value(look) } else { Sight::Nothing }
+    if kind == Kind::Put && seqno >= covered { Looked::Found(look) } else { Looked::Absent }
 }
 
 impl<'v> Lookup<'v> {
     /// The value of `key` in `view`, where it lies.
     #[inline]
-    pub fn look(&self, view: &'v View, key: &[u8]) -> Result<Sight<'v>> {
+    pub fn look(&self, view: &'v View, key: &[u8]) -> Result<Looked<Look<'v>>> {
         let mut covered: SeqNo = 0;
         for memtable in view.memtables() {
             if let Some(seqno) = memtable.covering(key, self.seqno) {
@@ -102,11 +92,11 @@ impl<'v> Lookup<'v> {
         }
         let hash = key_hash(key);
         let mut places = view.version.fragments_holding(key);
-        let Some((level, fragment)) = places.next() else { return Ok(Sight::Nothing) };
+        let Some((level, fragment)) = places.next() else { return Ok(Looked::Absent) };
         let Some(second) = places.next() else {
-            let Some(table) = self.table(fragment)? else { return Ok(Sight::Unread) };
-            let sight = self.look_into(level, table, (key, hash), &mut covered)?;
-            return Ok(sight.unwrap_or(Sight::Nothing));
+            let Some(table) = self.table(fragment)? else { return Ok(Looked::Unread) };
+            let looked = self.look_into(level, table, (key, hash), &mut covered)?;
+            return Ok(looked.unwrap_or(Looked::Absent));
         };
         let places = [(level, fragment), second].into_iter().chain(places);
         self.look_into_many(places, (key, hash), covered)
@@ -114,10 +104,7 @@ impl<'v> Lookup<'v> {
 
     /// The value of `key` in `view`, for as long as one likes.
     pub fn get(&self, view: &'v View, key: &[u8]) -> Result<Option<Slice>> {
-        Ok(match self.look(view, key)? {
-            Sight::Value(look) => Some(look.pin()),
-            Sight::Nothing | Sight::Unread => None,
-        })
+        Ok(self.look(view, key)?.found().map(Look::pin))
     }
 
     /// The table of a fragment; `None` where it would have to be opened first and must not.
@@ -137,22 +124,22 @@ impl<'v> Lookup<'v> {
         mut places: impl Iterator<Item = (usize, &'v Arc<Fragment>)>,
         key: (&[u8], u64),
         mut covered: SeqNo,
-    ) -> Result<Sight<'v>> {
+    ) -> Result<Looked<Look<'v>>> {
         loop {
             let mut group: [Option<(usize, &Table)>; TABLES_AT_ONCE] = [None; TABLES_AT_ONCE];
             for place in &mut group {
                 let Some((level, fragment)) = places.next() else { break };
-                let Some(table) = self.table(fragment)? else { return Ok(Sight::Unread) };
+                let Some(table) = self.table(fragment)? else { return Ok(Looked::Unread) };
                 table.prefetch_filter(key.1);
                 *place = Some((level, table));
             }
             for (level, table) in group.iter().flatten() {
-                if let Some(sight) = self.look_into(*level, table, key, &mut covered)? {
-                    return Ok(sight);
+                if let Some(looked) = self.look_into(*level, table, key, &mut covered)? {
+                    return Ok(looked);
                 }
             }
             if group[TABLES_AT_ONCE - 1].is_none() {
-                return Ok(Sight::Nothing);
+                return Ok(Looked::Absent);
             }
         }
     }
@@ -202,7 +189,7 @@ impl<'v> Lookup<'v> {
         table: &'v Table,
         key: (&[u8], u64),
         covered: &mut SeqNo,
-    ) -> Result<Option<Sight<'v>>> {
+    ) -> Result<Option<Looked<Look<'v>>>> {
         let deletes = table.range_deletes();
         if let Some(seqno) = deletes.covering(self.order, key.0, self.seqno) {
             *covered = (*covered).max(seqno);
@@ -210,7 +197,7 @@ impl<'v> Lookup<'v> {
         let look = match table.look(key, self.seqno, self.fill_cache, self.reading)? {
             Looked::Found(look) => look,
             Looked::Absent => return Ok(None),
-            Looked::Unread => return Ok(Some(Sight::Unread)),
+            Looked::Unread => return Ok(Some(Looked::Unread)),
         };
         if let Some(counters) = self.counters.levels.get(level) {
             counters.table_gets.add(1);

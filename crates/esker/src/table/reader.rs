@@ -57,14 +57,25 @@ pub struct TableLook<'s> {
     pub row: Row,
 }
 
-/// What [`Table::look`] came to.
-pub enum Looked<'s> {
-    /// A version.
-    Found(TableLook<'s>),
-    /// There is none.
+/// What a look for a key came to that may not be allowed to read files.
+pub enum Looked<T> {
+    /// It was found.
+    Found(T),
+    /// It is not there.
     Absent,
-    /// A block that is not in the cache would tell.
+    /// A block that is not in the cache, or a table that is not open, would tell.
     Unread,
+}
+
+impl<T> Looked<T> {
+    /// What was found. For a look that was allowed to read, which leaves nothing unread.
+    #[inline]
+    pub fn found(self) -> Option<T> {
+        match self {
+            Looked::Found(found) => Some(found),
+            Looked::Absent | Looked::Unread => None,
+        }
+    }
 }
 
 impl TableLook<'_> {
@@ -483,13 +494,11 @@ impl Table {
         seqno: SeqNo,
         fill_cache: bool,
     ) -> Result<Option<TableHit>> {
-        Ok(match self.look((key, hash), seqno, fill_cache, None)? {
-            Looked::Found(look) => {
-                let (seqno, kind) = (look.row.seqno(), look.row.kind());
-                Some(TableHit { seqno, kind, value: look.pin() })
-            }
-            Looked::Absent | Looked::Unread => None,
-        })
+        let look = self.look((key, hash), seqno, fill_cache, None)?.found();
+        Ok(look.map(|look| {
+            let (seqno, kind) = (look.row.seqno(), look.row.kind());
+            TableHit { seqno, kind, value: look.pin() }
+        }))
     }
 
     /// [`Table::get`]; if `reading` is one of the cache's, only for as long as it goes on, and without
@@ -501,7 +510,7 @@ impl Table {
         seqno: SeqNo,
         fill_cache: bool,
         reading: Option<&'s Reading<'_>>,
-    ) -> Result<Looked<'s>> {
+    ) -> Result<Looked<TableLook<'s>>> {
         if !self.may_contain(key, hash) {
             return Ok(Looked::Absent);
         }

@@ -1,11 +1,15 @@
 //! Memory in chunks that the kernel can back with one large page each: a fault in place of 512, and
 //! one entry of the processor's address cache for all of it.
+//!
+//! What stays true: a chunk is its owner's alone, and on Linux it is a mapping of its own, which the
+//! kernel has back as soon as it is dropped. An allocator need not do either: one that has given back
+//! large memory before may take chunks from a heap that only grows, with as much again for where they
+//! must begin.
 #![allow(unsafe_code)]
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::mem::MaybeUninit;
-
-#[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
-use rustix::mm::{Advice, madvise};
+use std::ptr::NonNull;
 
 /// Eight-byte words in a chunk, as a power of two: 2 MiB, a huge page of the usual machines. Where
 /// orders of steps are explored, chunks are small, so that threads meet at their ends.
@@ -15,28 +19,171 @@ pub const CHUNK_WORDS: usize = 1 << CHUNK_SHIFT;
 /// Bytes in a chunk.
 pub const CHUNK_BYTES: usize = CHUNK_WORDS * 8;
 
-/// The memory of a chunk, aligned as a large page is.
-#[derive(Debug)]
+/// What a chunk's memory is made of, aligned as a large page is.
 #[cfg_attr(not(any(miri, feature = "shuttle")), repr(C, align(2097152)))]
 #[cfg_attr(any(miri, feature = "shuttle"), repr(C))]
-pub struct Memory([MaybeUninit<u64>; CHUNK_WORDS]);
+struct Memory([MaybeUninit<u64>; CHUNK_WORDS]);
 
-/// A chunk.
-pub type Chunk = Box<Memory>;
+/// Every chunk begins at a multiple of so many bytes.
+pub const CHUNK_ALIGNMENT: usize = align_of::<Memory>();
 
-/// A chunk of fresh memory; `large` asks for one page under all of it, which costs all of it at the
-/// first touch.
-pub fn fresh_chunk(large: bool) -> Chunk {
-    let memory = Box::<Memory>::new_uninit();
-    // SAFETY: `Memory` is made of values that need no initialisation.
-    let memory = unsafe { memory.assume_init() };
-    #[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
-    if large {
-        let start = std::ptr::from_ref(&*memory).cast_mut().cast();
-        // SAFETY: the range is exactly this allocation; the advice changes no byte of it.
-        let _ = unsafe { madvise(start, CHUNK_BYTES, Advice::LinuxHugepage) };
+/// A chunk: [`CHUNK_BYTES`] bytes that nobody else has. They begin where a large page does.
+#[derive(Debug)]
+pub struct Chunk(NonNull<Memory>);
+
+// SAFETY: the memory is the chunk's alone, and whoever has the chunk may use it on any thread.
+unsafe impl Send for Chunk {}
+
+impl Chunk {
+    /// A chunk of fresh memory; `large` asks for one page under all of it, which costs all of it at
+    /// the first touch.
+    pub fn fresh(large: bool) -> Chunk {
+        let memory = source::take().unwrap_or_else(|| handle_alloc_error(Layout::new::<Memory>()));
+        if large {
+            source::ask_for_large_page(memory);
+        }
+        Chunk(memory)
     }
-    #[cfg(not(all(target_os = "linux", not(any(miri, feature = "shuttle")))))]
-    let _ = large;
-    memory
+
+    /// Its memory, which [`Chunk::from_memory`] takes back.
+    pub fn into_memory(self) -> NonNull<u64> {
+        let memory = self.0;
+        std::mem::forget(self);
+        memory.cast()
+    }
+
+    /// The chunk of that memory.
+    ///
+    /// # Safety
+    /// `memory` came from [`Chunk::into_memory`], became no chunk again since, and nobody uses it.
+    pub unsafe fn from_memory(memory: NonNull<u64>) -> Chunk {
+        Chunk(memory.cast())
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: the chunk's memory came from `take`, and the chunk was the only one to have it.
+        unsafe { source::give(self.0) };
+    }
+}
+
+/// From the kernel.
+#[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
+mod source {
+    use std::ffi::c_void;
+    use std::ptr::{self, NonNull};
+
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    use super::{CHUNK_BYTES, Memory};
+
+    /// So many fresh bytes, somewhere.
+    fn map(bytes: usize) -> Option<*mut c_void> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: at an address the kernel chooses, so that nothing that is in use is mapped over.
+        unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::PRIVATE) }.ok()
+    }
+
+    /// Gives back `bytes` bytes at `start`.
+    ///
+    /// # Safety
+    /// They are pages of a mapping made here, and nobody uses them.
+    unsafe fn unmap(start: *mut c_void, bytes: usize) {
+        if bytes > 0 {
+            // SAFETY: as this function's. It fails only when the process has too many mappings to cut
+            // one in two; then the memory stays, which breaks nothing.
+            let _ = unsafe { munmap(start, bytes) };
+        }
+    }
+
+    /// Memory for a chunk; `None` if there is none.
+    pub fn take() -> Option<NonNull<Memory>> {
+        let start = map(CHUNK_BYTES)?;
+        if start.addr().is_multiple_of(CHUNK_BYTES) {
+            return NonNull::new(start.cast());
+        }
+        // SAFETY: mapped above, whole, and used by nobody.
+        unsafe { unmap(start, CHUNK_BYTES) };
+        // Twice as much has a chunk within; what lies before and behind it goes back.
+        let wide = map(2 * CHUNK_BYTES)?;
+        let before = wide.addr().next_multiple_of(CHUNK_BYTES) - wide.addr();
+        let memory = wide.wrapping_byte_add(before);
+        let behind = CHUNK_BYTES - before;
+        // SAFETY: both parts lie within what was just mapped, outside the chunk.
+        unsafe {
+            unmap(wide, before);
+            unmap(memory.wrapping_byte_add(CHUNK_BYTES), behind);
+        }
+        NonNull::new(memory.cast())
+    }
+
+    /// Gives a chunk's memory back.
+    ///
+    /// # Safety
+    /// It came from [`take`], once, and nobody uses it.
+    pub unsafe fn give(memory: NonNull<Memory>) {
+        // SAFETY: as this function's.
+        unsafe { unmap(memory.as_ptr().cast(), CHUNK_BYTES) };
+    }
+
+    /// Asks for one page under all of a chunk.
+    pub fn ask_for_large_page(memory: NonNull<Memory>) {
+        // SAFETY: the range is exactly one chunk's; the advice changes no byte of it.
+        let _ = unsafe { madvise(memory.as_ptr().cast(), CHUNK_BYTES, Advice::LinuxHugepage) };
+    }
+}
+
+/// From the allocator, where mappings cannot be made or followed.
+#[cfg(not(all(target_os = "linux", not(any(miri, feature = "shuttle")))))]
+mod source {
+    use std::alloc::{Layout, alloc, dealloc};
+    use std::ptr::NonNull;
+
+    use super::Memory;
+
+    /// Memory for a chunk; `None` if there is none.
+    pub fn take() -> Option<NonNull<Memory>> {
+        // SAFETY: a chunk has bytes.
+        NonNull::new(unsafe { alloc(Layout::new::<Memory>()) }.cast())
+    }
+
+    /// Gives a chunk's memory back.
+    ///
+    /// # Safety
+    /// It came from [`take`], once, and nobody uses it.
+    pub unsafe fn give(memory: NonNull<Memory>) {
+        // SAFETY: as this function's; the layout is the same.
+        unsafe { dealloc(memory.as_ptr().cast(), Layout::new::<Memory>()) };
+    }
+
+    /// Nothing that can be asked for here.
+    pub fn ask_for_large_page(_: NonNull<Memory>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_begin_where_large_pages_do_and_share_no_byte() {
+        let count = if cfg!(miri) { 3 } else { 40 };
+        let held: Vec<NonNull<u64>> =
+            (0..count).map(|n| Chunk::fresh(n % 2 == 0).into_memory()).collect();
+        for (n, memory) in held.iter().enumerate() {
+            assert_eq!(memory.addr().get() % CHUNK_ALIGNMENT, 0);
+            for at in [0, CHUNK_WORDS / 2, CHUNK_WORDS - 1] {
+                // SAFETY: the word lies within the chunk, which is this test's alone.
+                unsafe { memory.add(at).write((n * CHUNK_WORDS + at) as u64) };
+            }
+        }
+        for (n, memory) in held.into_iter().enumerate() {
+            for at in [0, CHUNK_WORDS / 2, CHUNK_WORDS - 1] {
+                // SAFETY: written above.
+                assert_eq!(unsafe { memory.add(at).read() }, (n * CHUNK_WORDS + at) as u64);
+            }
+            // SAFETY: from `into_memory`, once, and used no more.
+            drop(unsafe { Chunk::from_memory(memory) });
+        }
+    }
 }

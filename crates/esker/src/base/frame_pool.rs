@@ -14,14 +14,14 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-use super::chunk::{CHUNK_BYTES, Chunk, Memory, fresh_chunk};
+use super::chunk::{CHUNK_ALIGNMENT, CHUNK_BYTES, Chunk};
 use super::sync::Mutex;
 
 /// What pieces are cut in.
 pub const GRANULE_BYTES: usize = 256;
 /// Where a piece begins is a multiple of this.
 pub const PIECE_ALIGN_BYTES: usize =
-    if align_of::<Memory>() < GRANULE_BYTES { align_of::<Memory>() } else { GRANULE_BYTES };
+    if CHUNK_ALIGNMENT < GRANULE_BYTES { CHUNK_ALIGNMENT } else { GRANULE_BYTES };
 /// Longer frames are not for a pool; other pieces may be as long as a chunk.
 pub const FRAME_BYTES_MAX: usize = CHUNK_BYTES / 8;
 
@@ -81,9 +81,7 @@ unsafe impl Send for Part {}
 
 impl Part {
     fn new(chunk: Chunk) -> Part {
-        // SAFETY: a box is never null.
-        let memory = unsafe { NonNull::new_unchecked(Box::into_raw(chunk).cast()) };
-        Part { memory, used: vec![0; WORDS].into(), free: GRANULES }
+        Part { memory: chunk.into_memory().cast(), used: vec![0; WORDS].into(), free: GRANULES }
     }
 
     fn is_used(&self, at: usize) -> bool {
@@ -185,7 +183,7 @@ impl State {
                 return (number, place);
             }
         }
-        let part = Part::new(self.spare.pop().unwrap_or_else(|| fresh_chunk(true)));
+        let part = Part::new(self.spare.pop().unwrap_or_else(|| Chunk::fresh(true)));
         self.chunks += 1;
         let free = self.parts.iter().position(Option::is_none);
         let number = free.unwrap_or(self.parts.len());
@@ -232,8 +230,8 @@ impl FramePool {
         }
         if let Some(part) = state.parts[chunk].take() {
             state.chunks -= 1;
-            // SAFETY: `Part::new` made the pointer from a chunk, and no piece of it is left.
-            let memory = unsafe { Chunk::from_raw(part.memory.as_ptr().cast()) };
+            // SAFETY: `Part::new` took the memory out of a chunk, and no piece of it is left.
+            let memory = unsafe { Chunk::from_memory(part.memory.cast()) };
             state.spare.push(memory);
             let too_many = state.too_many();
             drop(state);
@@ -270,8 +268,8 @@ impl FramePool {
 impl Drop for State {
     fn drop(&mut self) {
         for part in self.parts.drain(..).flatten() {
-            // SAFETY: `Part::new` made the pointer from a chunk. Whoever has a piece has the pool.
-            drop(unsafe { Chunk::from_raw(part.memory.as_ptr().cast()) });
+            // SAFETY: `Part::new` took the memory out of a chunk. Whoever has a piece has the pool.
+            drop(unsafe { Chunk::from_memory(part.memory.cast()) });
         }
     }
 }

@@ -14,10 +14,10 @@
 
 use crate::base::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::mem::MaybeUninit;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use crate::base::chunk::{CHUNK_BYTES, CHUNK_SHIFT, CHUNK_WORDS, Chunk, fresh_chunk};
+use crate::base::chunk::{CHUNK_BYTES, CHUNK_SHIFT, CHUNK_WORDS, Chunk};
 use crate::base::prefetch::{prefetch_bytes, prefetch_lines};
 use crate::base::sync::{Bug, Mutex, is_seeded};
 
@@ -70,7 +70,7 @@ impl ChunkPool {
 
     fn take(&self, large: bool) -> Chunk {
         let kept = self.chunks.lock().pop();
-        kept.unwrap_or_else(|| fresh_chunk(large))
+        kept.unwrap_or_else(|| Chunk::fresh(large))
     }
 
     fn give(&self, chunk: Chunk) {
@@ -228,7 +228,7 @@ impl Arena {
             return;
         }
         // A memtable that needs more than one chunk will need them whole.
-        let chunk = Box::into_raw(self.pool.take(spans.next > 0)).cast();
+        let chunk = self.pool.take(spans.next > 0).into_memory().as_ptr();
         let fresh = self.install(&mut spans, chunk, None);
         let old = self.tail.swap((fresh as u64) << 32, Ordering::AcqRel);
         self.full_bytes.fetch_add(used_words(old) * 8, Ordering::Relaxed);
@@ -279,9 +279,9 @@ impl Drop for Arena {
         for (first, words) in spans {
             let base = *self.table[first].get_mut();
             match words {
-                // SAFETY: without a number of words the pointer was made from a `Chunk`, listed
+                // SAFETY: without a number of words the pointer was taken out of a `Chunk`, listed
                 // once; `&mut self` says that no entry is borrowed any more.
-                None => self.pool.give(unsafe { Chunk::from_raw(base.cast()) }),
+                None => self.pool.give(unsafe { Chunk::from_memory(NonNull::new_unchecked(base)) }),
                 Some(words) => {
                     let base = base.cast::<MaybeUninit<u64>>();
                     // SAFETY: the same, from a box of `words` words.

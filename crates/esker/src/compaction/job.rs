@@ -119,7 +119,7 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     for run in runs_newest_first(&plan.inputs, &order) {
         cursors.push(run_cursor(&tables, &run, false)?);
     }
-    let below = Below::new(plan, &version, &order);
+    let mut below = Below::new(plan.older_ranges(&version), &order);
     output.over_others = !below.ranges.is_empty();
     let deletes = Arc::new(input_deletes(plan, &tables, &order)?);
     let seen = deletes.to_tombstones_seen(&snapshots);
@@ -132,7 +132,7 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     }
     let mut output = Output::new(output, plan.cut_bounds.clone(), kept);
     let mut merged = MergeCursor::new(order, cursors);
-    let walked = walk(&mut merged, &mut retain, &below, &mut output, stopped);
+    let walked = walk(&mut merged, &mut retain, &mut below, &mut output, stopped);
     match walked {
         Ok(()) => output.finish(),
         Err(error) => {
@@ -145,7 +145,7 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
 fn walk(
     merged: &mut MergeCursor,
     retain: &mut Retain,
-    below: &Below,
+    below: &mut Below,
     output: &mut Output,
     stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
@@ -216,50 +216,63 @@ fn add_split_bounds(plan: &Plan, order: &KeyOrder, files: &[NewFile], edit: &mut
     }
 }
 
-/// Slices older than a plan's inputs that share keys with them.
+/// Where keys may lie that are older than a plan's inputs: first and last keys of ranges in key
+/// order, of which no two share a key.
 struct Below {
     order: KeyOrder,
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The ranges before this one end below the key that was asked for last.
+    at: usize,
 }
 
 impl Below {
-    fn new(plan: &Plan, version: &Version, order: &KeyOrder) -> Below {
-        Below { order: order.clone(), ranges: plan.older_ranges(version) }
+    fn new(ranges: Vec<(Vec<u8>, Vec<u8>)>, order: &KeyOrder) -> Below {
+        let mut ranges = ranges;
+        ranges.sort_unstable_by(|a, b| order.compare(&a.0, &b.0));
+        ranges.dedup_by(|next, kept| {
+            let joined = order.compare(&next.0, &kept.1).is_le();
+            if joined && order.compare(&next.1, &kept.1).is_gt() {
+                kept.1 = std::mem::take(&mut next.1);
+            }
+            joined
+        });
+        Below { order: order.clone(), ranges, at: 0 }
     }
 
     fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Whether some older slice may hold `key`.
-    fn holds(&self, key: &[u8]) -> bool {
-        self.ranges.iter().any(|(first, last)| {
-            self.order.compare(first, key).is_le() && self.order.compare(key, last).is_le()
-        })
+    /// Whether something older may hold `key`, which is not below the one asked for before it.
+    fn holds(&mut self, key: &[u8]) -> bool {
+        while let Some((first, last)) = self.ranges.get(self.at) {
+            if self.order.compare(key, last).is_le() {
+                return self.order.compare(first, key).is_le();
+            }
+            self.at += 1;
+        }
+        false
     }
 
-    /// Whether some older slice may hold a key in `[start, end)`.
+    /// Whether something older may hold a key in `[start, end)`.
     fn overlaps(&self, start: &[u8], end: &[u8]) -> bool {
-        self.ranges.iter().any(|(first, last)| {
-            self.order.compare(first, end).is_lt() && self.order.compare(start, last).is_le()
-        })
+        let ended = |(_, last): &(Vec<u8>, Vec<u8>)| self.order.compare(last, start).is_lt();
+        let next = self.ranges.get(self.ranges.partition_point(ended));
+        next.is_some_and(|(first, _)| self.order.compare(first, end).is_lt())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn what_lies_below_is_asked_by_key_and_by_range() {
         let range = |first: &[u8], last: &[u8]| (first.to_vec(), last.to_vec());
-        let ranges = vec![range(b"d", b"f"), range(b"m", b"m")];
-        let below = Below { order: KeyOrder::Bytewise, ranges };
+        let ranges = vec![range(b"m", b"m"), range(b"d", b"f")];
+        let mut below = Below::new(ranges, &KeyOrder::Bytewise);
         assert!(!below.is_empty());
-        for (key, held) in [("c", false), ("d", true), ("e", true), ("f", true), ("f0", false)] {
-            assert_eq!(below.holds(key.as_bytes()), held, "{key}");
-        }
-        assert!(below.holds(b"m") && !below.holds(b"n"));
         for (start, end, meets) in [
             ("a", "d", false),
             ("a", "d0", true),
@@ -270,5 +283,41 @@ mod tests {
         ] {
             assert_eq!(below.overlaps(start.as_bytes(), end.as_bytes()), meets, "{start}..{end}");
         }
+        for (key, held) in [("c", false), ("d", true), ("e", true), ("f", true), ("f0", false)] {
+            assert_eq!(below.holds(key.as_bytes()), held, "{key}");
+        }
+        assert!(below.holds(b"m") && below.holds(b"m") && !below.holds(b"n"));
+        assert!(Below::new(Vec::new(), &KeyOrder::Bytewise).is_empty());
+    }
+
+    #[test]
+    fn ranges_that_overlap_and_nest_in_any_order_are_found_as_by_looking_at_each() {
+        let ranges = proptest::collection::vec((any::<u8>(), any::<u8>()), 0..12);
+        let config = ProptestConfig { failure_persistence: None, ..Default::default() };
+        proptest!(config, |(ranges in ranges, reverse in any::<bool>())| {
+            let order = if reverse { KeyOrder::Reverse } else { KeyOrder::Bytewise };
+            let in_order = |(a, b)| {
+                if order.compare(&[a], &[b]).is_le() { (vec![a], vec![b]) } else { (vec![b], vec![a]) }
+            };
+            let all: Vec<(Vec<u8>, Vec<u8>)> = ranges.into_iter().map(in_order).collect();
+            let mut below = Below::new(all.clone(), &order);
+            let mut keys: Vec<u8> = (0..=255).collect();
+            keys.sort_by(|&a, &b| order.compare(&[a], &[b]));
+            for key in keys {
+                let meets = |end: &[u8]| all.iter().any(|(first, last)| {
+                    order.compare(first, end).is_lt() && order.compare(&[key], last).is_le()
+                });
+                let behind = if reverse { Vec::new() } else { vec![key, 0] };
+                let held = all.iter().any(|(first, last)| {
+                    order.compare(first, &[key]).is_le() && order.compare(&[key], last).is_le()
+                });
+                prop_assert_eq!(below.holds(&[key]), held, "{}", key);
+                for end in [vec![key], vec![key.wrapping_add(9)], behind] {
+                    let expected = order.compare(&[key], &end).is_lt() && meets(&end);
+                    let found = order.compare(&[key], &end).is_lt() && below.overlaps(&[key], &end);
+                    prop_assert_eq!(found, expected, "{}..{:?}", key, end);
+                }
+            }
+        });
     }
 }

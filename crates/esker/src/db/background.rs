@@ -463,6 +463,9 @@ impl Inner {
             while self.run_one_job()? {}
             return Ok(());
         }
+        // Once: the threads tell of what they did, and if that told them to look again, they and who
+        // waits here would wake each other for as long as a flush takes.
+        self.work.notify_all();
         let mut queue = self.queue.lock();
         loop {
             self.check_open()?;
@@ -473,7 +476,6 @@ impl Inner {
             if quiet && (self.read_only || self.pick(&queue.busy).is_none()) {
                 return Ok(());
             }
-            self.work.notify_all();
             self.idle.wait_for(&mut queue, Duration::from_millis(50));
         }
     }

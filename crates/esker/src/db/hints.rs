@@ -2,22 +2,29 @@
 //! thousand that are deleted, it walks over what is not visible, both ways, up to what is.
 //!
 //! What stays true: the walk reads a view that holds everything up to the number it reads at, and
-//! nothing of the store waits for it but the commit lock, twice for a moment. It walks in short
-//! stretches, each ending in a hint that the next jumps over; between two of them it holds nothing
-//! and sees whether the store closes. A failed read ends the search: whoever needs the data is told
-//! by a read of their own.
+//! it takes the commit lock for a moment only. It walks in short stretches, each ending in a hint that
+//! the next jumps over; between two of them it takes that lock once, and sees whether the store closes.
+//! Who deletes faster than it walks waits for it, within bounds ([`Inner::wait_for_hints`]). A failed
+//! read ends the search: whoever needs the data is told by a read of their own.
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::base::sync::atomic::Ordering;
 
 use super::state::Inner;
+use crate::base::key::SeqNo;
 use crate::iter::hints::{BOUND_BYTES_MAX, Hints};
+use crate::iter::visible::DeadRun;
+use crate::read::View;
 use crate::read::scan::DbIterator;
 
 /// So many keys to look around may wait.
 const SAMPLES_MAX: usize = 8;
+/// A writer waits at most so often, so long each time, for the thread to look around a key.
+const WAITS_MAX: u32 = 8;
+const WAIT: Duration = Duration::from_micros(250);
 /// So often the hints are asked in one stretch: about 8,000 keys.
 const PATIENCE: u64 = if cfg!(debug_assertions) { 8 } else { 256 };
 /// So many stretches follow from one key at most.
@@ -38,7 +45,34 @@ impl Inner {
         drop(queue);
         if was_empty {
             self.work.notify_all();
+        } else {
+            self.pace.hints_behind.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Waits for the thread to come nearer to what was deleted last: as long as deletes are ahead of
+    /// it, a reader steps over all that it has not come to. It is not waited for long, and at most a
+    /// quarter of the time.
+    #[cold]
+    pub fn wait_for_hints(&self) {
+        if !self.pace.hints_behind.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let began = Instant::now();
+        let mut queue = self.queue.lock();
+        if queue.hints_unawaited_until.is_some_and(|until| began < until) {
+            return;
+        }
+        for _ in 0..WAITS_MAX {
+            if queue.hint_samples.len() < 2 || queue.stop {
+                break;
+            }
+            self.idle.wait_for(&mut queue, WAIT);
+        }
+        let waited = began.elapsed();
+        queue.hints_unawaited_until = Some(began + 4 * waited);
+        drop(queue);
+        self.counters.slowed_us.add(waited.as_micros() as u64);
     }
 
     /// Gives readers the list `hints`. Called by who holds the commit lock.
@@ -63,47 +97,90 @@ impl Inner {
                     if queue.stop {
                         return;
                     }
-                    if let Some(sample) = queue.hint_samples.pop_front() {
-                        break sample;
+                    if let Some(sample) = queue.hint_samples.front() {
+                        break sample.clone();
                     }
                     self.work.wait(&mut queue);
                 }
             };
             self.look_around(sample);
+            // It stays in the queue until then, so that who asks for the next sees it.
+            self.queue.lock().hint_samples.pop_front();
+            self.idle.notify_all();
         }
     }
 
+    /// Looks around `sample`, stretch after stretch.
     fn look_around(&self, sample: Vec<u8>) {
+        if self.is_hinted(&sample) {
+            return;
+        }
         let mut ahead: Vec<Arc<[u8]>> = vec![Arc::from(sample)];
+        let mut walked = None;
         for _ in 0..STRETCHES_MAX {
-            let Some(key) = ahead.pop() else { return };
-            if self.closed.load(Ordering::Relaxed) {
-                return;
+            let Some(begun) = self.turn_page(walked.take(), &mut ahead) else { return };
+            walked = Some(self.walk(begun));
+        }
+        ahead.clear();
+        self.turn_page(walked, &mut ahead);
+    }
+
+    /// Whether readers have a hint that covers `key`.
+    fn is_hinted(&self, key: &[u8]) -> bool {
+        let hints = self.hints();
+        hints.is_some_and(|hints| hints.find(&self.order, key, SeqNo::MAX).is_some())
+    }
+
+    /// Ends a stretch and begins the next, under one lock: adds a hint about what was `walked`, if
+    /// that pays, with where the search is then to go on, and takes the next key of those `ahead`
+    /// that no hint covers.
+    fn turn_page(&self, walked: Option<Walked>, ahead: &mut Vec<Arc<[u8]>>) -> Option<Begun> {
+        let mut core = self.committer.lock_soon();
+        if let Some(Walked { run, since }) = walked {
+            let added = core.hints.add(run.as_ref(), since);
+            if let Some(hints) = core.hints.changed() {
+                self.show_hints(hints);
             }
-            ahead.extend(self.look_at(&key));
+            let open = run.filter(|_| added).map_or(Vec::new(), |run| run.open);
+            ahead.extend(open.into_iter().filter(|edge| edge.len() <= BOUND_BYTES_MAX));
+        }
+        if self.closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        loop {
+            let key = ahead.pop()?;
+            if let Some(hints) = core.hints.watch(&key) {
+                // Only who holds this lock freezes a memtable, so the view has all up to the number.
+                return Some(Begun {
+                    key,
+                    view: self.view.load(),
+                    since: core.next_seqno - 1,
+                    hints,
+                });
+            }
         }
     }
 
-    /// Looks around `key`, adds a hint if that pays, and returns where the search is to go on.
-    fn look_at(&self, key: &[u8]) -> Vec<Arc<[u8]>> {
-        let (view, since, hints) = {
-            let mut core = self.committer.lock();
-            let Some(hints) = core.hints.watch(key) else { return Vec::new() };
-            // Only who holds this lock freezes a memtable, so the view has all up to the number.
-            (self.view.load(), core.next_seqno - 1, hints)
-        };
+    /// Walks over what is not visible around a key. Nothing is locked.
+    fn walk(&self, begun: Begun) -> Walked {
+        let Begun { key, view, since, hints } = begun;
         let everything = (Bound::Unbounded, Bound::Unbounded);
-        let walked = DbIterator::new(view, &self.tables, since, everything, false)
-            .and_then(|iter| iter.dead_run(key, hints, PATIENCE));
-        let run = walked.ok().flatten();
-        let mut core = self.committer.lock();
-        let added = core.hints.add(run.as_ref(), since);
-        if let Some(hints) = core.hints.changed() {
-            self.show_hints(hints);
-        }
-        drop(core);
-        let mut open = run.filter(|_| added).map_or(Vec::new(), |run| run.open);
-        open.retain(|edge| edge.len() <= BOUND_BYTES_MAX);
-        open
+        let run = DbIterator::new(view, &self.tables, since, everything, false)
+            .and_then(|iter| iter.dead_run(&key, hints, PATIENCE));
+        Walked { run: run.ok().flatten(), since }
     }
+}
+
+/// A stretch to walk: around `key`, in a view that has everything up to the number `since`.
+struct Begun {
+    key: Arc<[u8]>,
+    view: Arc<View>,
+    since: SeqNo,
+    hints: Arc<Hints>,
+}
+
+/// What a walk at the number `since` came over.
+struct Walked {
+    run: Option<DeadRun>,
+    since: SeqNo,
 }

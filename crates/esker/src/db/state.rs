@@ -89,6 +89,8 @@ pub(crate) struct Queue {
     pub next_log: NextLog,
     /// Deleted keys around which skip hints may be found.
     pub hint_samples: VecDeque<Vec<u8>>,
+    /// Until then no writer waits for them.
+    pub hints_unawaited_until: Option<Instant>,
     /// Flushes begun.
     pub flush_tries: u64,
     /// The last failure of a flush, until the next is tried.
@@ -141,6 +143,8 @@ impl WriteKnobs {
 pub(crate) struct Pace {
     /// Whether so many memtables wait that the next full one would make writers wait.
     crowded: AtomicBool,
+    /// Whether deletes are ahead of who looks for skip hints.
+    pub hints_behind: AtomicBool,
     /// Memtable bytes a second that flushes managed lately; 0 before the first.
     flush_rate: AtomicU64,
     /// Bytes written since a writer last looked at the clock.
@@ -392,6 +396,9 @@ impl Inner {
         }
         if self.pace.crowded.load(Ordering::Relaxed) {
             self.keep_pace(payload.len() as u64);
+        }
+        if self.pace.hints_behind.load(Ordering::Relaxed) {
+            self.wait_for_hints();
         }
         self.slow_down(payload.len() as u64);
         let durability = durability.unwrap_or_else(|| self.write_knobs.durability());

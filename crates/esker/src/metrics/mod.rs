@@ -46,7 +46,7 @@ pub struct Counters {
     pub compaction_bytes: Counter,
     /// Bytes of tables read by compactions.
     pub compaction_read_bytes: Counter,
-    /// Microseconds writers were slowed by back-pressure.
+    /// Microseconds writers were slowed by back-pressure, or for the search for skip hints.
     pub slowed_us: Counter,
     /// Microseconds writers waited because every memtable was full.
     pub stalled_us: Counter,
@@ -166,7 +166,7 @@ pub struct Metrics {
     pub compaction_read_bytes: u64,
     /// Bytes waiting to be pushed or merged.
     pub debt_bytes: u64,
-    /// Microseconds writers were slowed.
+    /// Microseconds writers were slowed, by back-pressure or for the search for skip hints.
     pub slowed_us: u64,
     /// Microseconds writers waited for a free memtable.
     pub stalled_us: u64,

@@ -96,6 +96,18 @@ impl Committer {
         core
     }
 
+    /// As [`Committer::lock`], for who has little to do with it: between two writes it is free for
+    /// long enough that who looks finds it so, where a sleeper would be woken too late.
+    pub fn lock_soon(&self) -> MutexGuard<'_, Core> {
+        for _ in 0..TRIES {
+            if let Some(core) = self.try_lock() {
+                return core;
+            }
+            std::hint::spin_loop();
+        }
+        self.lock()
+    }
+
     /// The core, if no writer has it. Waits for those who are adding without it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
         let core = self.core.try_lock()?;

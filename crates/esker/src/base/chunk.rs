@@ -1,10 +1,10 @@
 //! Memory in chunks that the kernel can back with one large page each: a fault in place of 512, and
 //! one entry of the processor's address cache for all of it.
 //!
-//! What stays true: a chunk is its owner's alone, and on Linux it is a mapping of its own, which the
-//! kernel has back as soon as it is dropped. An allocator need not do either: one that has given back
-//! large memory before may take chunks from a heap that only grows, with as much again for where they
-//! must begin.
+//! What stays true: a chunk is its owner's alone, and on Linux it is mapped for it, and the kernel has
+//! its memory back as soon as it is dropped. An allocator need not do so: one that has given back large
+//! memory before may take chunks from a heap that only grows, with as much again for where they must
+//! begin.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, handle_alloc_error};
@@ -90,10 +90,11 @@ mod source {
     /// # Safety
     /// They are pages of a mapping made here, and nobody uses them.
     unsafe fn unmap(start: *mut c_void, bytes: usize) {
-        if bytes > 0 {
-            // SAFETY: as this function's. It fails only when the process has too many mappings to cut
-            // one in two; then the memory stays, which breaks nothing.
-            let _ = unsafe { munmap(start, bytes) };
+        // SAFETY: as this function's.
+        if bytes > 0 && unsafe { munmap(start, bytes) }.is_err() {
+            // The process has too many mappings to cut one in two. What lies there can still go.
+            // SAFETY: the same; nobody reads what was there.
+            let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
         }
     }
 
@@ -105,7 +106,12 @@ mod source {
         }
         // SAFETY: mapped above, whole, and used by nobody.
         unsafe { unmap(start, CHUNK_BYTES) };
-        // Twice as much has a chunk within; what lies before and behind it goes back.
+        take_of_twice()
+    }
+
+    /// The same where the kernel does not align it by itself: twice as much has a chunk within; what
+    /// lies before and behind it goes back.
+    pub(super) fn take_of_twice() -> Option<NonNull<Memory>> {
         let wide = map(2 * CHUNK_BYTES)?;
         let before = wide.addr().next_multiple_of(CHUNK_BYTES) - wide.addr();
         let memory = wide.wrapping_byte_add(before);
@@ -168,8 +174,14 @@ mod tests {
     #[test]
     fn chunks_begin_where_large_pages_do_and_share_no_byte() {
         let count = if cfg!(miri) { 3 } else { 40 };
-        let held: Vec<NonNull<u64>> =
-            (0..count).map(|n| Chunk::fresh(n % 2 == 0).into_memory()).collect();
+        #[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
+        let fresh = |n| match n % 3 {
+            0 => Chunk(source::take_of_twice().expect("there is memory")),
+            _ => Chunk::fresh(n % 3 == 1),
+        };
+        #[cfg(not(all(target_os = "linux", not(any(miri, feature = "shuttle")))))]
+        let fresh = |n| Chunk::fresh(n % 2 == 0);
+        let held: Vec<NonNull<u64>> = (0..count).map(|n| fresh(n).into_memory()).collect();
         for (n, memory) in held.iter().enumerate() {
             assert_eq!(memory.addr().get() % CHUNK_ALIGNMENT, 0);
             for at in [0, CHUNK_WORDS / 2, CHUNK_WORDS - 1] {

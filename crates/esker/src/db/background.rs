@@ -463,10 +463,9 @@ impl Inner {
             while self.run_one_job()? {}
             return Ok(());
         }
-        // Once: the threads tell of what they did, and if that told them to look again, they and who
-        // waits here would wake each other for as long as a flush takes.
-        self.work.notify_all();
         let mut queue = self.queue.lock();
+        // The threads look for work whenever there may be some; this is for what they were not told.
+        self.work.notify_all();
         loop {
             self.check_open()?;
             if let Some(error) = queue.flush_failed.as_ref().or(queue.compaction_failed.as_ref()) {
@@ -475,6 +474,11 @@ impl Inner {
             let quiet = queue.frozen.is_empty() && queue.running == 0;
             if quiet && (self.read_only || self.pick(&queue.busy).is_none()) {
                 return Ok(());
+            }
+            if quiet && !queue.exclusive && queue.make_way == 0 {
+                // There is work and nobody at it. Told while a flush or a merge runs, the others would
+                // find none, tell of that, and be told again, for as long as it takes.
+                self.work.notify_all();
             }
             self.idle.wait_for(&mut queue, Duration::from_millis(50));
         }

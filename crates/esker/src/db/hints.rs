@@ -19,12 +19,15 @@ use crate::iter::hints::{BOUND_BYTES_MAX, Hints};
 use crate::iter::visible::DeadRun;
 use crate::read::View;
 use crate::read::scan::DbIterator;
+use crate::write::core::Core;
 
 /// So many keys to look around may wait.
 const SAMPLES_MAX: usize = 8;
 /// A writer waits at most so often, so long each time, for the thread to look around a key.
 const WAITS_MAX: u32 = 8;
 const WAIT: Duration = Duration::from_micros(250);
+/// Longer than a store is open.
+const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 /// So often the hints are asked in one stretch: about 8,000 keys.
 const PATIENCE: u64 = if cfg!(debug_assertions) { 8 } else { 256 };
 /// So many stretches follow from one key at most.
@@ -51,7 +54,8 @@ impl Inner {
     }
 
     /// Waits for the thread to come nearer to what was deleted last: as long as deletes are ahead of
-    /// it, a reader steps over all that it has not come to. It is not waited for long, and at most a
+    /// it, a reader steps over all that it has not come to. After a delete that asked for a search; where
+    /// several threads write, it may be another of them that waits. It does so for 2 ms at most, and a
     /// quarter of the time.
     #[cold]
     pub fn wait_for_hints(&self) {
@@ -70,7 +74,7 @@ impl Inner {
             self.idle.wait_for(&mut queue, WAIT);
         }
         let waited = began.elapsed();
-        queue.hints_unawaited_until = Some(began + 4 * waited);
+        queue.hints_unawaited_until = queue.hints_unawaited_until.max(Some(began + 4 * waited));
         drop(queue);
         self.counters.slowed_us.add(waited.as_micros() as u64);
     }
@@ -103,10 +107,8 @@ impl Inner {
                     self.work.wait(&mut queue);
                 }
             };
+            let _front = Front(self);
             self.look_around(sample);
-            // It stays in the queue until then, so that who asks for the next sees it.
-            self.queue.lock().hint_samples.pop_front();
-            self.idle.notify_all();
         }
     }
 
@@ -118,11 +120,20 @@ impl Inner {
         let mut ahead: Vec<Arc<[u8]>> = vec![Arc::from(sample)];
         let mut walked = None;
         for _ in 0..STRETCHES_MAX {
-            let Some(begun) = self.turn_page(walked.take(), &mut ahead) else { return };
+            let begun = {
+                // Under one lock: what was walked is added, and the next stretch begins.
+                let mut core = self.committer.lock_soon();
+                walked.take().into_iter().for_each(|walked| {
+                    ahead.extend(self.end_stretch(&mut core, walked));
+                });
+                self.begin_stretch(&mut core, &mut ahead)
+            };
+            let Some(begun) = begun else { return };
             walked = Some(self.walk(begun));
         }
-        ahead.clear();
-        self.turn_page(walked, &mut ahead);
+        if let Some(walked) = walked {
+            self.end_stretch(&mut self.committer.lock_soon(), walked);
+        }
     }
 
     /// Whether readers have a hint that covers `key`.
@@ -131,26 +142,25 @@ impl Inner {
         hints.is_some_and(|hints| hints.find(&self.order, key, SeqNo::MAX).is_some())
     }
 
-    /// Ends a stretch and begins the next, under one lock: adds a hint about what was `walked`, if
-    /// that pays, with where the search is then to go on, and takes the next key of those `ahead`
-    /// that no hint covers.
-    fn turn_page(&self, walked: Option<Walked>, ahead: &mut Vec<Arc<[u8]>>) -> Option<Begun> {
-        let mut core = self.committer.lock_soon();
-        if let Some(Walked { run, since }) = walked {
-            let added = core.hints.add(run.as_ref(), since);
-            if let Some(hints) = core.hints.changed() {
-                self.show_hints(hints);
-            }
-            let open = run.filter(|_| added).map_or(Vec::new(), |run| run.open);
-            ahead.extend(open.into_iter().filter(|edge| edge.len() <= BOUND_BYTES_MAX));
+    /// Adds a hint about what was `walked`, if that pays; returns where the search is then to go on.
+    fn end_stretch(&self, core: &mut Core, walked: Walked) -> Vec<Arc<[u8]>> {
+        let Walked { run, since } = walked;
+        let added = core.hints.add(run.as_ref(), since);
+        if let Some(hints) = core.hints.changed() {
+            self.show_hints(hints);
         }
-        if self.closed.load(Ordering::Relaxed) {
-            return None;
-        }
-        loop {
+        let mut open = run.filter(|_| added).map_or(Vec::new(), |run| run.open);
+        open.retain(|edge| edge.len() <= BOUND_BYTES_MAX);
+        open
+    }
+
+    /// Takes the next key of those `ahead` that no hint covers, and begins to watch it; `None` if there
+    /// is none, or the store is closing.
+    fn begin_stretch(&self, core: &mut Core, ahead: &mut Vec<Arc<[u8]>>) -> Option<Begun> {
+        while !self.closed.load(Ordering::Relaxed) {
             let key = ahead.pop()?;
             if let Some(hints) = core.hints.watch(&key) {
-                // Only who holds this lock freezes a memtable, so the view has all up to the number.
+                // Only who holds the core freezes a memtable, so the view has all up to the number.
                 return Some(Begun {
                     key,
                     view: self.view.load(),
@@ -159,6 +169,7 @@ impl Inner {
                 });
             }
         }
+        None
     }
 
     /// Walks over what is not visible around a key. Nothing is locked.
@@ -168,6 +179,23 @@ impl Inner {
         let run = DbIterator::new(view, &self.tables, since, everything, false)
             .and_then(|iter| iter.dead_run(&key, hints, PATIENCE));
         Walked { run: run.ok().flatten(), since }
+    }
+}
+
+/// The sample that is looked around. It stays in the queue until that is done, so that who asks for
+/// the next sees it.
+struct Front<'a>(&'a Inner);
+
+impl Drop for Front<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue.lock();
+        queue.hint_samples.pop_front();
+        if std::thread::panicking() {
+            // By an order of the user's own, and the thread is gone.
+            queue.hints_unawaited_until = Some(Instant::now() + FOR_EVER);
+        }
+        drop(queue);
+        self.0.idle.notify_all();
     }
 }
 

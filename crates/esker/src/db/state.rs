@@ -397,12 +397,13 @@ impl Inner {
         if self.pace.crowded.load(Ordering::Relaxed) {
             self.keep_pace(payload.len() as u64);
         }
+        self.slow_down(payload.len() as u64);
+        let durability = durability.unwrap_or_else(|| self.write_knobs.durability());
+        let outcome = self.committer.commit(payload, count, user_bytes, durability, self).map(drop);
         if self.pace.hints_behind.load(Ordering::Relaxed) {
             self.wait_for_hints();
         }
-        self.slow_down(payload.len() as u64);
-        let durability = durability.unwrap_or_else(|| self.write_knobs.durability());
-        self.committer.commit(payload, count, user_bytes, durability, self).map(drop)
+        outcome
     }
 
     /// Sleeps for what back-pressure asks, in portions a timer can keep.

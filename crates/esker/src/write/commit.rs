@@ -28,7 +28,8 @@ use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::kinds::Durability;
 
-/// How often a writer tries to get the core before it joins a group: about a microsecond.
+/// How often a writer tries to get the core before it joins a group, or another before it sleeps: about
+/// a microsecond.
 const TRIES: u32 = if cfg!(feature = "shuttle") { 1 } else { 64 };
 
 /// So many commits after two threads last met add beside one another.

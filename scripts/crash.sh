@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The crash campaigns: one table, exit code 1 if a promise was broken.
 #
-# QUICK=yes runs about half, as `make test` does; LONG=yes about twenty times as much, and KILLS (default
-# 2000) kills with SIGKILL. SEED (1) is
-# the first seed. RECORD=docs/reliability.md writes the table into that document, too.
+# QUICK=yes runs about half, as `make test` does; LONG=yes about twenty times as much, and KILLS
+# (default 2000) kills with SIGKILL. SEED (1) is the first seed. RECORD=docs/reliability.md writes the
+# table into that document, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

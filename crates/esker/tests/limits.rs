@@ -18,6 +18,7 @@ use std::process::Command;
 
 use cap::Cap;
 use esker::{Db, ErrorKind, Options, WriteOptions};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
@@ -54,9 +55,7 @@ fn key(i: u64) -> [u8; 8] {
 /// Many tables, few descriptors: files beyond the bound are opened for each read.
 fn few_descriptors(dir: &Path) {
     let open_now = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
-    // SAFETY: the pointer is to a whole `rlimit` that outlives the call.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: Some(64) }).unwrap();
     let options = Options {
         open_files_max: 10,
         memtable_size_bytes: Some(64 << 10),
@@ -97,9 +96,8 @@ fn bound_mappings(more_bytes: u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();
     let held = line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
-    let limit = libc::rlimit { rlim_cur: held + more_bytes, rlim_max: held + more_bytes };
-    // SAFETY: the pointer is to a whole `rlimit` that outlives the call.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
+    let most = Some(held + more_bytes);
+    setrlimit(Resource::Data, Rlimit { current: most, maximum: most }).unwrap();
 }
 
 /// Five times the budget written and read, with an allocator and a kernel that give no more than the
@@ -219,10 +217,8 @@ fn nobody_else_can_read_what_a_store_makes() {
 
 /// A limit of the process's on the length of files: as a device that is full.
 fn short_files(dir: &Path) {
-    let set = |bytes: u64| {
-        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
-        // SAFETY: the pointer is to a whole `rlimit` that outlives the call.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+    let set = |current: Option<u64>| {
+        setrlimit(Resource::Fsize, Rlimit { current, maximum: None }).unwrap();
     };
     // SAFETY: ignoring a signal runs no code of ours. A write beyond the limit then fails.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -235,7 +231,7 @@ fn short_files(dir: &Path) {
         };
         let path = dir.join(wal_io.name());
         let db = Db::open(&path, options()).unwrap();
-        set(300 << 10);
+        set(Some(300 << 10));
         let mut kept = 0;
         let full = loop {
             match db.put(key(kept), [kept as u8; 1000]) {
@@ -251,7 +247,7 @@ fn short_files(dir: &Path) {
             }
         };
         check(&db);
-        set(libc::RLIM_INFINITY);
+        set(None);
         drop(db);
         let db = Db::open(&path, options()).unwrap();
         check(&db);

@@ -45,6 +45,11 @@ impl Chunk {
         Chunk(memory)
     }
 
+    /// Where it begins. What lies there is for whoever has the chunk, and gone with it.
+    pub fn start(&self) -> NonNull<u8> {
+        self.0.cast()
+    }
+
     /// Its memory, which [`Chunk::from_memory`] takes back.
     pub fn into_memory(self) -> NonNull<u64> {
         let memory = self.0;

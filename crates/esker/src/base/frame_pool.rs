@@ -71,17 +71,14 @@ struct State {
 
 /// A chunk that is in use.
 struct Part {
-    memory: NonNull<u8>,
+    chunk: Chunk,
     used: Box<[u64]>,
     free: usize,
 }
 
-// SAFETY: the pointer stands for a `Chunk` that the part owns; nothing of it is tied to a thread.
-unsafe impl Send for Part {}
-
 impl Part {
     fn new(chunk: Chunk) -> Part {
-        Part { memory: chunk.into_memory().cast(), used: vec![0; WORDS].into(), free: GRANULES }
+        Part { chunk, used: vec![0; WORDS].into(), free: GRANULES }
     }
 
     fn is_used(&self, at: usize) -> bool {
@@ -207,7 +204,7 @@ impl FramePool {
         let part = state.parts[chunk].as_mut().expect("a place is in a chunk that is there");
         part.mark(at, count, true);
         // SAFETY: `at` and the granules behind it lie within the chunk.
-        let start = unsafe { part.memory.add(at * GRANULE_BYTES) };
+        let start = unsafe { part.chunk.start().add(at * GRANULE_BYTES) };
         Piece { start, chunk: chunk as u32, granules: count as u32 }
     }
 
@@ -220,7 +217,7 @@ impl FramePool {
         let (chunk, count) = (piece.chunk as usize, piece.granules as usize);
         state.used_granules -= count;
         let part = state.parts[chunk].as_mut().expect("a piece's chunk is there");
-        let at = (piece.start.addr().get() - part.memory.addr().get()) / GRANULE_BYTES;
+        let at = (piece.start.addr().get() - part.chunk.start().addr().get()) / GRANULE_BYTES;
         part.mark(at, count, false);
         if part.free < GRANULES {
             if state.holes.len() < HOLES_MAX {
@@ -230,9 +227,7 @@ impl FramePool {
         }
         if let Some(part) = state.parts[chunk].take() {
             state.chunks -= 1;
-            // SAFETY: `Part::new` took the memory out of a chunk, and no piece of it is left.
-            let memory = unsafe { Chunk::from_memory(part.memory.cast()) };
-            state.spare.push(memory);
+            state.spare.push(part.chunk);
             let too_many = state.too_many();
             drop(state);
             drop(too_many);
@@ -262,15 +257,6 @@ impl FramePool {
     /// Bytes of the pieces.
     pub fn used_bytes(&self) -> usize {
         self.0.lock().used_granules * GRANULE_BYTES
-    }
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        for part in self.parts.drain(..).flatten() {
-            // SAFETY: `Part::new` took the memory out of a chunk. Whoever has a piece has the pool.
-            drop(unsafe { Chunk::from_memory(part.memory.cast()) });
-        }
     }
 }
 

@@ -226,8 +226,7 @@ struct Below {
 }
 
 impl Below {
-    fn new(ranges: Vec<(Vec<u8>, Vec<u8>)>, order: &KeyOrder) -> Below {
-        let mut ranges = ranges;
+    fn new(mut ranges: Vec<(Vec<u8>, Vec<u8>)>, order: &KeyOrder) -> Below {
         ranges.sort_unstable_by(|a, b| order.compare(&a.0, &b.0));
         ranges.dedup_by(|next, kept| {
             let joined = order.compare(&next.0, &kept.1).is_le();

@@ -123,9 +123,9 @@ impl Inner {
             let begun = {
                 // Under one lock: what was walked is added, and the next stretch begins.
                 let mut core = self.committer.lock_soon();
-                walked.take().into_iter().for_each(|walked| {
+                if let Some(walked) = walked.take() {
                     ahead.extend(self.end_stretch(&mut core, walked));
-                });
+                }
                 self.begin_stretch(&mut core, &mut ahead)
             };
             let Some(begun) = begun else { return };

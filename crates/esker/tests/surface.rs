@@ -8,7 +8,7 @@ mod common;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::error::Error as _;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -145,6 +145,26 @@ fn bounds_of_every_kind_hold_in_both_directions_and_for_seeks() {
             assert!(!iter.valid(), "a step from nowhere leads nowhere");
         }
     }
+}
+
+#[test]
+fn a_panic_of_who_is_shown_pairs_leaves_the_iterator_nowhere() {
+    let db = letters();
+    let mut iter = db.iter().unwrap();
+    iter.seek_to_first().unwrap();
+    let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        iter.for_each_forward(|key, _| match key {
+            b"d" => panic!("as a caller's code may"),
+            _ => ControlFlow::Continue(()),
+        })
+    }));
+    assert!(shown.is_err() && !iter.valid());
+    iter.advance().unwrap();
+    assert!(!iter.valid());
+    iter.seek("e").unwrap();
+    assert_eq!(iter.key(), b"e");
+    iter.retreat().unwrap();
+    assert_eq!(iter.key(), b"d");
 }
 
 #[test]

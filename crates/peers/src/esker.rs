@@ -1,5 +1,6 @@
 //! Esker itself, through its public interface only.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use ::esker::{Db, Durability as EskerDurability, KNOBS, Options, WriteOptions};
@@ -22,6 +23,13 @@ pub fn option_names() -> impl Iterator<Item = String> {
 
 fn fail(error: ::esker::Error) -> LabError {
     LabError::engine(format!("{NAME}: {error}"))
+}
+
+/// What `see` says, as the iterator wants to hear it.
+fn seen_by(see: SeePair<'_>) -> impl FnMut(&[u8], &[u8]) -> ControlFlow<()> {
+    move |key, value| {
+        if see(key, value) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
 }
 
 /// What the shared settings are called here; options meant for Esker alone come after and win.
@@ -118,22 +126,16 @@ impl Target for EskerStore {
             Direction::Forward => iter.seek_to_first().map_err(fail)?,
             Direction::Reverse => iter.seek_to_last().map_err(fail)?,
         }
-        while iter.valid() && see(iter.key(), iter.value()) {
-            match direction {
-                Direction::Forward => iter.advance().map_err(fail)?,
-                Direction::Reverse => iter.retreat().map_err(fail)?,
-            }
+        match direction {
+            Direction::Forward => iter.for_each_forward(seen_by(see)).map_err(fail),
+            Direction::Reverse => iter.for_each_backward(seen_by(see)).map_err(fail),
         }
-        Ok(())
     }
 
     fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
         let mut iter = self.db.iter().map_err(fail)?;
         iter.seek(start).map_err(fail)?;
-        while iter.valid() && see(iter.key(), iter.value()) {
-            iter.advance().map_err(fail)?;
-        }
-        Ok(())
+        iter.for_each_forward(seen_by(see)).map_err(fail)
     }
 
     fn compact(&self) -> Result<()> {

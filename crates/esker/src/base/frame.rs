@@ -172,6 +172,9 @@ unsafe impl<H: Send + Sync> Send for Frame<H> {}
 unsafe impl<H: Send + Sync> Sync for Frame<H> {}
 
 impl<H> Frame<H> {
+    /// Where its bytes begin, counted from its address.
+    pub const HEAD_BYTES: usize = Head::<H>::BYTES;
+
     /// What is known of the bytes.
     #[inline]
     pub fn header(&self) -> &H {

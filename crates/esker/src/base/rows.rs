@@ -91,6 +91,13 @@ impl KeyBuf {
         self.len = prefix_bytes + head_bytes + tail.len();
     }
 
+    /// [`Self::set_suffix`] where no key has a tail; returns the key.
+    #[inline]
+    pub fn set_head(&mut self, prefix_bytes: usize, head: [u8; 8], head_bytes: usize) -> &[u8] {
+        self.set_suffix(prefix_bytes, head, head_bytes, &[]);
+        self.key()
+    }
+
     /// Keeps the first `shared` bytes of the key and appends `rest`.
     #[inline]
     pub fn splice(&mut self, shared: usize, rest: &[u8]) {
@@ -103,6 +110,30 @@ impl KeyBuf {
     }
 }
 
+/// Takes a key and its value, and says whether it wants the next.
+pub type See<'s> = &'s mut dyn FnMut(&[u8], &[u8]) -> bool;
+
+/// Which rows to show.
+#[derive(Debug, Clone, Copy)]
+pub struct Way {
+    /// The row it begins at.
+    pub first: usize,
+    /// The one it ends at, on either side of the first.
+    pub last: usize,
+    /// See [`Stretch::ahead`].
+    pub ahead: usize,
+}
+
+/// Where showing rows ended.
+pub struct Shown {
+    /// The last row that was shown.
+    pub at: usize,
+    /// That row.
+    pub row: Row,
+    /// Whether another is wanted.
+    pub more: bool,
+}
+
 /// Rows in internal order, numbered from 0.
 pub trait Rows: Send + Sync {
     /// Reads `row` and puts its key in `buf`, whatever `buf` held.
@@ -111,6 +142,9 @@ pub trait Rows: Send + Sync {
     fn step_forward(&self, row: usize, buf: &mut KeyBuf) -> Row;
     /// Reads `row` when `buf` holds the key of the row after it.
     fn step_back(&self, row: usize, buf: &mut KeyBuf) -> Row;
+    /// Shows the rows of `way` until no more is wanted. `buf` holds the key of one of these rows
+    /// before, and that of the last one shown after.
+    fn show(&self, way: Way, buf: &mut KeyBuf, see: See<'_>) -> Shown;
     /// The value of a row of these.
     fn value(&self, row: Row) -> &[u8];
     /// The first row at or after `(key, seqno)` in internal order; how many there are if there is
@@ -128,9 +162,18 @@ pub struct Stretch {
     pub first: usize,
     /// Behind its last row.
     pub end: usize,
+    /// Where in memory the bytes of the block to come may lie, for prefetches only; 0 if not known.
+    pub ahead: usize,
 }
 
 impl Stretch {
+    /// The rows still to be met, with that where the cursor stands.
+    #[inline]
+    pub fn rest(&self, forward: bool) -> Way {
+        let last = if forward { self.end - 1 } else { self.first };
+        Way { first: self.at, last, ahead: self.ahead }
+    }
+
     /// The stretch without the rows at or after `key`; `None` if the cursor stands on one of them.
     pub fn before(mut self, order: &KeyOrder, key: &[u8]) -> Option<Stretch> {
         self.end = self.end.min(self.bound(order, key));

@@ -87,6 +87,15 @@ impl<H> Place<H> {
         }
     }
 
+    /// Where in memory the bytes of what is here begin; 0 where nothing is.
+    #[inline]
+    pub fn bytes_address(&self) -> usize {
+        match self.address.load(Ordering::Relaxed) {
+            0 => 0,
+            head => head + Frame::<H>::HEAD_BYTES,
+        }
+    }
+
     /// The user that an address which is in no place any more stood for.
     fn take(address: usize) -> Option<Frame<H>> {
         if address == 0 {

@@ -55,6 +55,13 @@ impl<H: Send + Sync + 'static> Shelf<H> {
         }
     }
 
+    /// Where in memory the bytes of the block at `at` are, if it is here, or else 0. It may be gone
+    /// when this is looked at.
+    #[inline]
+    pub fn address(&self, at: usize) -> usize {
+        self.places.get(at).map_or(0, Place::bytes_address)
+    }
+
     /// Asks the processor for `count` places from `at` on.
     #[inline]
     pub fn prefetch_places(&self, at: usize, count: usize) {

@@ -21,7 +21,7 @@ use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeletes;
-use crate::base::rows::{KeyBuf, Row, Stretch};
+use crate::base::rows::{KeyBuf, Row, See, Stretch};
 use crate::error::Result;
 
 /// After stepping over this many versions of one key, seek past the rest.
@@ -55,9 +55,8 @@ pub struct VisibleCursor<C: Cursor> {
     walk_after: u32,
     /// Entries stepped over since that was last asked.
     stepped_over: u64,
-    /// Backward: the key stood on.
+    /// Backward: the key stood on, and its value.
     saved_key: Vec<u8>,
-    /// Backward: the value stood on.
     saved_value: Vec<u8>,
     /// After so many keys in a row that are not shown, `detours` are asked; never without them.
     asked_at: u64,
@@ -295,6 +294,23 @@ impl<C: Cursor> VisibleCursor<C> {
             self.source.seek_before(key, 0)?;
         }
         Ok(())
+    }
+
+    /// Shows the pair stood on and those after it, or before it, as far as the source need not move,
+    /// until no more is wanted; says whether more is. Stands on the last one shown.
+    pub fn show(&mut self, forward: bool, see: See<'_>) -> bool {
+        debug_assert!(self.valid);
+        if forward && self.forward && self.walk.is_none() && self.may_walk() {
+            self.begin_walk();
+        }
+        match &mut self.walk {
+            Some(Walk { stretch, row }) if self.forward == forward => {
+                let shown = stretch.rows.show(stretch.rest(forward), &mut self.walk_key, see);
+                (stretch.at, *row) = (shown.at, shown.row);
+                shown.more
+            }
+            _ => see(self.key(), self.value()),
+        }
     }
 
     /// Moves to the next key. Nothing happens when not valid.

@@ -1,7 +1,7 @@
 //! Many keys in order: an iterator over a view at a sequence number, within bounds, both ways.
 
 use std::cmp::Ordering;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use super::View;
@@ -176,6 +176,71 @@ impl DbIterator {
         Ok(())
     }
 
+    /// Shows the pair it stands on and every one after it, in order, to `see`, until that breaks or
+    /// the keys within the bounds are all shown. The cheapest way over many pairs: whole stretches
+    /// of a block are shown without a question to the levels above it. Stands on the pair at which
+    /// `see` broke, and nowhere ([`valid`](DbIterator::valid) is false) after the last. An error of a
+    /// move is returned after the pairs before it were shown.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    ///
+    /// # fn main() -> esker::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = esker::Db::open(dir.path().join("db"), esker::Options::default())?;
+    /// for key in ["a", "b", "c"] {
+    ///     db.put(key, "12")?;
+    /// }
+    /// let mut iter = db.iter()?;
+    /// iter.seek("b")?;
+    /// let mut value_bytes = 0;
+    /// iter.for_each_forward(|_key, value| {
+    ///     value_bytes += value.len();
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(value_bytes, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn for_each_forward(
+        &mut self,
+        see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.show(true, see)
+    }
+
+    /// The same with every pair before it, from there to the first within the bounds.
+    pub fn for_each_backward(
+        &mut self,
+        see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.show(false, see)
+    }
+
+    fn show(
+        &mut self,
+        forward: bool,
+        mut see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let end = if forward { self.bounds.1.clone() } else { self.bounds.0.clone() };
+        let order = self.cursor.order().clone();
+        while self.inside {
+            let mut past = false;
+            // Should `see` panic, the iterator stands nowhere.
+            self.inside = false;
+            let more = self.cursor.show(forward, &mut |key, value| {
+                past = !is_within(&order, key, &end, forward);
+                !past && see(key, value).is_continue()
+            });
+            self.inside = !past;
+            if !more {
+                return Ok(());
+            }
+            if forward { self.advance()? } else { self.retreat()? }
+        }
+        Ok(())
+    }
+
     /// Whether the iterator stands on a key.
     #[inline]
     pub fn valid(&self) -> bool {
@@ -234,19 +299,11 @@ impl DbIterator {
     }
 
     fn is_before_upper(&self, key: &[u8]) -> bool {
-        match &self.bounds.1 {
-            Bound::Unbounded => true,
-            Bound::Included(upper) => self.cursor.order().compare(key, upper) != Ordering::Greater,
-            Bound::Excluded(upper) => self.cursor.order().compare(key, upper) == Ordering::Less,
-        }
+        is_within(self.cursor.order(), key, &self.bounds.1, true)
     }
 
     fn is_after_lower(&self, key: &[u8]) -> bool {
-        match &self.bounds.0 {
-            Bound::Unbounded => true,
-            Bound::Included(lower) => self.cursor.order().compare(key, lower) != Ordering::Less,
-            Bound::Excluded(lower) => self.cursor.order().compare(key, lower) == Ordering::Greater,
-        }
+        is_within(self.cursor.order(), key, &self.bounds.0, false)
     }
 
     /// One step of a Rust iterator: an earlier failure, or the pair here and a move.
@@ -288,6 +345,20 @@ impl Iterator for ReverseIterator {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.step(DbIterator::seek_to_last, DbIterator::retreat)
+    }
+}
+
+/// Whether a way that goes `forward`, or back, has not passed `end` at `key`.
+#[inline]
+fn is_within(order: &KeyOrder, key: &[u8], end: &Bound<Vec<u8>>, forward: bool) -> bool {
+    let (end, here) = match end {
+        Bound::Unbounded => return true,
+        Bound::Included(end) => (end, true),
+        Bound::Excluded(end) => (end, false),
+    };
+    match order.compare(key, end) {
+        Ordering::Equal => here,
+        less_or_greater => less_or_greater.is_lt() == forward,
     }
 }
 

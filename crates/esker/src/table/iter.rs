@@ -171,6 +171,15 @@ impl TableCursor {
         }
     }
 
+    /// The first row of the block held that is the newest version of its key: a newer one of the
+    /// first row's may be the last row of the block before.
+    fn first_of_stretch(&self, block: &Block) -> usize {
+        let Some(before) = self.block_at.checked_sub(1) else { return 0 };
+        let mut first = KeyBuf::default();
+        block.load(0, &mut first);
+        usize::from(self.table.meta.index.continues(before, first.key()))
+    }
+
     #[cold]
     #[inline(never)]
     fn next_block(&mut self) -> Result<()> {
@@ -339,15 +348,20 @@ impl Cursor for TableCursor {
 
     fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
         let block = self.block.as_ref().filter(|block| block.is_plain(snapshot))?;
-        // A newer version of the first row's key may be the last row of the block before.
-        let (first, end) = if forward { (self.at, self.rows) } else { (1, self.at + 1) };
+        let at = self.block_at;
+        let (first, end) = if forward {
+            (self.at, self.rows)
+        } else {
+            (self.first_of_stretch(block), self.at + 1)
+        };
         if first >= end {
             return None;
         }
         // Whoever takes it will want the block behind it soon.
-        let at = self.block_at;
-        self.table.prefetch(if forward { at + 1 } else { at.wrapping_sub(1) });
-        Some(Stretch { rows: Box::new(block.clone()), at: self.at, first, end })
+        let next = if forward { at + 1 } else { at.wrapping_sub(1) };
+        self.table.prefetch(next);
+        let ahead = self.table.memory_address(next);
+        Some(Stretch { rows: Box::new(block.clone()), at: self.at, first, end, ahead })
     }
 
     fn jump(&mut self, row: usize) {

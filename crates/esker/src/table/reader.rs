@@ -388,6 +388,12 @@ impl Table {
         self.shelf.prefetch(block);
     }
 
+    /// Where in memory the bytes of a block are, if it is in the cache, or else 0: for prefetches.
+    #[inline]
+    pub(super) fn memory_address(&self, block: usize) -> usize {
+        self.shelf.address(block)
+    }
+
     /// Shares a block just read, through the cache if it is to be kept.
     pub(super) fn keep(&self, block: usize, read: Block, fill_cache: bool) -> Block {
         if !fill_cache {

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -252,7 +252,42 @@ impl Pair {
             }
         };
         assert_eq!(range(false), want);
-        assert_eq!(range(true), want.into_iter().rev().collect::<Vec<_>>());
+        assert_eq!(range(true), want.iter().rev().cloned().collect::<Vec<_>>());
+        self.check_shows(bounds, &want);
+    }
+
+    /// What is shown between bounds, in two parts, both ways.
+    fn check_shows(
+        &mut self,
+        bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        want: &[(Vec<u8>, Vec<u8>)],
+    ) {
+        let stop = self.rng.next_u64() as usize % (want.len() + 1);
+        for forward in [true, false] {
+            let mut iter = self.db().iter_with(&ReadOptions::default(), bounds.clone()).unwrap();
+            let mut seen = Vec::new();
+            let mut see = |key: &[u8], value: &[u8], stop: usize| {
+                if seen.len() == stop {
+                    return ControlFlow::Break(());
+                }
+                seen.push((key.to_vec(), value.to_vec()));
+                ControlFlow::Continue(())
+            };
+            if forward {
+                iter.seek_to_first().unwrap();
+                iter.for_each_forward(|key, value| see(key, value, stop)).unwrap();
+                assert_eq!(iter.valid(), stop < want.len());
+                iter.for_each_forward(|key, value| see(key, value, usize::MAX)).unwrap();
+            } else {
+                iter.seek_to_last().unwrap();
+                iter.for_each_backward(|key, value| see(key, value, stop)).unwrap();
+                assert_eq!(iter.valid(), stop < want.len());
+                iter.for_each_backward(|key, value| see(key, value, usize::MAX)).unwrap();
+                seen.reverse();
+            }
+            assert!(!iter.valid());
+            assert_eq!(seen, want);
+        }
     }
 
     fn compact(&mut self) {

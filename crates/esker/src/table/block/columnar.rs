@@ -48,6 +48,16 @@ pub struct Columnar {
     plain_up_to: Option<SeqNo>,
 }
 
+/// The columns of a block whose keys have no tails and whose values are equally long.
+pub(super) struct Even<'a> {
+    pub prefix_bytes: usize,
+    pub heads: &'a [[u8; HEAD_BYTES]],
+    pub suffix_bytes: usize,
+    pub values_at: usize,
+    pub values: &'a [u8],
+    pub value_bytes: usize,
+}
+
 /// How long suffixes are.
 enum Suffixes {
     Equal { bytes: usize },
@@ -309,6 +319,21 @@ impl Columnar {
             word: self.word(data, row),
             value_start: (self.values_at + start) as u32,
             value_bytes: bytes as u32,
+        }
+    }
+
+    /// The columns, if every row is like the others.
+    #[inline]
+    pub(super) fn even<'a>(&self, data: &'a [u8]) -> Option<Even<'a>> {
+        match (&self.suffixes, &self.values) {
+            (&Suffixes::Equal { bytes: suffix_bytes }, &Values::Equal { bytes: value_bytes })
+                if suffix_bytes <= HEAD_BYTES =>
+            {
+                let (values_at, prefix_bytes) = (self.values_at, self.prefix_bytes);
+                let (heads, values) = (self.heads(data), &data[values_at..]);
+                Some(Even { prefix_bytes, heads, suffix_bytes, values_at, values, value_bytes })
+            }
+            _ => None,
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod columnar;
 mod delta;
+mod show;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +20,7 @@ use crate::base::frame::{Frame, FrameBuf};
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::base::prefetch::prefetch_bytes;
-use crate::base::rows::{KeyBuf, Row, Rows};
+use crate::base::rows::{KeyBuf, Row, Rows, See, Shown, Way};
 use crate::cache::Seen;
 use crate::options::kinds::BlockLayout;
 
@@ -243,6 +244,10 @@ impl Rows for Block {
         };
         self.prefetch(row, row.value_start.wrapping_sub(AHEAD_ROWS.wrapping_mul(row.value_bytes)));
         row
+    }
+
+    fn show(&self, way: Way, buf: &mut KeyBuf, see: See<'_>) -> Shown {
+        show::show(self, way, buf, see)
     }
 
     #[inline]

@@ -50,6 +50,10 @@ fn compare(
                 break;
             }
             forward ^= random.below(8) == 0;
+            if random.below(4) == 0 {
+                let start = at.unwrap();
+                at = show(cursor, forward, random.below(20) as usize, model, start);
+            }
             if forward {
                 cursor.next().unwrap();
                 at = at.map(|at| at + 1);
@@ -61,6 +65,31 @@ fn compare(
         }
     }
     within
+}
+
+/// What a show stops at, after `wanted` pairs more or where it would have to move: all of it is what
+/// the model has from `start` on.
+fn show(
+    cursor: &mut VisibleCursor<MergeCursor>,
+    forward: bool,
+    wanted: usize,
+    model: &[(Vec<u8>, Vec<u8>)],
+    start: usize,
+) -> Option<usize> {
+    let mut seen = Vec::new();
+    let more = cursor.show(forward, &mut |key, value| {
+        seen.push((key.to_vec(), value.to_vec()));
+        seen.len() <= wanted
+    });
+    assert!(!seen.is_empty() && more == (seen.len() <= wanted));
+    let last = if forward { start + seen.len() - 1 } else { start + 1 - seen.len() };
+    if !forward {
+        seen.reverse();
+    }
+    assert_eq!(seen, model[start.min(last)..=start.max(last)]);
+    let here = (cursor.key().to_vec(), cursor.value().to_vec());
+    assert!(cursor.valid() && here == model[last], "it stands on the last pair shown");
+    Some(last)
 }
 
 #[test]

@@ -180,7 +180,9 @@ impl State {
                 return (number, place);
             }
         }
-        let part = Part::new(self.spare.pop().unwrap_or_else(|| Chunk::fresh(true)));
+        // A store that caches little would pay for clearing all of a large page.
+        let large = self.chunks > 0;
+        let part = Part::new(self.spare.pop().unwrap_or_else(|| Chunk::fresh(large)));
         self.chunks += 1;
         let free = self.parts.iter().position(Option::is_none);
         let number = free.unwrap_or(self.parts.len());

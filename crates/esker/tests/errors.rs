@@ -6,7 +6,7 @@
 
 mod common;
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -409,6 +409,19 @@ fn walks(db: &Db, middle: &[u8]) -> esker::Result<Vec<Vec<u8>>> {
     seen.push(b"backward".to_vec());
     for pair in db.iter()?.into_reverse() {
         seen.push(pair?.0.to_vec());
+    }
+    for forward in [true, false] {
+        let mut iter = db.iter()?;
+        let note = |key: &[u8], _: &[u8]| {
+            seen.push(key.to_vec());
+            ControlFlow::Continue(())
+        };
+        if forward {
+            iter.for_each_forward(note)?;
+        } else {
+            iter.for_each_backward(note)?;
+        }
+        assert!(!iter.valid());
     }
     let mut iter = db.iter()?;
     let note = |iter: &esker::DbIterator, seen: &mut Vec<Vec<u8>>| {

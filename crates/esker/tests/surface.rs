@@ -165,6 +165,17 @@ fn a_panic_of_who_is_shown_pairs_leaves_the_iterator_nowhere() {
     assert_eq!(iter.key(), b"e");
     iter.retreat().unwrap();
     assert_eq!(iter.key(), b"d");
+    drop(iter);
+    // The next iterator of this thread takes what that one leaves; it begins by itself.
+    for (forward, all) in [(true, "abcdefgh"), (false, "hgfedcba")] {
+        let (mut iter, mut shown) = (db.iter().unwrap(), String::new());
+        let see = |key: &[u8], _: &[u8]| {
+            shown.push(key[0] as char);
+            ControlFlow::Continue(())
+        };
+        if forward { iter.for_each_forward(see) } else { iter.for_each_backward(see) }.unwrap();
+        assert_eq!(shown, all);
+    }
 }
 
 #[test]

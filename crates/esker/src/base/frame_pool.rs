@@ -2,7 +2,8 @@
 //! 2 MiB.
 //!
 //! Both are read at random, and each read meets another page: with pages of 4 KiB it waits for the
-//! translation of its address as long as for the bytes. A chunk is one large page.
+//! translation of its address as long as for the bytes. A chunk is one large page; the first need not
+//! be, see [`FramePool::starting_small`].
 //!
 //! A chunk is cut into granules of 256 bytes, with a bit for each that is in use. A piece goes to the
 //! first place that is long enough of those given back last, else behind the piece before, else to a
@@ -67,6 +68,8 @@ struct State {
     chunks: usize,
     /// So many in all are kept.
     kept: usize,
+    /// Whether the first chunk is no large page.
+    starts_small: bool,
 }
 
 /// A chunk that is in use.
@@ -180,8 +183,7 @@ impl State {
                 return (number, place);
             }
         }
-        // A store that caches little would pay for clearing all of a large page.
-        let large = self.chunks > 0;
+        let large = self.chunks > 0 || !self.starts_small;
         let part = Part::new(self.spare.pop().unwrap_or_else(|| Chunk::fresh(large)));
         self.chunks += 1;
         let free = self.parts.iter().position(Option::is_none);
@@ -196,6 +198,12 @@ impl State {
 }
 
 impl FramePool {
+    /// A pool whose first chunk is not asked for as a large page, all of which would be cleared at the
+    /// first touch: for what may stay as small as a block or two.
+    pub fn starting_small() -> FramePool {
+        FramePool(Mutex::new(State { starts_small: true, ..State::default() }))
+    }
+
     /// A piece of at least `bytes`, at most [`CHUNK_BYTES`].
     pub fn take(&self, bytes: usize) -> Piece {
         assert!(bytes <= CHUNK_BYTES, "a piece of {bytes} bytes is not for a pool");

@@ -109,7 +109,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
             lent_bytes: AtomicU64::new(0),
             counting: AtomicBool::new(policy != CachePolicy::Lru),
             shelf_hits: Striped::default(),
-            pool: Arc::default(),
+            pool: Arc::new(FramePool::starting_small()),
             limbo: Arc::default(),
         };
         cache.set_capacity(capacity_bytes);

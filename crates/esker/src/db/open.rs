@@ -24,6 +24,7 @@ use crate::fs::os::OsFs;
 use crate::fs::{DirEntry, FileLock, Fs, fork, parent_of, sync_dir};
 use crate::metrics::Counters;
 use crate::options::Options;
+use crate::options::validate::Sizes;
 use crate::read::View;
 use crate::table::ReadConfig;
 use crate::tree::current::Current;
@@ -291,8 +292,9 @@ fn open_existing(
             tables.get(&file)?;
         }
     }
-    let replayed = replay(&*fs, dir, &options, &versions)?;
-    let inner = assemble(fs, dir, options, lock, cache, tables, versions, version, &replayed);
+    let replayed = replay(&*fs, dir, &options, &sizes, &versions)?;
+    let inner =
+        assemble(fs, dir, (options, sizes), lock, cache, tables, versions, version, &replayed);
     let threads = if read_only {
         Vec::new()
     } else {
@@ -306,7 +308,7 @@ fn open_existing(
 fn assemble(
     fs: Arc<dyn Fs>,
     dir: &Path,
-    options: Options,
+    (options, sizes): (Options, Sizes),
     lock: Option<Box<dyn FileLock>>,
     cache: Arc<BlockCache<crate::table::Layout>>,
     tables: Arc<Tables>,
@@ -334,8 +336,8 @@ fn assemble(
         read_only: lock.is_none(),
         order: options.key_order.clone(),
         pace: Pace::default(),
-        write_knobs: WriteKnobs::new(&options, &sizes_here(&options)),
-        sizes: ArcSwap::from_pointee(sizes_here(&options)),
+        write_knobs: WriteKnobs::new(&options, &sizes),
+        sizes: ArcSwap::from_pointee(sizes),
         options: ArcSwap::from_pointee(options),
         view: Shown::new(Arc::new(view), cache.readers().clone()),
         view_change: Mutex::new(()),

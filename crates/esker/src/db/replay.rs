@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::open::look;
-use super::stats::sizes_here;
 use crate::base::key::SeqNo;
 use crate::base::ops;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::memtable::{ChunkPool, Memtable};
 use crate::options::Options;
+use crate::options::validate::Sizes;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::wal::{LogEnd, LogReader};
@@ -45,9 +45,10 @@ pub(super) fn replay(
     fs: &dyn Fs,
     dir: &Path,
     options: &Options,
+    sizes: &Sizes,
     versions: &VersionSet,
 ) -> Result<Replayed> {
-    let pool = Arc::new(ChunkPool::new(sizes_here(options).memtable_bytes as usize));
+    let pool = Arc::new(ChunkPool::new(sizes.memtable_bytes as usize));
     let order = options.key_order.clone();
     let memtable = Memtable::with_pool(options.memtable_kind, order, pool.clone());
     let mut state = Replayed {

@@ -2,7 +2,7 @@
 
 use crate::base::sync::atomic::Ordering;
 use std::cmp::Ordering as KeyOrdering;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::state::Inner;
 use crate::error::{Error, Result};
@@ -16,15 +16,14 @@ use crate::tree::fragment::Fragment;
 /// one of the usual size half a second.
 const FLUSHED_AT_CLOSE_BYTES_MIN: usize = 4 << 20;
 
-/// The sizes `options` come to on this machine. What there is of it is asked once in a process's life:
-/// the answer takes reading several files, and more than the rest of opening a small store.
+/// The sizes `options` come to on this machine. To be asked once at an opening: how many processors
+/// there are takes reading several files.
 pub(crate) fn sizes_here(options: &Options) -> Sizes {
-    static MACHINE: OnceLock<(u64, usize)> = OnceLock::new();
-    let (memory_bytes, cores) = *MACHINE.get_or_init(|| {
+    let memory_bytes = {
         let info = rustix::system::sysinfo();
-        let memory_bytes = info.totalram as u64 * u64::from(info.mem_unit.max(1));
-        (memory_bytes, std::thread::available_parallelism().map_or(1, |n| n.get()))
-    });
+        info.totalram as u64 * u64::from(info.mem_unit.max(1))
+    };
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     options.sizes(memory_bytes, cores)
 }
 

@@ -55,8 +55,9 @@ pub struct VisibleCursor<C: Cursor> {
     walk_after: u32,
     /// Entries stepped over since that was last asked.
     stepped_over: u64,
-    /// Backward: the key stood on, and its value.
+    /// Backward: the key stood on.
     saved_key: Vec<u8>,
+    /// Backward: the value there.
     saved_value: Vec<u8>,
     /// After so many keys in a row that are not shown, `detours` are asked; never without them.
     asked_at: u64,
@@ -300,7 +301,8 @@ impl<C: Cursor> VisibleCursor<C> {
     /// until no more is wanted; says whether more is. Stands on the last one shown.
     pub fn show(&mut self, forward: bool, see: See<'_>) -> bool {
         debug_assert!(self.valid);
-        if forward && self.forward && self.walk.is_none() && self.may_walk() {
+        let asks = self.walk_after == 0 && self.coverage.is_empty();
+        if asks && forward && self.forward && self.walk.is_none() {
             self.begin_walk();
         }
         match &mut self.walk {

@@ -177,10 +177,11 @@ impl DbIterator {
     }
 
     /// Shows the pair it stands on and every one after it, in order, to `see`, until that breaks or
-    /// the keys within the bounds are all shown. The cheapest way over many pairs: whole stretches
-    /// of a block are shown without a question to the levels above it. Stands on the pair at which
-    /// `see` broke, and nowhere ([`valid`](DbIterator::valid) is false) after the last. An error of a
-    /// move is returned after the pairs before it were shown.
+    /// the keys within the bounds are all shown; from the first on, if it was never placed. The
+    /// cheapest way over many pairs: whole stretches of a block are shown without a question to the
+    /// levels above it. Stands on the pair at which `see` broke, and nowhere
+    /// ([`valid`](DbIterator::valid) is false) after the last one, after an error, and after a panic
+    /// of `see`. An error of a move is returned when the pairs before it were shown.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -209,7 +210,8 @@ impl DbIterator {
         self.show(true, see)
     }
 
-    /// The same with every pair before it, from there to the first within the bounds.
+    /// The same with the pair it stands on and every one before it, from there to the first within the
+    /// bounds; from the last on, if it was never placed.
     pub fn for_each_backward(
         &mut self,
         see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
@@ -222,6 +224,14 @@ impl DbIterator {
         forward: bool,
         mut see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        match (self.placed, forward) {
+            (true, _) => {}
+            (false, true) => self.seek_to_first()?,
+            (false, false) => self.seek_to_last()?,
+        }
         let end = if forward { self.bounds.1.clone() } else { self.bounds.0.clone() };
         let order = self.cursor.order().clone();
         while self.inside {

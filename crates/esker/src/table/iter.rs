@@ -348,15 +348,13 @@ impl Cursor for TableCursor {
 
     fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
         let block = self.block.as_ref().filter(|block| block.is_plain(snapshot))?;
-        let at = self.block_at;
-        let (first, end) = if forward {
-            (self.at, self.rows)
-        } else {
-            (self.first_of_stretch(block), self.at + 1)
+        // Of one row nobody has any use.
+        let (first, end) = match (forward, self.at) {
+            (true, at) if at + 1 < self.rows => (at, self.rows),
+            (false, at) if at > 0 => (self.first_of_stretch(block), at + 1),
+            _ => return None,
         };
-        if first >= end {
-            return None;
-        }
+        let at = self.block_at;
         // Whoever takes it will want the block behind it soon.
         let next = if forward { at + 1 } else { at.wrapping_sub(1) };
         self.table.prefetch(next);

@@ -2,7 +2,8 @@
 //!
 //! What stays true: where keys have no tails and values are equally long, a row costs a store of
 //! eight bytes and the call; and what is shown of one block asks the processor for as much of the
-//! next, so that walking blocks that lie anywhere in memory waits for none of them.
+//! next, if the cache has it, so that a long walk over blocks that lie anywhere in memory waits for few
+//! of them.
 
 use super::columnar::{Columnar, Even};
 use super::{Block, Layout};

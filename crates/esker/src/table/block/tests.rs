@@ -29,6 +29,19 @@ fn read_everything(block: &Block) {
         block.load(i, &mut buf);
         block.step_back(i, &mut buf);
     }
+    let last = block.rows() - 1;
+    for (first, last) in [(0, last), (last, 0)] {
+        let way = Way { first, last, ahead: 0 };
+        let mut shown = 0;
+        block.load(first, &mut buf);
+        let end = block.show(way, &mut buf, &mut |_, _| {
+            shown += 1;
+            true
+        });
+        assert_eq!((shown, end.at, end.more), (block.rows(), last, true));
+        let row = block.load(last, &mut KeyBuf::default());
+        assert_eq!(end.row, row);
+    }
     block.find(&order, b"", 0);
     block.find(&order, b"\xff\xff", SEQNO_MAX);
 }
@@ -42,6 +55,7 @@ fn samples() -> Vec<Vec<u8>> {
         for keys in [&equal[..], &long, &varied] {
             for seqno in [0, 77, SEQNO_MAX] {
                 samples.push(block(layout, keys, seqno, b"value"));
+                samples.push(block(layout, keys, seqno, b""));
             }
         }
     }

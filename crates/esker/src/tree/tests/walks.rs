@@ -24,13 +24,14 @@ fn visible(shown: &[Entry], snapshot: SeqNo) -> Vec<(Vec<u8>, Vec<u8>)> {
     put.map(|(key, seqno)| (key.to_vec(), seqno.to_string().into_bytes())).collect()
 }
 
-/// Seeks, and walks that turn round now and then; returns how many moves were made within a block.
+/// Seeks, and walks that turn round now and then; returns how many moves were made within a block, and
+/// how many pairs were shown without one.
 fn compare(
     cursor: &mut VisibleCursor<MergeCursor>,
     model: &[(Vec<u8>, Vec<u8>)],
     random: &mut Random,
-) -> u64 {
-    let mut within = 0;
+) -> (u64, u64) {
+    let (mut within, mut shown) = (0, 0);
     for _ in 0..60 {
         let target = key(random.below(KEYS));
         let after = model.partition_point(|(key, _)| *key < target);
@@ -53,6 +54,7 @@ fn compare(
             if random.below(4) == 0 {
                 let start = at.unwrap();
                 at = show(cursor, forward, random.below(20) as usize, model, start);
+                shown += at.unwrap().abs_diff(start) as u64;
             }
             if forward {
                 cursor.next().unwrap();
@@ -64,7 +66,7 @@ fn compare(
             within += u64::from(cursor.is_walking());
         }
     }
-    within
+    (within, shown)
 }
 
 /// What a show stops at, after `wanted` pairs more or where it would have to move: all of it is what
@@ -95,7 +97,7 @@ fn show(
 #[test]
 fn a_walk_within_blocks_shows_what_any_other_shows() {
     for (runs, more) in [(1, 40), (2, 40), (3, 40), (2, 4)] {
-        let mut within = 0;
+        let (mut within, mut showed) = (0, 0);
         for seed in 0..60 {
             let fs: Arc<dyn Fs> = MemFs::new();
             let mut random = Random(seed * 7 + runs);
@@ -112,10 +114,12 @@ fn a_walk_within_blocks_shows_what_any_other_shows() {
             let order = KeyOrder::Bytewise;
             let merge = MergeCursor::new(order.clone(), children);
             let mut cursor = VisibleCursor::new(merge, order, snapshot, None);
-            within += compare(&mut cursor, &visible(&shown, snapshot), &mut random);
+            let counts = compare(&mut cursor, &visible(&shown, snapshot), &mut random);
+            (within, showed) = (within + counts.0, showed + counts.1);
         }
         // Where every key has many versions, or runs lie across each other, walks are rare.
         let expected = if (runs, more) == (1, 40) { 2_000 } else { 1 };
+        assert!(showed >= expected, "{showed} pairs shown without a move, of {runs} runs");
         assert!(within >= expected, "{within} moves within blocks of {runs} runs");
     }
 }

@@ -292,7 +292,7 @@ fn open_existing(
             tables.get(&file)?;
         }
     }
-    let replayed = replay(&*fs, dir, &options, &sizes, &versions)?;
+    let replayed = replay(&*fs, dir, (&options, &sizes), &versions)?;
     let inner =
         assemble(fs, dir, (options, sizes), lock, cache, tables, versions, version, &replayed);
     let threads = if read_only {

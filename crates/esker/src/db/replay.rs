@@ -44,8 +44,7 @@ pub(super) struct Replayed {
 pub(super) fn replay(
     fs: &dyn Fs,
     dir: &Path,
-    options: &Options,
-    sizes: &Sizes,
+    (options, sizes): (&Options, &Sizes),
     versions: &VersionSet,
 ) -> Result<Replayed> {
     let pool = Arc::new(ChunkPool::new(sizes.memtable_bytes as usize));

@@ -300,7 +300,6 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Shows the pair stood on and those after it, or before it, as far as the source need not move,
     /// until no more is wanted; says whether more is. Stands on the last one shown.
     pub fn show(&mut self, forward: bool, see: See<'_>) -> bool {
-        debug_assert!(self.valid);
         let asks = self.walk_after == 0 && self.coverage.is_empty();
         if asks && forward && self.forward && self.walk.is_none() {
             self.begin_walk();

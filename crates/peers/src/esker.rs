@@ -123,10 +123,6 @@ impl Target for EskerStore {
     fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
         let mut iter = self.db.iter().map_err(fail)?;
         match direction {
-            Direction::Forward => iter.seek_to_first().map_err(fail)?,
-            Direction::Reverse => iter.seek_to_last().map_err(fail)?,
-        }
-        match direction {
             Direction::Forward => iter.for_each_forward(seen_by(see)).map_err(fail),
             Direction::Reverse => iter.for_each_backward(seen_by(see)).map_err(fail),
         }

@@ -39,6 +39,12 @@ impl Row {
     pub fn kind(self) -> Kind {
         if self.word as u8 == Kind::Put as u8 { Kind::Put } else { Kind::Delete }
     }
+
+    /// Where the value starts in the block's bytes, and how long it is.
+    #[inline]
+    pub fn value_span(self) -> (usize, usize) {
+        (self.value_start as usize, self.value_bytes as usize)
+    }
 }
 
 /// The key of the row a cursor stands on. Bytes before and after it are left from other rows.
@@ -89,13 +95,6 @@ impl KeyBuf {
             suffix[head.len()..][..tail.len()].copy_from_slice(tail);
         }
         self.len = prefix_bytes + head_bytes + tail.len();
-    }
-
-    /// [`Self::set_suffix`] where no key has a tail; returns the key.
-    #[inline]
-    pub fn set_head(&mut self, prefix_bytes: usize, head: [u8; 8], head_bytes: usize) -> &[u8] {
-        self.set_suffix(prefix_bytes, head, head_bytes, &[]);
-        self.key()
     }
 
     /// Keeps the first `shared` bytes of the key and appends `rest`.

@@ -48,16 +48,6 @@ pub struct Columnar {
     plain_up_to: Option<SeqNo>,
 }
 
-/// The columns of a block whose keys have no tails and whose values are equally long.
-pub(super) struct Even<'a> {
-    pub prefix_bytes: usize,
-    pub heads: &'a [[u8; HEAD_BYTES]],
-    pub suffix_bytes: usize,
-    pub values_at: usize,
-    pub values: &'a [u8],
-    pub value_bytes: usize,
-}
-
 /// How long suffixes are.
 enum Suffixes {
     Equal { bytes: usize },
@@ -322,16 +312,25 @@ impl Columnar {
         }
     }
 
-    /// The columns, if every row is like the others.
+    /// Reads a row, as [`Self::read`] does, and says where its value starts and how long it is; only
+    /// where no key has a tail and all values are equally long.
     #[inline]
-    pub(super) fn even<'a>(&self, data: &'a [u8]) -> Option<Even<'a>> {
+    pub(super) fn even<'a>(
+        &self,
+        data: &'a [u8],
+    ) -> Option<impl Fn(usize, &mut KeyBuf) -> (usize, usize) + use<'a>> {
         match (&self.suffixes, &self.values) {
-            (&Suffixes::Equal { bytes: suffix_bytes }, &Values::Equal { bytes: value_bytes })
-                if suffix_bytes <= HEAD_BYTES =>
+            (&Suffixes::Equal { bytes: head_bytes }, &Values::Equal { bytes: value_bytes })
+                if head_bytes <= HEAD_BYTES =>
             {
-                let (values_at, prefix_bytes) = (self.values_at, self.prefix_bytes);
-                let (heads, values) = (self.heads(data), &data[values_at..]);
-                Some(Even { prefix_bytes, heads, suffix_bytes, values_at, values, value_bytes })
+                let (prefix_bytes, values_at) = (self.prefix_bytes, self.values_at);
+                let heads = self.heads(data);
+                Some(move |row: usize, buf: &mut KeyBuf| {
+                    let mut head = heads[row];
+                    head.reverse();
+                    buf.set_suffix(prefix_bytes, head, head_bytes, &[]);
+                    (values_at + row * value_bytes, value_bytes)
+                })
             }
             _ => None,
         }

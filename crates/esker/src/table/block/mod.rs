@@ -203,8 +203,8 @@ impl Held<'_> {
 /// The value of a row of the block in `frame`.
 #[inline]
 fn value_in(frame: &Frame<Layout>, row: Row) -> &[u8] {
-    let start = row.value_start as usize;
-    &frame.bytes()[start..start + row.value_bytes as usize]
+    let (start, bytes) = row.value_span();
+    &frame.bytes()[start..start + bytes]
 }
 
 impl Rows for Block {

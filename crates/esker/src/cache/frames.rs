@@ -78,6 +78,14 @@ impl<H: Send + Sync + 'static> Frames<H> {
         self.slots[slot as usize].block.clone()
     }
 
+    /// Whether to take in a block of so many bytes that has to be read: it fits, and there is room or it
+    /// is worth another's place.
+    pub(super) fn wants(&mut self, hash: u64, charge_bytes: u64) -> bool {
+        charge_bytes <= self.capacity_bytes
+            && (self.used_bytes + charge_bytes <= self.capacity_bytes
+                || self.policy.wants(hash, charge_bytes))
+    }
+
     /// Takes a block in if it fits at all, evicting into `evicted`; returns the one to use.
     pub(super) fn insert(
         &mut self,

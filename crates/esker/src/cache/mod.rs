@@ -88,8 +88,9 @@ pub struct BlockCache<H> {
     lent_bytes: AtomicU64,
     /// Whether the policy does with uses that are counted, and need not see each at once.
     counting: AtomicBool,
-    /// Hits on shelves.
+    /// Hits on shelves, and misses that did not ask the shards.
     shelf_hits: Striped,
+    shelf_misses: Striped,
     /// Memory for blocks that are kept.
     pool: Arc<FramePool>,
     /// Blocks that left their shelves.
@@ -109,6 +110,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
             lent_bytes: AtomicU64::new(0),
             counting: AtomicBool::new(policy != CachePolicy::Lru),
             shelf_hits: Striped::default(),
+            shelf_misses: Striped::default(),
             pool: Arc::new(FramePool::starting_small()),
             limbo: Arc::default(),
         };
@@ -170,11 +172,32 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         Some(seen)
     }
 
+    /// The block `key`, whose home is `at` on `shelf`, if it is here. Counts as a use of it. What is not
+    /// at its home is not here, so that a shard is asked only where it must see every use.
+    #[inline]
+    pub fn get_at(&self, shelf: &Shelf<H>, at: usize, key: &BlockKey) -> Option<Frame<H>> {
+        if !self.counting.load(Relaxed) {
+            return self.get(key);
+        }
+        let found = self.get_on(shelf, at);
+        if found.is_none() {
+            self.shelf_misses.add(1);
+        }
+        found
+    }
+
     /// [`BlockCache::see_on`], for as long as one likes.
     #[inline]
-    pub fn get_on(&self, shelf: &Shelf<H>, at: usize) -> Option<Frame<H>> {
+    fn get_on(&self, shelf: &Shelf<H>, at: usize) -> Option<Frame<H>> {
         let reading = self.readers().enter();
         self.see_on(shelf, at, &reading).map(|seen| Frame::clone(&seen))
+    }
+
+    /// Whether a block of about `charge_bytes` that has to be read is to be taken in then: it is not
+    /// where the policy expects less of it than it costs. What is inserted all the same is taken in.
+    pub fn wants(&self, key: &BlockKey, charge_bytes: u64) -> bool {
+        let hash = key.hash();
+        self.shard(hash).lock().wants(hash, charge_bytes)
     }
 
     /// Offers a block of `charge_bytes` and returns the one to use: the one already here if another
@@ -315,7 +338,8 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
 
     /// The counters, since the cache was made.
     pub fn stats(&self) -> CacheStats {
-        let mut sum = CacheStats { hits: self.shelf_hits.get(), ..CacheStats::default() };
+        let (hits, misses) = (self.shelf_hits.get(), self.shelf_misses.get());
+        let mut sum = CacheStats { hits, misses, ..CacheStats::default() };
         for shard in &self.shards {
             let one = shard.0.lock().stats();
             sum.hits += one.hits;

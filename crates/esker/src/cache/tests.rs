@@ -7,6 +7,8 @@ use super::*;
 use crate::base::frame::FrameBuf;
 use CachePolicy::{Clock, Lru, S3Fifo, Sieve};
 
+mod wanted;
+
 const POLICIES: [CachePolicy; 4] = [Lru, Clock, Sieve, S3Fifo];
 
 /// A block that is nothing but a number.

@@ -121,8 +121,8 @@ impl TableCursor {
             ahead.start = start;
         }
         let sealed = self.ahead.get(start, end).unwrap_or(&[]);
-        let read = table.open_block(block_at, sealed, self.fill_cache)?;
-        Ok(table.keep(block_at, read, self.fill_cache))
+        let keep = self.fill_cache && table.is_wanted(block_at);
+        Ok(table.keep(block_at, table.open_block(block_at, sealed, keep)?, keep))
     }
 
     /// Stands on row `at` of the block held.

@@ -362,14 +362,19 @@ impl Table {
     /// A block from the file, through the cache if it is to be kept.
     #[cold]
     pub(super) fn fetch(&self, block: usize, fill_cache: bool) -> Result<Block> {
-        Ok(self.keep(block, self.read_block(block, fill_cache)?, fill_cache))
+        let keep = fill_cache && self.is_wanted(block);
+        Ok(self.keep(block, self.read_block(block, keep)?, keep))
+    }
+
+    /// Whether the cache wants a block that has to be read.
+    pub(super) fn is_wanted(&self, block: usize) -> bool {
+        self.cache().wants(&self.block_key(block), self.meta.index.raw_bytes(block) as u64)
     }
 
     /// A block from the cache.
     #[inline]
     pub(super) fn cached(&self, block: usize) -> Option<Block> {
-        let found = self.cache().get_on(&self.shelf, block);
-        found.or_else(|| self.cache().get(&self.block_key(block))).map(Block::of)
+        self.cache().get_at(&self.shelf, block, &self.block_key(block)).map(Block::of)
     }
 
     /// A block from the cache, for one who leaves no trace there.

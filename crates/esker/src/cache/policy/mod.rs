@@ -4,6 +4,7 @@
 //! admitted and not yet evicted or forgotten.
 
 mod clock;
+mod ghost;
 mod list;
 mod lru;
 mod s3fifo;
@@ -18,6 +19,11 @@ pub(super) type Uses<'a> = &'a dyn Fn(u32) -> u8;
 pub(super) trait Policy: Send {
     /// The shard's capacity is now this many bytes.
     fn set_capacity(&mut self, _bytes: u64) {}
+    /// Whether it is worth the work to take in a block that was read from its file, where another has to
+    /// leave for it. One that is not taken in may still be remembered.
+    fn wants(&mut self, _hash: u64, _charge_bytes: u64) -> bool {
+        true
+    }
     /// A block arrived in `slot`, which the policy does not hold. There is room for it already.
     fn admit(&mut self, slot: u32, hash: u64, charge_bytes: u64);
     /// The block in `slot` was used.

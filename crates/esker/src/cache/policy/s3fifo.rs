@@ -6,9 +6,12 @@
 //! queue, which spans as many bytes as the main one. A block that returns while remembered enters
 //! the main queue at once. The main queue gives a block one more round per use, up to three. So a
 //! scan passes through the small queue and never disturbs the rest.
+//!
+//! Where hardly a block is used again while in the small queue, taking each in costs more than it saves
+//! ([`Policy::wants`]): then most are remembered as if they had left already, and one of a few goes
+//! through a small queue as much smaller, and so shows when that changes. (Ours, not the paper's.)
 
-use std::collections::{HashMap, VecDeque};
-
+use super::ghost::Ghost;
 use super::list::{Links, List, NIL};
 use super::{Policy, Uses};
 
@@ -18,6 +21,15 @@ const USES_MAX: u8 = 3;
 const USES_TO_STAY: u8 = 1;
 /// The small queue's part of the capacity: one in this many bytes.
 const SMALL_ONE_IN: u64 = 10;
+
+/// While new blocks are not worth their place, one in so many is taken in all the same.
+const TAKEN_ONE_IN: u32 = 8;
+/// They are not worth it while fewer than one in so many is used in the small queue,
+const USED_ONE_IN: u32 = 8;
+/// and are worth it again when more than one in so many is.
+const USED_AGAIN_ONE_IN: u32 = 6;
+/// So many blocks that left the small queue decide.
+const DECIDED_BY: u32 = 128;
 
 /// What is kept for a slot beside its links.
 #[derive(Clone, Copy, Default)]
@@ -41,6 +53,38 @@ pub(super) struct S3Fifo {
     uses: Vec<u8>,
     metas: Vec<Meta>,
     ghost: Ghost,
+    worth: Worth,
+}
+
+/// Whether new blocks are worth their place in the small queue.
+#[derive(Default)]
+struct Worth {
+    /// Blocks that left the small queue lately, and how many of them had been used.
+    left: u32,
+    used: u32,
+    /// Whether they are not.
+    choosy: bool,
+    /// Blocks that were asked about since then: 0 where all are taken in without a question.
+    asked: u32,
+}
+
+impl Worth {
+    fn count(&mut self, used: bool) {
+        self.left += 1;
+        self.used += u32::from(used);
+        if self.left < DECIDED_BY {
+            return;
+        }
+        let one_in = if self.choosy { USED_AGAIN_ONE_IN } else { USED_ONE_IN };
+        self.choosy = self.used * one_in <= self.left;
+        (self.left, self.used, self.asked) = (0, 0, 0);
+    }
+
+    /// Whether a new block is to be taken in.
+    fn takes(&mut self) -> bool {
+        self.asked = self.asked.wrapping_add(1);
+        !self.choosy || self.asked.is_multiple_of(TAKEN_ONE_IN)
+    }
 }
 
 impl S3Fifo {
@@ -68,12 +112,21 @@ impl S3Fifo {
         }
     }
 
+    /// Whether the small queue is as large as it should be. Where few new blocks enter it, each stays for
+    /// as many as came.
+    fn is_small_full(&self) -> bool {
+        let choosy = self.worth.choosy && self.worth.asked > 0;
+        let share = if choosy { u64::from(TAKEN_ONE_IN) } else { 1 };
+        self.small_bytes >= self.small_bytes_max / share
+    }
+
     /// Lets the small queue's oldest go, to the main queue or out.
     fn evict_small(&mut self, uses: Uses<'_>) -> Option<u32> {
         while self.small.tail() != NIL {
             let slot = self.small.tail();
             self.remove(slot);
             self.count(slot, uses(slot));
+            self.worth.count(self.uses[slot as usize] > 0);
             if self.uses[slot as usize] <= USES_TO_STAY {
                 let meta = self.metas[slot as usize];
                 self.ghost.remember(meta.hash, meta.charge_bytes);
@@ -112,6 +165,14 @@ impl Policy for S3Fifo {
         self.ghost.set_capacity(self.main_bytes_max);
     }
 
+    fn wants(&mut self, hash: u64, charge_bytes: u64) -> bool {
+        let wanted = self.ghost.knows(hash) || self.worth.takes();
+        if !wanted {
+            self.ghost.remember(hash, charge_bytes);
+        }
+        wanted
+    }
+
     fn admit(&mut self, slot: u32, hash: u64, charge_bytes: u64) {
         self.links.reserve(slot);
         if slot as usize >= self.metas.len() {
@@ -137,7 +198,7 @@ impl Policy for S3Fifo {
     }
 
     fn evict(&mut self, uses: Uses<'_>) -> Option<u32> {
-        if self.small_bytes >= self.small_bytes_max {
+        if self.is_small_full() {
             self.evict_small(uses).or_else(|| self.evict_main(uses))
         } else {
             // The small queue may hold nothing but what it moves to the main one.
@@ -148,73 +209,9 @@ impl Policy for S3Fifo {
     }
 }
 
-/// Hashes of blocks that left the small queue lately, oldest first.
-#[derive(Default)]
-struct Ghost {
-    /// `(hash, ticket, charge)`; one whose ticket is not in `tickets` was recalled meanwhile.
-    queue: VecDeque<(u64, u64, u64)>,
-    /// The ticket and charge of every hash remembered.
-    tickets: HashMap<u64, (u64, u64)>,
-    next_ticket: u64,
-    bytes: u64,
-    bytes_max: u64,
-}
-
-impl Ghost {
-    fn set_capacity(&mut self, bytes: u64) {
-        self.bytes_max = bytes;
-        self.shrink();
-    }
-
-    fn remember(&mut self, hash: u64, charge_bytes: u64) {
-        self.recall(hash);
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
-        self.queue.push_back((hash, ticket, charge_bytes));
-        self.tickets.insert(hash, (ticket, charge_bytes));
-        self.bytes += charge_bytes;
-        self.shrink();
-    }
-
-    /// Whether the hash is remembered; forgets it.
-    fn recall(&mut self, hash: u64) -> bool {
-        match self.tickets.remove(&hash) {
-            Some((_, charge_bytes)) => self.bytes -= charge_bytes,
-            None => return false,
-        }
-        if self.queue.len() > 2 * self.tickets.len() + 64 {
-            let tickets = &self.tickets;
-            self.queue.retain(|(h, ticket, _)| tickets.get(h).is_some_and(|t| t.0 == *ticket));
-        }
-        true
-    }
-
-    fn shrink(&mut self) {
-        while self.bytes > self.bytes_max {
-            let Some((hash, ticket, charge_bytes)) = self.queue.pop_front() else { break };
-            if self.tickets.get(&hash).is_some_and(|t| t.0 == ticket) {
-                self.tickets.remove(&hash);
-                self.bytes -= charge_bytes;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn as_much_is_remembered_as_there_is_room_for_and_no_more() {
-        let mut ghost = Ghost::default();
-        ghost.set_capacity(100);
-        ghost.remember(1, 60);
-        ghost.remember(2, 40);
-        assert_eq!((ghost.tickets.len(), ghost.bytes), (2, 100), "it is full to the last byte");
-        ghost.remember(3, 40);
-        assert_eq!((ghost.tickets.len(), ghost.bytes), (2, 80), "the oldest is forgotten");
-        assert!(!ghost.recall(1) && ghost.recall(2) && ghost.recall(3));
-    }
 
     #[test]
     fn a_main_queue_that_is_full_to_the_last_byte_lets_nothing_go() {
@@ -261,22 +258,5 @@ mod tests {
             both += u32::from(bytes(false) > 0 && bytes(true) > 0);
         }
         assert!(both > 100, "{both}");
-    }
-
-    #[test]
-    fn what_was_recalled_takes_no_memory_for_long_and_is_seldom_swept_out() {
-        let mut ghost = Ghost::default();
-        ghost.set_capacity(1000);
-        let mut sweeps = 0;
-        for round in 0..1000 {
-            let before = ghost.queue.len();
-            ghost.remember(round % 7, 1);
-            ghost.remember(1000 + round % 5, 1);
-            ghost.recall(1000 + round % 5);
-            sweeps += u32::from(ghost.queue.len() < before + 2);
-            assert!(ghost.queue.len() <= 2 * ghost.tickets.len() + 65, "{}", ghost.queue.len());
-        }
-        assert_eq!((ghost.tickets.len(), ghost.bytes), (7, 7));
-        assert!((1..=1000 / 16).contains(&sweeps), "{sweeps}");
     }
 }

@@ -1,0 +1,80 @@
+//! What a cache that is asked first takes in, beside one that takes in all.
+
+use super::*;
+
+/// Hits of a cache over `trace`, those of its second half, and how many blocks were taken in.
+fn run(trace: &[u64], asks: bool) -> (usize, usize, usize) {
+    let cache = BlockCache::new(S3Fifo, 1_000);
+    let (mut hits, mut late) = (0, 0);
+    for (at, &key) in trace.iter().enumerate() {
+        if cache.get(&block(key)).is_some() {
+            hits += 1;
+            late += usize::from(at >= trace.len() / 2);
+        } else if !asks || cache.wants(&block(key), 1) {
+            cache.insert(block(key), frame(key), 1, None);
+        }
+    }
+    (hits, late, cache.stats().insertions as usize)
+}
+
+fn uniform(seed: u64, keys: u64, len: usize) -> Vec<u64> {
+    let mut random = Random(seed);
+    (0..len).map(|_| (random.next() >> 8) % keys).collect()
+}
+
+/// Each key four times, 20 other keys apart, and never again.
+fn in_bursts(len: usize) -> Vec<u64> {
+    (0..len as u64).map(|at| (1 << 40) + at / 80 * 20 + at % 20).collect()
+}
+
+#[test]
+fn where_hardly_a_block_is_used_again_few_are_taken_in_and_as_many_found() {
+    let trace = uniform(3, 20_000, 200_000);
+    let ((all, _, all_taken), (asked, _, taken)) = (run(&trace, false), run(&trace, true));
+    assert_eq!(all_taken, trace.len() - all);
+    assert!(taken * 3 < all_taken, "{taken} of {all_taken}");
+    assert!((asked as f64 / all as f64 - 1.0).abs() < 0.1, "{asked} beside {all}");
+}
+
+#[test]
+fn where_some_blocks_are_popular_no_fewer_are_found() {
+    for trace in [zipfian(7, 20_000, 120_000), scan_polluted(11, 10_000, 100_000)] {
+        let ((all, ..), (asked, ..)) = (run(&trace, false), run(&trace, true));
+        eprintln!("{all} hits of {}, {asked} where the cache is asked first", trace.len());
+        assert!(all > trace.len() / 3);
+        assert!(asked * 100 > all * 99, "{asked} beside {all}");
+    }
+}
+
+#[test]
+fn when_new_blocks_come_to_be_used_again_all_are_taken_in_again() {
+    let mut trace = uniform(5, 20_000, 60_000);
+    trace.extend(in_bursts(60_000));
+    let ((_, all, _), (_, asked, _)) = (run(&trace, false), run(&trace, true));
+    assert_eq!(all, 45_000, "three of four uses find the block");
+    // It is noticed when 128 of those that were taken in have left.
+    assert!(asked * 100 > all * 95, "{asked} beside {all}");
+}
+
+#[test]
+fn what_has_room_is_always_wanted_and_what_never_fits_is_not() {
+    for policy in POLICIES {
+        let cache = BlockCache::new(policy, 1_000);
+        for &key in &uniform(9, 1 << 50, 1_000) {
+            assert!(cache.wants(&block(key), 1), "{policy}");
+            cache.insert(block(key), frame(key), 1, None);
+        }
+        assert!(!cache.wants(&block(1 << 60), 1_001), "{policy}");
+        let wanted = (0..1_000).filter(|key| {
+            let key = block((1 << 55) + key);
+            let wanted = cache.wants(&key, 1);
+            if wanted {
+                cache.insert(key, frame(0), 1, None);
+            }
+            wanted
+        });
+        let wanted = wanted.count();
+        // The others take in what is asked for; and what nobody uses again is soon not worth it.
+        assert!(wanted == 1_000 || (policy == S3Fifo && wanted < 500), "{policy}: {wanted}");
+    }
+}

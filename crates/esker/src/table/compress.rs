@@ -53,7 +53,7 @@ impl Packer {
     fn try_pack(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let room = match self.kind {
             Compression::None => return None,
-            Compression::Lz4 => lz4_flex::block::get_maximum_output_size(raw.len()),
+            Compression::Lz4 => lz4::block::compress_bound(raw.len()).ok()?,
             Compression::Zstd => zstd::zstd_safe::compress_bound(raw.len()),
             Compression::Snappy => snap::raw::max_compress_len(raw.len()),
         };
@@ -63,7 +63,7 @@ impl Packer {
         let target = &mut out[start..];
         let len = match self.kind {
             Compression::None => return None,
-            Compression::Lz4 => lz4_flex::block::compress_into(raw, target).ok()?,
+            Compression::Lz4 => lz4::block::compress_to_buffer(raw, None, false, target).ok()?,
             Compression::Zstd => self.zstd.as_mut()?.compress_to_buffer(raw, target).ok()?,
             Compression::Snappy => self.snappy.compress(raw, target).ok()?,
         };
@@ -85,7 +85,7 @@ pub(super) fn unpack(kind: Compression, packed: &[u8], raw: &mut [u8]) -> Result
     }
     let got = match kind {
         Compression::None => None,
-        Compression::Lz4 => lz4_flex::block::decompress_into(packed, raw).ok(),
+        Compression::Lz4 => unpack_lz4(packed, raw),
         Compression::Zstd => unpack_zstd(packed, raw),
         Compression::Snappy => snap::raw::Decoder::new().decompress(packed, raw).ok(),
     };
@@ -93,6 +93,11 @@ pub(super) fn unpack(kind: Compression, packed: &[u8], raw: &mut [u8]) -> Result
         Some(len) if len == raw.len() => Ok(()),
         _ => Err("the block cannot be decompressed"),
     }
+}
+
+fn unpack_lz4(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
+    let raw_bytes = i32::try_from(raw.len()).ok()?;
+    lz4::block::decompress_to_buffer(packed, Some(raw_bytes), raw).ok()
 }
 
 fn unpack_zstd(packed: &[u8], raw: &mut [u8]) -> Option<usize> {

@@ -183,7 +183,7 @@ fn tables_just_written_are_read_from_the_cache_while_it_has_room() {
 fn what_was_in_the_cache_is_there_again_after_a_merge() {
     for background_threads in [0, 1] {
         let options = Options {
-            cache_size_bytes: Some(2 << 20),
+            cache_size_bytes: Some(4 << 20),
             memory_budget_bytes: Some(256 << 20),
             background_threads: Some(background_threads),
             merge_on_seeks: false,
@@ -193,7 +193,9 @@ fn what_was_in_the_cache_is_there_again_after_a_merge() {
         put_all(&db, 8_000);
         assert_eq!(db.iter().unwrap().count(), 8_000);
         let held = db.metrics().memory.cache_bytes;
-        assert!(held > 850 << 10, "{held} bytes: the cache has room for old and new at once");
+        // Each of the sixteen shards has room for old and new at once, in three quarters of what it may
+        // hold, however unevenly the files' numbers spread the blocks.
+        assert!(held > 850 << 10 && held < 1 << 20, "{held} bytes");
         // All is merged into new tables, while the old ones are still in the cache.
         db.compact_range(None, None).unwrap();
         let merged = db.metrics();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need and the machine lacks: a C compiler for zstd, and Rust's components;
+# Installs what the tests need and the machine lacks: a C compiler for zstd and LZ4, and Rust's components;
 # also, where it can, what the drop-in and Python tests need (they are left out by name otherwise).
 set -euo pipefail
 

@@ -97,7 +97,7 @@ impl<H: Send + Sync + 'static> Frames<H> {
         evicted: &mut Vec<Frame<H>>,
     ) -> Frame<H> {
         if let Some(slot) = self.find(hash, &key) {
-            return self.slots[slot as usize].block.clone().unwrap_or(block);
+            return self.at_home(slot as usize).unwrap_or(block);
         }
         if charge_bytes > self.capacity_bytes {
             return block;
@@ -125,6 +125,15 @@ impl<H: Send + Sync + 'static> Frames<H> {
         self.used_bytes += charge_bytes;
         self.stats.insertions += 1;
         block
+    }
+
+    /// The block of a slot, put where it is looked for, should another have emptied that place.
+    fn at_home(&self, slot: usize) -> Option<Frame<H>> {
+        let held = &self.slots[slot];
+        if let Some(home) = held.home.as_ref().filter(|home| home.is_empty()) {
+            home.set(held.block.as_ref());
+        }
+        held.block.clone()
     }
 
     fn evict_down_to(&mut self, bytes: u64, evicted: &mut Vec<Frame<H>>) {

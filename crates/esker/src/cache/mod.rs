@@ -193,8 +193,8 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         self.see_on(shelf, at, &reading).map(|seen| Frame::clone(&seen))
     }
 
-    /// Whether a block of about `charge_bytes` that has to be read is to be taken in then: it is not
-    /// where the policy expects less of it than it costs. What is inserted all the same is taken in.
+    /// Whether a block of about `charge_bytes`, which has to be read, should be inserted then: not if
+    /// the policy expects that it costs more than it saves. [`BlockCache::insert`] does not ask.
     pub fn wants(&self, key: &BlockKey, charge_bytes: u64) -> bool {
         let hash = key.hash();
         self.shard(hash).lock().wants(hash, charge_bytes)

@@ -4,8 +4,9 @@
 //! since its policy last asked ("swizzling": Graefe et al., "In-Memory Performance for Big Data",
 //! VLDB 2014, without its pointers into pages).
 //!
-//! What stays true: a place holds a block only while the cache does; the cache fills and empties
-//! places with the lock of the block's shard held.
+//! What stays true: a place holds a block only while the cache does, and a block the cache holds is in
+//! its place, but for a moment after blocks moved between shards; the cache fills and empties places
+//! with the lock of the block's shard held.
 
 use std::sync::Arc;
 
@@ -85,6 +86,11 @@ impl<H: Send + Sync + 'static> Home<H> {
     pub fn new(shelf: &Arc<Shelf<H>>, at: usize) -> Option<Home<H>> {
         let known = at < shelf.places.len();
         known.then(|| Home { shelf: shelf.clone(), at: at as u32 })
+    }
+
+    /// Whether nothing is there.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.shelf.is_filled(self.at as usize)
     }
 
     /// Puts a block there, or nothing.

@@ -39,7 +39,7 @@ use state::Inner;
 pub struct ReadOptions<'a> {
     /// Read the store as it was then; now when `None`.
     pub snapshot: Option<&'a Snapshot>,
-    /// Whether blocks read enter the cache. Turn off for long scans. Default `true`.
+    /// Whether blocks read may enter the cache. Turn off for long scans. Default `true`.
     pub fill_cache: bool,
 }
 

@@ -33,7 +33,7 @@ pub struct Lookup<'a> {
     pub counters: &'a Counters,
     /// Only versions up to this one are seen.
     pub seqno: SeqNo,
-    /// Whether blocks read enter the cache.
+    /// Whether blocks read may enter the cache.
     pub fill_cache: bool,
     /// One of the store's: then what is found is there as long as it goes on, and no file is read.
     pub reading: Option<&'a Reading<'a>>,

@@ -96,7 +96,8 @@ pub(super) fn unpack(kind: Compression, packed: &[u8], raw: &mut [u8]) -> Result
 }
 
 fn unpack_lz4(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
-    let raw_bytes = i32::try_from(raw.len()).ok()?;
+    // The library counts both in its own lengths.
+    let (raw_bytes, _) = (i32::try_from(raw.len()).ok()?, i32::try_from(packed.len()).ok()?);
     lz4::block::decompress_to_buffer(packed, Some(raw_bytes), raw).ok()
 }
 
@@ -149,8 +150,8 @@ mod tests {
             (seed >> 33) as usize % below
         };
         for &kind in Compression::ALL {
-            // Zstandard is not for Miri, which runs no C.
-            if kind == Compression::None || (cfg!(miri) && kind != Compression::Lz4) {
+            // Miri runs no C, of which all are but Snappy.
+            if kind == Compression::None || (cfg!(miri) && kind != Compression::Snappy) {
                 continue;
             }
             let mut packed = Vec::new();

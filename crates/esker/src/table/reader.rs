@@ -297,8 +297,7 @@ impl Table {
     }
 
     fn damaged(&self, block: usize, what: &str) -> Error {
-        let (offset, _) = self.meta.index.place(block);
-        Error::corruption(&self.source.path, offset, what.to_string())
+        Error::corruption(&self.source.path, self.meta.index.place(block).0, what.to_string())
     }
 
     /// Reads a block from the file. `keep` says that it is for the cache.
@@ -368,7 +367,8 @@ impl Table {
 
     /// Whether the cache wants a block that has to be read.
     pub(super) fn is_wanted(&self, block: usize) -> bool {
-        self.cache().wants(&self.block_key(block), self.meta.index.raw_bytes(block) as u64)
+        let raw_bytes = self.meta.index.raw_bytes(block);
+        self.cache().wants(&self.block_key(block), Block::memory_bytes_of(raw_bytes))
     }
 
     /// A block from the cache.
@@ -496,8 +496,8 @@ impl Table {
     }
 
     /// The newest version of `key` with a sequence number of at most `seqno`. `hash` is the key's
-    /// [`key_hash`](super::key_hash), the same for every table. Range tombstones are not applied;
-    /// see [`Table::range_deletes`]. `fill_cache` keeps a block that had to be read.
+    /// [`key_hash`](super::key_hash), the same for every table. Range tombstones are not applied; see
+    /// [`Table::range_deletes`]. `fill_cache` offers a block that had to be read to the cache.
     pub fn get(
         &self,
         key: &[u8],
@@ -550,7 +550,7 @@ impl Table {
         &self.meta.range_deletes
     }
 
-    /// A cursor over the entries, not yet on one. `fill_cache` keeps the blocks it has to read.
+    /// A cursor over the entries, not yet on one. `fill_cache` offers blocks it has to read to the cache.
     pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
         TableCursor::new(Arc::clone(self), fill_cache)
     }

@@ -23,8 +23,8 @@ use super::index::IndexBuilder;
 use super::summary::Summary;
 use super::{BLOCK_BYTES_MAX, TableInfo, TableOptions};
 
-/// Output is handed to the file in pieces of this length, at multiples of it: a system that gives what
-/// is written at once adjoining memory reads it faster (`docs/decisions/0017`).
+/// Output is handed to the file in multiples of this, so that writes begin at multiples of it: a system
+/// that gives what is written at once adjoining memory reads it faster (`docs/decisions/0017`).
 const OUTPUT_BYTES: usize = 256 << 10;
 
 /// A table being written. Dropped or abandoned, it leaves a file that is not a table.
@@ -264,4 +264,53 @@ impl TableWriter {
 
     /// Stops writing. The unfinished file stays; removing it is the caller's part.
     pub fn abandon(self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::mem::MemFs;
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    /// A file that notes how much it is given at once.
+    struct Noting(Box<dyn WritableFile>, Arc<Mutex<Vec<usize>>>);
+
+    impl WritableFile for Noting {
+        fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+            self.1.lock().unwrap().push(bytes.len());
+            self.0.append(bytes)
+        }
+        fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> io::Result<()> {
+            self.0.write_at(bytes, offset_bytes)
+        }
+        fn sync(&mut self) -> io::Result<()> {
+            self.0.sync()
+        }
+        fn set_len(&mut self, len_bytes: u64) -> io::Result<()> {
+            self.0.set_len(len_bytes)
+        }
+    }
+
+    #[test]
+    fn writes_begin_at_multiples_of_their_length_whatever_blocks_are_long() {
+        let (fs, path) = (MemFs::new(), Path::new("table"));
+        let options = TableOptions::default();
+        let noted = Arc::default();
+        let mut writer = TableWriter::create(&*fs, path, 7, &options).unwrap();
+        let file = fs.open_write(path).unwrap();
+        writer.file = Box::new(Noting(file, Arc::clone(&noted)));
+        let value_bytes = |n: usize| if n % 1_000 == 500 { 5 * OUTPUT_BYTES / 2 } else { n % 300 };
+        for n in 0..9_000 {
+            let value = vec![n as u8; value_bytes(n)];
+            writer.add(format!("{n:06}").as_bytes(), 1, Kind::Put, &value).unwrap();
+        }
+        let info = writer.finish().unwrap();
+        let noted = noted.lock().unwrap();
+        let (last, before) = noted.split_last().unwrap();
+        assert!(before.len() > 9 && before.iter().all(|bytes| bytes % OUTPUT_BYTES == 0));
+        assert!(before.contains(&(2 * OUTPUT_BYTES)) && *last < 2 * OUTPUT_BYTES, "{noted:?}");
+        assert_eq!(noted.iter().sum::<usize>() as u64, info.size_bytes);
+        assert_eq!(fs.read(path, u64::MAX).unwrap().len() as u64, info.size_bytes);
+    }
 }

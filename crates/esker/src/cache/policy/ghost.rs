@@ -10,6 +10,8 @@
 const WAYS: usize = 4;
 /// There is room for so many times the hashes that are to be expected, before full lines lose one.
 const ROOM: u64 = 2;
+/// So many blocks tell how large one is.
+const LATELY: u64 = 1 << 12;
 /// Before all others, and so never lately.
 const NEVER: u64 = u64::MAX;
 
@@ -33,17 +35,18 @@ impl Line {
 pub(super) struct Ghost {
     /// None yet, or a power of two.
     lines: Vec<Line>,
-    /// How many came, ever, and what they amount to.
-    count: u64,
+    /// What all that ever came amounts to.
     bytes: u64,
     bytes_max: u64,
+    /// Blocks that came lately, and their bytes: for how large one is.
+    lately: (u64, u64),
 }
 
 impl Ghost {
     /// Hashes of blocks of so many bytes, together, are remembered.
     pub(super) fn set_capacity(&mut self, bytes: u64) {
         self.bytes_max = bytes;
-        if bytes == 0 {
+        if (self.lines.len() * WAYS) as u128 > 4 * u128::from(ROOM) * self.expected() {
             self.lines = Vec::new();
         }
     }
@@ -51,8 +54,10 @@ impl Ghost {
     /// Remembers the hash of a block of so many bytes, as the newest.
     pub(super) fn remember(&mut self, hash: u64, charge_bytes: u64) {
         let newest = Memory { hash, before_bytes: self.bytes };
-        self.count += 1;
         self.bytes += charge_bytes;
+        let (count, bytes) = self.lately;
+        let kept = if count < LATELY { (count, bytes) } else { (count / 2, bytes / 2) };
+        self.lately = (kept.0 + 1, kept.1 + charge_bytes);
         if charge_bytes > self.bytes_max {
             return;
         }
@@ -101,11 +106,15 @@ impl Ghost {
         self.find(hash).or_else(|| line.0.iter().position(|memory| !self.is_lately(memory)))
     }
 
+    /// How many hashes there will be.
+    fn expected(&self) -> u128 {
+        let (count, bytes) = self.lately;
+        u128::from(self.bytes_max) * u128::from(count) / u128::from(bytes.max(1))
+    }
+
     /// Twice as many lines, if there are too few for what is to be expected.
     fn grow(&mut self) -> bool {
-        let expected =
-            u128::from(self.bytes_max) * u128::from(self.count) / u128::from(self.bytes.max(1));
-        if (self.lines.len() * WAYS) as u128 >= u128::from(ROOM) * expected.max(1) {
+        if (self.lines.len() * WAYS) as u128 >= u128::from(ROOM) * self.expected().max(1) {
             return false;
         }
         // What was in one line is now in two, at the place where it was.
@@ -115,7 +124,7 @@ impl Ghost {
             for way in 0..WAYS {
                 let memory = self.lines[at].0[way];
                 let line = self.line(memory.hash);
-                if line != at {
+                if line != at && memory.before_bytes != NEVER {
                     self.lines[line].0[way] = memory;
                     self.lines[at].0[way] = Line::EMPTY.0[way];
                 }
@@ -146,6 +155,29 @@ mod tests {
         ghost.set_capacity(0);
         ghost.remember(5, 1);
         assert!(!ghost.recall(5) && ghost.lines.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_lost_when_lines_become_more_and_few_are_kept_for_little() {
+        let mut ghost = Ghost::default();
+        ghost.set_capacity(1_000);
+        for hash in 0..1_000 {
+            ghost.remember(hash, 1);
+            assert!((0..=hash).all(|known| ghost.knows(known)), "{hash}");
+        }
+        let lines = ghost.lines.len();
+        assert!(lines * WAYS >= 1_000);
+        ghost.set_capacity(600);
+        assert!(ghost.lines.len() == lines && !ghost.knows(399) && ghost.knows(400));
+        ghost.set_capacity(10);
+        assert!(ghost.lines.is_empty() && !ghost.knows(0));
+        // Blocks of a thousandth: as many lines as before, when that is noticed.
+        ghost.set_capacity(1_000_000);
+        for hash in 0..40_000 {
+            ghost.remember(hash, 1_000);
+        }
+        let room = ghost.lines.len() * WAYS;
+        assert!((1_000..=4_000).contains(&room), "{room}");
     }
 
     /// Beside a queue, with hashes that come back and blocks of every size: nothing is remembered that

@@ -24,11 +24,11 @@ const SMALL_ONE_IN: u64 = 10;
 
 /// While new blocks are not worth their place, one in so many is taken in all the same.
 const TAKEN_ONE_IN: u32 = 8;
-/// They are not worth it while fewer than one in so many is used in the small queue,
-const USED_ONE_IN: u32 = 8;
-/// and are worth it again when more than one in so many is.
-const USED_AGAIN_ONE_IN: u32 = 6;
-/// So many blocks that left the small queue decide.
+/// They are not worth it when no more than one in so many was used in the small queue,
+const USED_ONE_IN: u32 = 16;
+/// and are worth it again when more than one in so many was.
+const USED_AGAIN_ONE_IN: u32 = 12;
+/// So many blocks decide that were asked about and have left the small queue.
 const DECIDED_BY: u32 = 128;
 
 /// What is kept for a slot beside its links.
@@ -37,6 +37,8 @@ struct Meta {
     hash: u64,
     charge_bytes: u64,
     in_main: bool,
+    /// Whether it was wanted when there was no room: not taken in unasked.
+    wanted: bool,
 }
 
 /// The three queues.
@@ -64,8 +66,10 @@ struct Worth {
     used: u32,
     /// Whether they are not.
     choosy: bool,
-    /// Blocks that were asked about since then: 0 where all are taken in without a question.
+    /// How many the cache was asked about that it did not remember, since `left` began at 0.
     asked: u32,
+    /// The last that was wanted and has not come yet.
+    awaited: Option<u64>,
 }
 
 impl Worth {
@@ -126,7 +130,9 @@ impl S3Fifo {
             let slot = self.small.tail();
             self.remove(slot);
             self.count(slot, uses(slot));
-            self.worth.count(self.uses[slot as usize] > 0);
+            if self.metas[slot as usize].wanted {
+                self.worth.count(self.uses[slot as usize] > 0);
+            }
             if self.uses[slot as usize] <= USES_TO_STAY {
                 let meta = self.metas[slot as usize];
                 self.ghost.remember(meta.hash, meta.charge_bytes);
@@ -167,7 +173,9 @@ impl Policy for S3Fifo {
 
     fn wants(&mut self, hash: u64, charge_bytes: u64) -> bool {
         let wanted = self.ghost.knows(hash) || self.worth.takes();
-        if !wanted {
+        if wanted {
+            self.worth.awaited = Some(hash);
+        } else {
             self.ghost.remember(hash, charge_bytes);
         }
         wanted
@@ -179,7 +187,8 @@ impl Policy for S3Fifo {
             self.metas.resize(slot as usize + 1, Meta::default());
             self.uses.resize(slot as usize + 1, 0);
         }
-        self.metas[slot as usize] = Meta { hash, charge_bytes, in_main: false };
+        let wanted = self.worth.awaited.take_if(|awaited| *awaited == hash).is_some();
+        self.metas[slot as usize] = Meta { hash, charge_bytes, in_main: false, wanted };
         if self.ghost.recall(hash) {
             self.push_main(slot);
         } else {

@@ -16,7 +16,9 @@ mod tests;
 use std::fmt;
 use std::ops::Deref;
 
+use super::format::TRAILER_BYTES;
 use crate::base::frame::{Frame, FrameBuf};
+use crate::base::frame_pool::GRANULE_BYTES;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::base::prefetch::prefetch_bytes;
@@ -122,6 +124,12 @@ impl Block {
             Layout::Delta(delta) => delta.memory_bytes(),
         };
         self.0.memory_bytes() + table + OVERHEAD_BYTES
+    }
+
+    /// About as much for a block of so many bytes, with what may lie behind them.
+    pub fn memory_bytes_of(raw_bytes: usize) -> u64 {
+        let frame_bytes = Frame::<Layout>::HEAD_BYTES + raw_bytes + TRAILER_BYTES;
+        (frame_bytes.next_multiple_of(GRANULE_BYTES) + OVERHEAD_BYTES) as u64
     }
 
     /// Where in memory its bytes begin.

@@ -17,16 +17,15 @@ pub(super) fn show(block: &Block, way: Way, buf: &mut KeyBuf, see: See<'_>) -> S
             Some(read) => walk(data, way, buf, see, read),
             None => walk(data, way, buf, see, |at, buf| columnar.read(data, at, buf).value_span()),
         },
-        Layout::Delta(delta) => walk(data, way, buf, see, |at, buf| {
-            let steps = way.first < at;
-            if steps { delta.step(data, at, buf) } else { delta.load(data, at, buf) }.value_span()
-        }),
+        Layout::Delta(delta) => {
+            walk(data, way, buf, see, |at, buf| delta.load(data, at, buf).value_span())
+        }
     };
     Shown { at, row: block.load(at, buf), more }
 }
 
-/// The last row shown, and whether another is wanted. `read` puts a row's key in the buffer, which
-/// holds that of the row shown before it, and says where its value starts and how long it is.
+/// The last row shown, and whether another is wanted. `read` puts a row's key in the buffer and
+/// says where its value starts and how long it is.
 #[inline]
 fn walk(
     data: &[u8],

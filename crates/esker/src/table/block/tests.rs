@@ -63,6 +63,26 @@ fn samples() -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn what_is_shown_is_what_is_loaded() {
+    for sample in samples() {
+        let block = Block::copy_of(&sample).unwrap();
+        let (mut buf, last) = (KeyBuf::default(), block.rows() - 1);
+        for (first, last) in [(0, last), (last, 0), (last, last), (0, last / 2)] {
+            block.load(first, &mut buf);
+            let mut at = first;
+            block.show(Way { first, last, ahead: 0 }, &mut buf, &mut |key, value| {
+                let mut own = KeyBuf::default();
+                let row = block.load(at, &mut own);
+                assert_eq!((key, value), (own.key(), block.value(row)));
+                at = if first < last { at + 1 } else { at.wrapping_sub(1) };
+                true
+            });
+            assert_eq!(at, if first < last { last + 1 } else { last.wrapping_sub(1) });
+        }
+    }
+}
+
+#[test]
 fn any_changed_or_cut_block_is_refused_or_read_within_bounds() {
     for sample in samples() {
         read_everything(&Block::copy_of(&sample).unwrap());

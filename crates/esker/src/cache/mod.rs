@@ -188,7 +188,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
 
     /// [`BlockCache::see_on`], for as long as one likes.
     #[inline]
-    fn get_on(&self, shelf: &Shelf<H>, at: usize) -> Option<Frame<H>> {
+    pub fn get_on(&self, shelf: &Shelf<H>, at: usize) -> Option<Frame<H>> {
         let reading = self.readers().enter();
         self.see_on(shelf, at, &reading).map(|seen| Frame::clone(&seen))
     }

@@ -4,5 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export SCHEDULES="${SCHEDULES:-10000}" SEED="${SEED:-1}"
+cargo test --quiet --no-run --package esker --features shuttle --test schedules --lib
 cargo test --package esker --features shuttle --test schedules
 cargo test --package esker --features shuttle --lib -- schedules_

@@ -163,6 +163,30 @@ fn every_task_finds_what_was_written() {
 }
 
 #[test]
+fn threads_that_share_a_task_do_together_what_one_does() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let done = |threads: &str, share: &str, tasks: &str| -> Vec<(u64, Option<u64>)> {
+        let flags = [("threads", threads), ("share_operations", share), ("benchmarks", tasks)];
+        let ran =
+            run(dir.path(), &[&flags[..], &[("num", "1001")]].concat(), vec![Box::new(Reference)]);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+        let samples = &ran.outcome.record.samples;
+        samples.iter().take(3).map(|sample| (sample.operations, sample.found)).collect()
+    };
+    // In order each thread does its stretch: nothing is left out and nothing done twice.
+    let alone = done("1", "0", "fillseq,readrandom,deleteseq,readrandom");
+    assert_eq!(alone[..3], [(1001, None), (1001, Some(1001)), (1001, None)]);
+    assert_eq!(done("3", "1", "fillseq,readrandom,deleteseq,readrandom"), alone);
+    let each = done("3", "0", "fillseq,readrandom,deleteseq");
+    assert_eq!(each[..2], [(3003, None), (3003, Some(3003))]);
+    // At random as many keys are there as one thread leaves, and not those of three times as many.
+    // Each of the three scans all of them.
+    let live = |share| done("3", share, "fillrandom,readrandom,readseq")[2].1.expect("found") / 3;
+    assert!((580..690).contains(&live("1")), "{} of 1001, where 633 are to be expected", live("1"));
+    assert!(live("0") > 900);
+}
+
+#[test]
 fn a_record_comes_back_and_gives_the_same_page() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let flags = [("benchmarks", "fillrandom,readrandom"), ("repetitions", "2")];

@@ -27,6 +27,9 @@ pub struct BenchConfig {
     pub seek_nexts: u64,
     /// Threads of each task. Default 1.
     pub threads: usize,
+    /// Whether the threads of a task share its operations, so that the store comes out as one thread
+    /// leaves it, or each does all of them, as db_bench's do. Scans are whole either way. Default off.
+    pub share_operations: bool,
     /// Bytes of a generated key. Default 16.
     pub key_size: usize,
     /// Bytes of a generated value. Default 100.
@@ -74,6 +77,7 @@ impl Default for BenchConfig {
             reads: None,
             seek_nexts: 0,
             threads: 1,
+            share_operations: false,
             key_size: 16,
             value_size: 100,
             compression_ratio: 0.5,
@@ -109,6 +113,7 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("reads", "N", "reads of each read task (-1: as many as entries)"),
     ("seek_nexts", "N", "entries that each seek of seekrandom walks on (0)"),
     ("threads", "N", "threads of each task (1)"),
+    ("share_operations", "", "each thread does its part of a task's operations, not all of them"),
     ("key_size", "BYTES", "bytes of a generated key (16)"),
     ("value_size", "BYTES", "bytes of a generated value (100)"),
     ("compression_ratio", "SHARE", "size a generated value compresses to (0.5)"),
@@ -192,6 +197,7 @@ impl BenchConfig {
             "reads" => self.reads = Some(in_range(name, value, 0, u64::from(u32::MAX))?),
             "seek_nexts" => self.seek_nexts = in_range(name, value, 0, u64::from(u32::MAX))?,
             "threads" => self.threads = in_range(name, value, 1, THREADS_MAX)? as usize,
+            "share_operations" => self.share_operations = switch(name, value)?,
             "key_size" => self.key_size = in_range(name, value, 1, 64 << 10)? as usize,
             "value_size" => self.value_size = in_range(name, value, 0, 1 << 30)? as usize,
             "compression_ratio" => {
@@ -299,6 +305,7 @@ impl BenchConfig {
         note("benchmarks", self.benchmarks.clone());
         note("engines", self.engines.clone());
         note("threads", self.threads.to_string());
+        note("share_operations", self.share_operations.to_string());
         note("seek_nexts", self.seek_nexts.to_string());
         note("write_buffer_size", store.memtable_bytes.to_string());
         note("max_file_size", store.file_max_bytes.to_string());

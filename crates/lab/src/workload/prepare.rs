@@ -85,9 +85,13 @@ pub struct Plan<'a> {
     pub oracle: &'a Oracle,
     /// Threads; each gets its own list.
     pub threads: usize,
-    /// Writes or deletes of one thread in a full task.
+    /// Whether they share what follows, or each does all of it.
+    pub shared: bool,
+    /// The row that writes or deletes in order begin with.
+    pub first_row: u64,
+    /// Writes or deletes in a full task.
     pub writes: u64,
-    /// Reads of one thread.
+    /// Reads.
     pub reads: u64,
     /// Entries that each seek walks on.
     pub seek_nexts: u64,
@@ -95,6 +99,19 @@ pub struct Plan<'a> {
     pub generation: u32,
     /// Seed of this task in this repetition.
     pub seed: u64,
+}
+
+impl Plan<'_> {
+    /// The plan of one of the threads.
+    fn of(&self, thread: u64) -> Plan<'_> {
+        let (part, parts) = if self.shared { (thread, self.threads as u64) } else { (0, 1) };
+        let begin =
+            |all: u64, part: u64| (u128::from(all) * u128::from(part) / u128::from(parts)) as u64;
+        let first_row = begin(self.writes, part);
+        let writes = begin(self.writes, part + 1) - first_row;
+        let reads = begin(self.reads, part + 1) - begin(self.reads, part);
+        Plan { first_row, writes, reads, ..*self }
+    }
 }
 
 /// Makes the lists. None when the data is too small for the task's values.
@@ -105,19 +122,20 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
     prepared.walk = (is_seek && plan.seek_nexts > 0).then(|| scan(plan, plan.oracle.live()));
     for thread in 0..plan.threads as u64 {
         let mut rng = Rng::for_part(plan.seed, thread);
+        let own = plan.of(thread);
         let list = match task.kind {
-            TaskKind::Fill { random } => fill(task, plan, random, &mut rng)?,
-            TaskKind::Delete { random } => delete(task, plan, random, &mut rng),
+            TaskKind::Fill { random } => fill(task, &own, random, &mut rng)?,
+            TaskKind::Delete { random } => delete(task, &own, random, &mut rng),
             TaskKind::ReadRandom | TaskKind::ReadHot | TaskKind::ReadMissing => {
-                gets(task, plan, &mut rng)
+                gets(task, &own, &mut rng)
             }
             TaskKind::ReadWhileWriting => {
-                let mut list = gets(task, plan, &mut rng);
+                let mut list = gets(task, &own, &mut rng);
                 list.alternatives = alternatives(plan, &list)?;
                 list
             }
-            TaskKind::SeekRandom => seeks(plan, &successors, prepared.walk.as_ref(), &mut rng),
-            TaskKind::ReadFirst => firsts(task, plan),
+            TaskKind::SeekRandom => seeks(&own, &successors, prepared.walk.as_ref(), &mut rng),
+            TaskKind::ReadFirst => firsts(task, &own),
             TaskKind::ReadForward => scan(plan, plan.oracle.live().take(plan.reads as usize)),
             TaskKind::ReadReverse => scan(plan, plan.oracle.live().rev().take(plan.reads as usize)),
             TaskKind::Compact | TaskKind::Checksum | TaskKind::Open | TaskKind::Stats => {
@@ -135,8 +153,9 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
 }
 
 fn rows(task: &TaskSpec, plan: &Plan<'_>, random: bool, rng: &mut Rng) -> Vec<u64> {
-    let count = (plan.writes / task.divisor).max(1);
-    if random { plan.data.random_rows(count, rng) } else { (0..count).collect() }
+    let first = plan.first_row / task.divisor;
+    let count = ((plan.first_row + plan.writes) / task.divisor - first).max(1);
+    if random { plan.data.random_rows(count, rng) } else { (first..first + count).collect() }
 }
 
 fn fill(task: &TaskSpec, plan: &Plan<'_>, random: bool, rng: &mut Rng) -> Option<OpList> {

@@ -330,3 +330,55 @@ fn a_full_memtable_that_several_threads_filled_refuses_every_write() {
     assert_eq!(db.metrics().memory.active_memtable_bytes, full);
     assert!(full < MEMTABLE_BYTES * 5 / 4, "{full}");
 }
+
+/// The names of a store's tables, and how many removed files of it this process has open.
+#[cfg(target_os = "linux")]
+fn tables_and_removed(dir: &std::path::Path) -> (Vec<String>, usize) {
+    let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let tables = names.filter_map(|name| name.into_string().ok()).filter(|n| n.ends_with(".sst"));
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| {
+        let target = std::fs::read_link(fd.ok()?.path()).ok()?;
+        target.to_str().filter(|path| path.ends_with(" (deleted)")).map(str::to_owned)
+    });
+    let ours = open.filter(|path| path.starts_with(dir.to_str().unwrap())).count();
+    (tables.collect(), ours)
+}
+
+/// A reader that lets go of removed files last leaves their closing to a thread of the store; when
+/// the store is closed they are closed, and a reader that lives longer closes its own.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_reader_lets_go_of_last_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().canonicalize().unwrap().join("db");
+    for outlives in [false, true] {
+        let db = Db::open(&place, tiny_options()).unwrap();
+        let fill = |value: u8| {
+            (0..3_000u32).for_each(|key| db.put(key.to_be_bytes(), [value; 50]).unwrap());
+            db.compact_range(None, None).unwrap();
+        };
+        fill(1);
+        let mut iter = db.iter().unwrap();
+        iter.seek_to_first().unwrap();
+        let (before, _) = tables_and_removed(&place);
+        assert!(!before.is_empty());
+        fill(2);
+        let (now, _) = tables_and_removed(&place);
+        assert!(before.iter().all(|table| now.contains(table)), "the reader needs them");
+        let open = (!outlives).then_some(db);
+        assert_eq!(iter.value(), [1; 50]);
+        drop(iter);
+        // A thread of the store may be looking at the old version at this very moment.
+        let are_there = || {
+            let (after, _) = tables_and_removed(&place);
+            before.iter().any(|table| after.contains(table))
+        };
+        let looks = (0..1_000).take_while(|_| are_there());
+        looks.for_each(|_| std::thread::sleep(std::time::Duration::from_millis(10)));
+        assert!(!are_there(), "nobody needs them any more");
+        if let Some(db) = open {
+            db.close().unwrap();
+        }
+        assert_eq!(tables_and_removed(&place).1, 0, "they are open still");
+    }
+}

@@ -1,5 +1,5 @@
-//! The threads of a store: one flushes, some compact, one each syncs, scrubs and looks for skip
-//! hints. A store opened without threads flushes and compacts in the calls that need it and in
+//! The threads of a store: one flushes, some compact, one each syncs, scrubs, looks for skip hints
+//! and removes files. A store opened without threads flushes and compacts in the calls that need it and in
 //! [`crate::Db::run_one_job`], so that a test can choose every step.
 //!
 //! What stays true: a memtable leaves the view by the same change that brings its tables in; a
@@ -23,6 +23,7 @@ use crate::table::{FilterConfig, TableOptions};
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
 use crate::tree::names;
 use crate::tree::output::{Opened, OutputConfig};
+use crate::tree::purge::be_patient;
 
 /// How long a failed piece of work rests before it is tried again.
 const RETRY_WAIT_MS: u64 = 200;
@@ -44,14 +45,18 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
         }
     }));
     let compactors = inner.sizes.load().compaction_threads;
-    for index in 0..compactors + 4 {
+    if let Some(purger) = &inner.purger {
+        purger.begin();
+    }
+    for index in 0..compactors + 5 {
         let shared = inner.clone();
         let (name, run): (String, fn(&Inner)) = match index {
             0 => ("esker-flush".into(), Inner::flush_loop),
             1 => ("esker-sync".into(), Inner::sync_loop),
             2 => ("esker-scrub".into(), Inner::scrub_loop),
             3 => ("esker-hints".into(), Inner::hint_loop),
-            _ => (format!("esker-compact-{}", index - 3), Inner::compact_loop),
+            4 => ("esker-remove".into(), Inner::remove_loop),
+            _ => (format!("esker-compact-{}", index - 4), Inner::compact_loop),
         };
         let body = move || run(&shared);
         let thread = crate::base::sync::thread::Builder::new().name(name).spawn(body);
@@ -249,7 +254,15 @@ impl Inner {
         }
     }
 
+    /// Removes the files that readers and writers have let go of.
+    fn remove_loop(&self) {
+        if let Some(purger) = &self.purger {
+            purger.serve();
+        }
+    }
+
     fn compact_loop(&self) {
+        be_patient();
         loop {
             let plan = {
                 let mut queue = self.queue.lock();

@@ -349,6 +349,7 @@ fn assemble(
         cache,
         counters: Counters::default(),
         scrub_problem: Mutex::new(None),
+        purger: versions.purger(),
         versions: Mutex::new(versions),
         pool: replayed.pool.clone(),
         notes: replayed.notes.clone(),

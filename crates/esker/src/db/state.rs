@@ -38,6 +38,7 @@ use crate::read::get::{Look, Lookup};
 use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
 use crate::read::{Slice, View};
 use crate::table::{Layout, Looked};
+use crate::tree::purge::Purger;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
 use crate::wal::LogWriter;
@@ -187,6 +188,7 @@ pub(crate) struct Inner {
     /// What the scrub found last.
     pub scrub_problem: Mutex<Option<Error>>,
     pub versions: Mutex<VersionSet>,
+    pub purger: Option<Arc<Purger>>,
     /// What a crash before this opening took, in sentences.
     pub notes: Vec<String>,
     /// Where memtables leave their memory for the next; keeps at most one memtable's worth.
@@ -490,7 +492,8 @@ impl Inner {
             core.unsynced_logs.push(old);
         }
         let flushed_below = self.flushed_below.load(Ordering::Acquire);
-        core.unsynced_logs.retain(|log| log.number() >= flushed_below);
+        let removed = core.unsynced_logs.extract_if(.., |log| log.number() < flushed_below);
+        removed.for_each(|log| self.close_later(log));
         let mut queue = self.queue.lock();
         queue.frozen.push_back(Frozen { memtable: full.clone(), logs_below, first_ordinal });
         self.note_crowd(queue.frozen.len());

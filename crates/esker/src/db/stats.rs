@@ -198,6 +198,16 @@ impl Inner {
         self.queue.lock().stop = true;
         self.work.notify_all();
         self.idle.notify_all();
+        if let Some(purger) = &self.purger {
+            purger.end();
+        }
+    }
+
+    /// Closes a file that was removed, where that keeps nobody.
+    pub fn close_later(&self, file: impl Send + 'static) {
+        if let Some(purger) = &self.purger {
+            purger.close(Box::new(file));
+        }
     }
 
     /// Syncs the log, notes its length in the manifest, ends it with its mark and lets the lock go.

@@ -3,24 +3,12 @@
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use std::cmp::Ordering as KeyOrdering;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use super::names;
+use super::purge::Purger;
 use crate::base::order::KeyOrder;
 use crate::error::Result;
-use crate::fs::{Fs, fork};
 use crate::table::{Table, TableInfo};
-
-/// Removes the files nobody reads any more.
-pub struct Purger {
-    /// The file system.
-    pub fs: Arc<dyn Fs>,
-    /// The store's directory.
-    pub dir: PathBuf,
-    /// The process that opened the store: a child of it removes nothing.
-    pub process: u64,
-}
 
 /// A table file of the store. When the last reader lets go of one that no version needs, the file
 /// is removed.
@@ -90,11 +78,9 @@ impl Drop for FileMeta {
         if !self.obsolete.load(Ordering::Acquire) {
             return;
         }
-        if let Some(purger) = self.purger.as_ref().filter(|p| p.process == fork::now()) {
+        if let Some(purger) = self.purger.take() {
             let waiting = self.waiting.get_mut().take();
-            waiting.iter().chain(self.opened()).for_each(|table| table.forget_blocks());
-            // A file that stays behind is removed at the next open.
-            let _ = purger.fs.remove(&names::table_path(&purger.dir, self.number));
+            purger.remove(self.number, [self.reader.take(), waiting]);
         }
     }
 }

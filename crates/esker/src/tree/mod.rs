@@ -15,6 +15,7 @@ pub mod heat;
 pub mod manifest;
 pub mod names;
 pub mod output;
+pub mod purge;
 pub mod set;
 pub mod tables;
 pub mod version;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use super::current::{Current, Slot};
 use super::edit::VersionEdit;
-use super::fragment::{FileMeta, Purger};
+use super::fragment::FileMeta;
 use super::manifest::{self, ManifestWriter};
 use super::names;
+use super::purge::Purger;
 use super::version::Version;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
@@ -129,7 +130,7 @@ impl VersionSet {
         let path = names::manifest_path(dir, slot.manifest);
         let purger = (!read_only).then(|| {
             let process = fork::process();
-            Arc::new(Purger { fs: fs.clone(), dir: dir.to_path_buf(), process })
+            Arc::new(Purger::new(fs.clone(), dir.to_path_buf(), process))
         });
         // A manifest that never came to count may be there under the next number.
         let entries = fs.list(dir).map_err(|e| Error::io(dir, "list the directory", e))?;
@@ -193,6 +194,11 @@ impl VersionSet {
     /// The current version.
     pub fn current(&self) -> Arc<Version> {
         self.version.clone()
+    }
+
+    /// Who removes its files; none where it was opened read-only.
+    pub fn purger(&self) -> Option<Arc<Purger>> {
+        self.purger.clone()
     }
 
     /// Makes `edit` durable and its version current.

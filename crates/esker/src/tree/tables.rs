@@ -106,9 +106,9 @@ impl Tables {
     }
 
     fn open(&self, file: &FileMeta) -> Result<Table> {
-        let kept = self.keep_one_of(self.open_files_max);
         let mut config = self.config.clone();
-        config.keep_open &= kept.is_some();
+        let kept = self.keep_one_of(self.open_files_max).filter(|_| config.keep_open);
+        config.keep_open = kept.is_some();
         let source = TableSource {
             fs: self.fs.clone(),
             path: names::table_path(&self.dir, file.number),

@@ -1,0 +1,182 @@
+//! Removing files that nobody reads any more, so that no reader and no writer waits for it.
+//!
+//! Who lets go of a version last may be a reader whose scan a merge has overtaken. To close the last
+//! handle of a removed file gives its blocks back, which takes tens of milliseconds a file where the
+//! file system tells the device of each (ext4's `discard`), and some where it does not. So a file's
+//! name goes at once, as far as that is quick, and the rest is left to a thread of the store.
+//!
+//! What stays true: what is handed over is gone when [`Purger::serve`] has returned; where no thread
+//! serves, and in the threads that merge, nothing is handed over.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::names;
+use crate::base::sync::{Condvar, Mutex, thread_local};
+use crate::fs::{Fs, fork};
+use crate::table::Table;
+
+thread_local! {
+    /// Whether nobody waits for this thread.
+    static IS_PATIENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on this thread removes by itself what it lets go of.
+pub fn be_patient() {
+    IS_PATIENT.with(|patient| patient.set(true));
+}
+
+/// Removes the files nobody reads any more.
+pub struct Purger {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    /// The process that opened the store: a child of it removes nothing.
+    process: u64,
+    lot: Mutex<Lot>,
+    came: Condvar,
+}
+
+/// What was handed over.
+#[derive(Default)]
+struct Lot {
+    unused: Vec<Unused>,
+    /// Whether a thread is there for it.
+    served: bool,
+}
+
+/// A file that nobody knows any more.
+#[derive(Default)]
+struct Unused {
+    /// The number of a table, while it has its name.
+    named: Option<u64>,
+    /// That table, as often as it is open.
+    tables: [Option<Arc<Table>>; 2],
+    /// Another file, removed already.
+    #[expect(dead_code, reason = "it is kept to be dropped")]
+    other: Option<Box<dyn Send>>,
+}
+
+impl Purger {
+    /// A purger of the store in `dir`, opened by the process of this number.
+    pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, process: u64) -> Purger {
+        Purger { fs, dir, process, lot: Mutex::default(), came: Condvar::new() }
+    }
+
+    /// Removes file `number`, which may be open as these.
+    pub(super) fn remove(&self, number: u64, tables: [Option<Arc<Table>>; 2]) {
+        if self.process != fork::now() {
+            return;
+        }
+        let mut unused = Unused { named: Some(number), tables, other: None };
+        // The name of an open file is quick to remove: its blocks stay until it is closed.
+        if unused.tables.iter().flatten().any(|table| table.kept.is_some()) {
+            self.remove_name(&mut unused);
+        }
+        self.hand_over(unused);
+    }
+
+    /// Closes a file that was removed.
+    pub fn close(&self, file: Box<dyn Send>) {
+        self.hand_over(Unused { other: Some(file), ..Unused::default() });
+    }
+
+    fn hand_over(&self, unused: Unused) {
+        if !IS_PATIENT.with(Cell::get) {
+            let mut lot = self.lot.lock();
+            if lot.served {
+                lot.unused.push(unused);
+                drop(lot);
+                self.came.notify_all();
+                return;
+            }
+        }
+        self.finish(unused);
+    }
+
+    fn remove_name(&self, unused: &mut Unused) {
+        if let Some(number) = unused.named.take() {
+            // A file that stays behind is removed at the next open.
+            let _ = self.fs.remove(&names::table_path(&self.dir, number));
+        }
+    }
+
+    fn finish(&self, mut unused: Unused) {
+        unused.tables.iter().flatten().for_each(|table| table.forget_blocks());
+        self.remove_name(&mut unused);
+    }
+
+    /// From now on [`Purger::serve`] is being called, or about to be.
+    pub fn begin(&self) {
+        self.lot.lock().served = true;
+    }
+
+    /// Removes what others let go of, until [`Purger::end`].
+    pub fn serve(&self) {
+        loop {
+            let unused = {
+                let mut lot = self.lot.lock();
+                while lot.unused.is_empty() && lot.served {
+                    self.came.wait(&mut lot);
+                }
+                std::mem::take(&mut lot.unused)
+            };
+            if unused.is_empty() {
+                return;
+            }
+            unused.into_iter().for_each(|unused| self.finish(unused));
+        }
+    }
+
+    /// Lets [`Purger::serve`] return when it is done.
+    pub fn end(&self) {
+        self.lot.lock().served = false;
+        self.came.notify_all();
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::fs::mem::MemFs;
+    use crate::tree::fragment::FileMeta;
+    use crate::tree::tests::info;
+
+    #[test]
+    fn who_waits_for_nobody_removes_and_others_leave_it_to_who_serves() {
+        let (fs, dir) = (Arc::new(MemFs::default()), PathBuf::from("/store"));
+        fs.create_dir(&dir).unwrap();
+        let purger = Arc::new(Purger::new(fs.clone(), dir.clone(), fork::process()));
+        let let_go = |number| {
+            let path = names::table_path(&dir, number);
+            fs.create_new(&path).unwrap();
+            let file = FileMeta::new(number, info(number, b"a", b"b"), Some(purger.clone()));
+            file.mark_obsolete();
+            drop(file);
+            fs.exists(&path).unwrap()
+        };
+        assert!(!let_go(1), "there is nobody to leave it to");
+        purger.begin();
+        assert!(let_go(2) && let_go(3), "a reader did it");
+        std::thread::scope(|scope| {
+            let patient = scope.spawn(|| {
+                be_patient();
+                let_go(4)
+            });
+            assert!(!patient.join().unwrap(), "a thread that merges left it to another");
+            let served = scope.spawn(|| purger.serve());
+            purger.end();
+            served.join().unwrap();
+        });
+        let closed = Arc::new(());
+        purger.begin();
+        purger.close(Box::new(closed.clone()));
+        assert_eq!(Arc::strong_count(&closed), 2, "a writer did it");
+        purger.end();
+        purger.serve();
+        assert_eq!(Arc::strong_count(&closed), 1);
+        let left = |number| fs.exists(&names::table_path(&dir, number)).unwrap();
+        assert!(!left(2) && !left(3), "it ended before it was done");
+        assert!(!let_go(5), "it was left to who serves no more");
+    }
+}

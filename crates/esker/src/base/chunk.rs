@@ -19,6 +19,9 @@ pub const CHUNK_WORDS: usize = 1 << CHUNK_SHIFT;
 /// Bytes in a chunk.
 pub const CHUNK_BYTES: usize = CHUNK_WORDS * 8;
 
+/// No page is smaller.
+const PAGE_BYTES_MIN: usize = 4096;
+
 /// What a chunk's memory is made of, aligned as a large page is.
 #[cfg_attr(not(any(miri, feature = "shuttle")), repr(C, align(2097152)))]
 #[cfg_attr(any(miri, feature = "shuttle"), repr(C))]
@@ -48,6 +51,15 @@ impl Chunk {
     /// Where it begins. What lies there is for whoever has the chunk, and gone with it.
     pub fn start(&self) -> NonNull<u8> {
         self.0.cast()
+    }
+
+    /// Touches each of its pages, so that nobody else waits for them to be cleared. What was there is
+    /// gone.
+    pub fn populate(&mut self) {
+        for page in (0..CHUNK_BYTES).step_by(PAGE_BYTES_MIN) {
+            // SAFETY: the byte lies within the chunk, which is the caller's alone.
+            unsafe { self.start().add(page).write_volatile(0) };
+        }
     }
 
     /// Its memory, which [`Chunk::from_memory`] takes back.
@@ -186,7 +198,14 @@ mod tests {
         };
         #[cfg(not(all(target_os = "linux", not(any(miri, feature = "shuttle")))))]
         let fresh = |n| Chunk::fresh(n % 2 == 0);
-        let held: Vec<NonNull<u64>> = (0..count).map(|n| fresh(n).into_memory()).collect();
+        let made = |n| {
+            let mut chunk = fresh(n);
+            if n % 2 == 0 {
+                chunk.populate();
+            }
+            chunk.into_memory()
+        };
+        let held: Vec<NonNull<u64>> = (0..count).map(made).collect();
         for (n, memory) in held.iter().enumerate() {
             assert_eq!(memory.addr().get() % CHUNK_ALIGNMENT, 0);
             for at in [0, CHUNK_WORDS / 2, CHUNK_WORDS - 1] {

@@ -1,6 +1,6 @@
-//! The threads of a store: one flushes, some compact, one each syncs, scrubs, looks for skip hints
-//! and removes files. A store opened without threads flushes and compacts in the calls that need it and in
-//! [`crate::Db::run_one_job`], so that a test can choose every step.
+//! The threads of a store: one flushes, some compact, one each syncs, scrubs, looks for skip hints,
+//! removes files and makes memory for memtables. A store opened without threads flushes and compacts
+//! in the calls that need it and in [`crate::Db::run_one_job`], so that a test can choose every step.
 //!
 //! What stays true: a memtable leaves the view by the same change that brings its tables in; a
 //! failed piece of work changes nothing and is tried again, unless the manifest itself failed.
@@ -48,7 +48,7 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
     if let Some(purger) = &inner.purger {
         purger.begin();
     }
-    for index in 0..compactors + 5 {
+    for index in 0..compactors + 6 {
         let shared = inner.clone();
         let (name, run): (String, fn(&Inner)) = match index {
             0 => ("esker-flush".into(), Inner::flush_loop),
@@ -56,7 +56,8 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
             2 => ("esker-scrub".into(), Inner::scrub_loop),
             3 => ("esker-hints".into(), Inner::hint_loop),
             4 => ("esker-remove".into(), Inner::remove_loop),
-            _ => (format!("esker-compact-{}", index - 4), Inner::compact_loop),
+            5 => ("esker-memory".into(), |inner| inner.pool.serve()),
+            _ => (format!("esker-compact-{}", index - 5), Inner::compact_loop),
         };
         let body = move || run(&shared);
         let thread = crate::base::sync::thread::Builder::new().name(name).spawn(body);

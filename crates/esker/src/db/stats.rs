@@ -201,6 +201,7 @@ impl Inner {
         if let Some(purger) = &self.purger {
             purger.end();
         }
+        self.pool.end();
     }
 
     /// Closes a file that was removed, where that keeps nobody.

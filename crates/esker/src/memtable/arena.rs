@@ -17,7 +17,8 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use crate::base::chunk::{CHUNK_BYTES, CHUNK_SHIFT, CHUNK_WORDS, Chunk};
+use super::pool::ChunkPool;
+use crate::base::chunk::{CHUNK_SHIFT, CHUNK_WORDS, Chunk};
 use crate::base::prefetch::{prefetch_bytes, prefetch_lines};
 use crate::base::sync::{Bug, Mutex, is_seeded};
 
@@ -35,50 +36,6 @@ const NO_CHUNK: u64 = u64::MAX;
 #[inline]
 fn used_words(tail: u64) -> usize {
     if tail == NO_CHUNK { 0 } else { tail as u32 as usize }
-}
-
-/// Chunks of dropped memtables, kept for the next one so that their pages need not be faulted in
-/// again.
-#[derive(Debug)]
-pub struct ChunkPool {
-    chunks: Mutex<Vec<Chunk>>,
-    capacity: AtomicUsize,
-}
-
-impl ChunkPool {
-    /// A pool that keeps at most `capacity_bytes` of free memory (rounded down to whole chunks of 2 MiB).
-    pub fn new(capacity_bytes: usize) -> ChunkPool {
-        ChunkPool {
-            chunks: Mutex::new(Vec::new()),
-            capacity: AtomicUsize::new(capacity_bytes / CHUNK_BYTES),
-        }
-    }
-
-    /// Changes how many bytes are kept; what is too much is freed at once.
-    pub fn set_capacity(&self, capacity_bytes: usize) {
-        let capacity = capacity_bytes / CHUNK_BYTES;
-        self.capacity.store(capacity, Ordering::Relaxed);
-        let mut chunks = self.chunks.lock();
-        chunks.truncate(capacity);
-        chunks.shrink_to_fit();
-    }
-
-    /// The free memory kept now, in bytes.
-    pub fn free_bytes(&self) -> usize {
-        self.chunks.lock().len() * CHUNK_BYTES
-    }
-
-    fn take(&self, large: bool) -> Chunk {
-        let kept = self.chunks.lock().pop();
-        kept.unwrap_or_else(|| Chunk::fresh(large))
-    }
-
-    fn give(&self, chunk: Chunk) {
-        let mut chunks = self.chunks.lock();
-        if chunks.len() < self.capacity.load(Ordering::Relaxed) {
-            chunks.push(chunk);
-        }
-    }
 }
 
 /// Where an entry lies in the arena that made it.
@@ -295,6 +252,7 @@ impl Drop for Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::chunk::CHUNK_BYTES;
 
     /// Lengths of values: none, small, nearly a quarter chunk, just more, more than a chunk.
     const LENGTHS: [usize; 6] =

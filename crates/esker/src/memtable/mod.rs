@@ -16,6 +16,7 @@ mod arena;
 mod btree;
 mod cursor;
 mod part;
+mod pool;
 mod skiplist;
 #[cfg(test)]
 mod tests;
@@ -28,10 +29,10 @@ use std::sync::{Arc, OnceLock};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 
-pub use arena::ChunkPool;
 use arena::EntryRef;
 pub use cursor::{MemCursor, MemHit, MemSlice};
 use part::{Part, Seek, Space, Target};
+pub use pool::ChunkPool;
 
 use crate::base::key::{self, Kind, SeqNo};
 use crate::base::order::KeyOrder;

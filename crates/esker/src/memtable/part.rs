@@ -7,8 +7,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::arena::{Arena, ChunkPool, EntryRef};
+use super::arena::{Arena, EntryRef};
 use super::btree::Btree;
+use super::pool::ChunkPool;
 use super::skiplist::Skiplist;
 use super::vector::VectorIndex;
 use crate::base::key::{self, Kind, SEQNO_MAX, SeqNo};

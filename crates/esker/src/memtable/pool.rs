@@ -76,7 +76,7 @@ impl ChunkPool {
         }
         drop(free);
         if ask {
-            self.asked.notify_one();
+            self.asked.notify_all();
         }
         kept.unwrap_or_else(|| Chunk::fresh(large))
     }

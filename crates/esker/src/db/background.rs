@@ -60,8 +60,15 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
             _ => (format!("esker-compact-{}", index - 5), Inner::compact_loop),
         };
         let body = move || run(&shared);
-        let thread = crate::base::sync::thread::Builder::new().name(name).spawn(body);
-        threads.push(thread.map_err(|e| Error::io(&inner.dir, "start a background thread", e))?);
+        match crate::base::sync::thread::Builder::new().name(name).spawn(body) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                // Those that there are would keep the store, and its lock with it.
+                inner.stop();
+                threads.into_iter().for_each(|thread| drop(thread.join()));
+                return Err(Error::io(&inner.dir, "start a background thread", error));
+            }
+        }
     }
     Ok(threads)
 }
@@ -192,6 +199,7 @@ impl Inner {
 
     pub fn flush_one(&self, frozen: &Frozen) -> Result<()> {
         let began = Instant::now();
+        self.pace.note_flush_begins(frozen.memtable.memory_bytes() as u64);
         let snapshots = self.snapshots.all();
         let config = self.output_config(0);
         let opened = config.opened.clone();
@@ -263,7 +271,7 @@ impl Inner {
     }
 
     fn compact_loop(&self) {
-        be_patient();
+        let _patience = be_patient();
         loop {
             let plan = {
                 let mut queue = self.queue.lock();
@@ -543,8 +551,9 @@ impl Inner {
             queue.exclusive = true;
         }
         let turn = self.stepped().then(|| self.stepping.lock());
+        let patience = be_patient();
         let result = self.compact_by_hand(lo, hi);
-        drop(turn);
+        drop((patience, turn));
         self.queue.lock().exclusive = false;
         self.work.notify_all();
         self.idle.notify_all();

@@ -6,6 +6,7 @@ pub mod checkpoint;
 mod hints;
 mod next_log;
 pub mod open;
+mod pace;
 pub mod repair;
 mod replay;
 mod scrub;

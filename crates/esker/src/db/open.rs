@@ -12,9 +12,10 @@ use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
 use super::Db;
+use super::pace::Pace;
 use super::repair::swap::INTERRUPTED;
 use super::replay::{Replayed, replay};
-use super::state::{Inner, Pace, Queue, WriteKnobs};
+use super::state::{Inner, Queue, WriteKnobs};
 use super::stats::sizes_here;
 use super::{background, snapshot::SnapshotList};
 use crate::base::shown::Shown;

@@ -19,6 +19,7 @@ use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
 use super::next_log::{NEXT_LOG_FROM, NextLog};
+use super::pace::Pace;
 use super::snapshot::SnapshotList;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
@@ -48,9 +49,6 @@ use crate::write::pressure;
 
 /// What back-pressure asks of one write at most.
 const SLOWED_NS_MAX: u64 = 50_000_000;
-/// What a writer that keeps pace with the flushes sleeps at most, and what is not worth a sleep.
-const PACED_NS_MAX: u64 = 5_000_000;
-const PACED_NS_MIN: u64 = 50_000;
 /// A memtable with this many range tombstones is full: a reader cuts them at each other's bounds,
 /// which takes the square of their number.
 const RANGE_DELETES_MAX: usize = 256;
@@ -136,30 +134,6 @@ impl WriteKnobs {
             d if d == Durability::Buffered as u8 => Durability::Buffered,
             _ => Durability::Sync,
         }
-    }
-}
-
-/// How writers keep pace with the flushes.
-#[derive(Default)]
-pub(crate) struct Pace {
-    /// Whether so many memtables wait that the next full one would make writers wait.
-    crowded: AtomicBool,
-    /// Whether deletes are ahead of who looks for skip hints.
-    pub hints_behind: AtomicBool,
-    /// Memtable bytes a second that flushes managed lately; 0 before the first.
-    flush_rate: AtomicU64,
-    /// Bytes written since a writer last looked at the clock.
-    unpaced_bytes: AtomicU64,
-    /// Since when the active memtable keeps pace, and how large it was.
-    schedule: Mutex<Option<(Instant, u64)>>,
-}
-
-impl Pace {
-    /// Notes how long the flush of a memtable took.
-    pub fn note_flush(&self, bytes: u64, elapsed: Duration) {
-        let before = self.flush_rate.load(Ordering::Relaxed);
-        let rate = pressure::flush_rate(before, bytes, elapsed.as_nanos() as u64);
-        self.flush_rate.store(rate, Ordering::Relaxed);
     }
 }
 
@@ -396,7 +370,7 @@ impl Inner {
         if count == 0 {
             return Ok(());
         }
-        if self.pace.crowded.load(Ordering::Relaxed) {
+        if self.pace.is_crowded() {
             self.keep_pace(payload.len() as u64);
         }
         self.slow_down(payload.len() as u64);
@@ -424,42 +398,6 @@ impl Inner {
             crate::base::sync::thread::sleep(Duration::from_nanos(owed));
             self.counters.slowed_us.add(owed / 1000);
         }
-    }
-
-    /// Sleeps while the active memtable is ahead of the flushes, see [`pressure`].
-    #[cold]
-    fn keep_pace(&self, bytes: u64) {
-        let before = self.pace.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes < pressure::PACE_BYTES {
-            return;
-        }
-        self.pace.unpaced_bytes.store(0, Ordering::Relaxed);
-        let now = Instant::now();
-        let filled = self.view.load().active.memory_bytes() as u64;
-        let ahead = {
-            let mut schedule = self.pace.schedule.lock();
-            // A memtable that shrank is another one.
-            let (began, from) =
-                schedule.filter(|(_, from)| *from <= filled).unwrap_or((now, filled));
-            *schedule = Some((began, from));
-            let rate = self.pace.flush_rate.load(Ordering::Relaxed);
-            pressure::ahead_ns(filled - from, (now - began).as_nanos() as u64, rate)
-        };
-        let ahead = ahead.min(PACED_NS_MAX);
-        if ahead > PACED_NS_MIN {
-            crate::base::sync::thread::sleep(Duration::from_nanos(ahead));
-            self.counters.slowed_us.add(ahead / 1000);
-        }
-    }
-
-    /// Notes whether the next full memtable would make writers wait. The queue is locked.
-    pub fn note_crowd(&self, frozen: usize) {
-        let crowded =
-            !self.stepped() && frozen >= self.options.load().frozen_memtables_max as usize;
-        if !crowded {
-            *self.pace.schedule.lock() = None;
-        }
-        self.pace.crowded.store(crowded, Ordering::Relaxed);
     }
 
     /// Replaces the view by what `change` makes of it.

@@ -6,7 +6,7 @@
 //! name goes at once, as far as that is quick, and the rest is left to a thread of the store.
 //!
 //! What stays true: what is handed over is gone when [`Purger::serve`] has returned; where no thread
-//! serves, and in the threads that merge, nothing is handed over.
+//! serves, and by who merges, nothing is handed over.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -22,9 +22,21 @@ thread_local! {
     static IS_PATIENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on this thread removes by itself what it lets go of.
-pub fn be_patient() {
-    IS_PATIENT.with(|patient| patient.set(true));
+/// While there is one, its thread removes by itself what it lets go of.
+#[must_use]
+pub struct Patience {
+    before: bool,
+}
+
+/// This thread is patient for as long as it has what is returned.
+pub fn be_patient() -> Patience {
+    Patience { before: IS_PATIENT.with(|patient| patient.replace(true)) }
+}
+
+impl Drop for Patience {
+    fn drop(&mut self) {
+        IS_PATIENT.with(|patient| patient.set(self.before));
+    }
 }
 
 /// Removes the files nobody reads any more.
@@ -55,6 +67,12 @@ struct Unused {
     /// Another file, removed already.
     #[expect(dead_code, reason = "it is kept to be dropped")]
     other: Option<Box<dyn Send>>,
+}
+
+impl Unused {
+    fn forget_blocks(&self) {
+        self.tables.iter().flatten().for_each(|table| table.forget_blocks());
+    }
 }
 
 impl Purger {
@@ -102,7 +120,7 @@ impl Purger {
     }
 
     fn finish(&self, mut unused: Unused) {
-        unused.tables.iter().flatten().for_each(|table| table.forget_blocks());
+        unused.forget_blocks();
         self.remove_name(&mut unused);
     }
 
@@ -124,6 +142,8 @@ impl Purger {
             if unused.is_empty() {
                 return;
             }
+            // The cache has its room back before the first of the files is closed, which takes longer.
+            unused.iter().for_each(Unused::forget_blocks);
             unused.into_iter().for_each(|unused| self.finish(unused));
         }
     }
@@ -160,7 +180,7 @@ mod tests {
         assert!(let_go(2) && let_go(3), "a reader did it");
         std::thread::scope(|scope| {
             let patient = scope.spawn(|| {
-                be_patient();
+                let _patience = be_patient();
                 let_go(4)
             });
             assert!(!patient.join().unwrap(), "a thread that merges left it to another");

@@ -179,11 +179,43 @@ fn threads_that_share_a_task_do_together_what_one_does() {
     assert_eq!(done("3", "1", "fillseq,readrandom,deleteseq,readrandom"), alone);
     let each = done("3", "0", "fillseq,readrandom,deleteseq");
     assert_eq!(each[..2], [(3003, None), (3003, Some(3003))]);
-    // At random as many keys are there as one thread leaves, and not those of three times as many.
-    // Each of the three scans all of them.
-    let live = |share| done("3", share, "fillrandom,readrandom,readseq")[2].1.expect("found") / 3;
-    assert!((580..690).contains(&live("1")), "{} of 1001, where 633 are to be expected", live("1"));
-    assert!(live("0") > 900);
+    // At random the same keys are there that one thread leaves, and not those of three times as
+    // many. Each of the three scans all of them.
+    let live = |threads, share| {
+        let scanned = done(threads, share, "fillrandom,readrandom,readseq")[2].1.expect("found");
+        scanned / threads.parse::<u64>().expect("a number")
+    };
+    assert_eq!(live("3", "1"), live("1", "0"));
+    assert!((580..690).contains(&live("1", "0")), "of 1001, where 633 are to be expected");
+    assert!(live("3", "0") > 900);
+}
+
+#[test]
+fn threads_that_share_less_than_there_are_of_them_do_no_more() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let flags = [("threads", "4"), ("share_operations", "1"), ("num", "3"), ("repetitions", "1")];
+    let tasks = "fillseq,readrandom,seekrandom,readfirst,deleterandom";
+    let flags = [&flags[..], &[("benchmarks", tasks)]].concat();
+    let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    let done: Vec<u64> = ran.outcome.record.samples.iter().map(|s| s.operations).collect();
+    assert_eq!(done[..5], [3, 3, 3, 1, 3]);
+}
+
+#[test]
+fn threads_that_share_the_rows_of_a_file_put_each_of_them_once() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("rows.csv");
+    let rows: String =
+        (0..50).map(|row| format!("key{row},value {row} of some length\n")).collect();
+    std::fs::write(&path, format!("key,value\n{rows}")).expect("written");
+    let csv = path.to_str().expect("a name in UTF-8");
+    let flags = [("threads", "3"), ("share_operations", "1"), ("csv", csv), ("repetitions", "1")];
+    let flags = [&flags[..], &[("benchmarks", "fillrandom,readseq")]].concat();
+    let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    let samples = &ran.outcome.record.samples;
+    assert_eq!((samples[0].operations, samples[1].found), (50, Some(3 * 50)));
 }
 
 #[test]

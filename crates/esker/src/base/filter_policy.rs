@@ -1,4 +1,15 @@
-//! A filter of the user's own.
+//! Filters of keys: the hash they go by, and one of the user's own.
+
+use super::checksum::checksum;
+
+/// A seed of its own, so that a key's bits have nothing to do with other hashes of it.
+const SEED: u64 = 0x5BD1_E995_A3B1_C6F7;
+
+/// The hash a key is filtered by.
+#[inline]
+pub fn key_hash(key: &[u8]) -> u64 {
+    checksum(key, SEED)
+}
 
 /// Answers, per file, whether a key may be in it.
 ///

@@ -155,7 +155,7 @@ impl Inner {
             }
             due = Instant::now() + every;
             // A failure poisons the log; the next write reports it.
-            let _ = self.committer.lock().sync_logs(&self.counters);
+            let _ = self.committer.lock().sync_logs(self);
         }
     }
 
@@ -239,10 +239,12 @@ impl Inner {
                 View::new(view.active.clone(), frozen, version.clone())
             });
             queue.frozen.pop_front();
+            self.pace.note_flush_ends();
             self.note_crowd(queue.frozen.len());
         }
         drop(versions);
-        self.pace.note_flush(frozen.memtable.memory_bytes() as u64, began.elapsed());
+        let full = self.write_knobs.memtable_bytes.load(Ordering::Relaxed);
+        self.pace.note_flush(frozen.memtable.memory_bytes() as u64, full, began.elapsed());
         self.remove_logs_below(frozen.logs_below);
         self.refresh_debt();
         self.fit_cache();

@@ -279,7 +279,7 @@ impl Db {
     pub fn sync(&self) -> Result<()> {
         self.inner.check_writable()?;
         let mut core = self.inner.committer.lock();
-        core.sync_logs(&self.inner.counters)
+        core.sync_logs(&*self.inner)
     }
 
     /// Merges the keys between `start` and `end` (everything when `None`) into the deepest level,

@@ -1,7 +1,8 @@
 //! How writers keep pace with the flushes: see [`pressure`].
 //!
-//! What stays true: nobody sleeps here with a lock held; a writer that is slower than the pace by itself
-//! does not sleep at all; all writers together keep one pace.
+//! What stays true: nobody sleeps here with a lock held, nor longer for one write than [`PACED_MAX`]; a
+//! writer that is slower than the pace by itself does not sleep at all; all writers together keep one
+//! pace.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +11,21 @@ use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::write::pressure;
 
-/// What a writer that keeps pace sleeps at most at once, and what is not worth a sleep.
-const PACED_MAX: Duration = Duration::from_millis(5);
+/// What a writer that keeps pace sleeps at most for one write, after what time it looks whether it
+/// still has to, and what is not worth a sleep.
+const PACED_MAX: Duration = Duration::from_millis(25);
+const NAP: Duration = Duration::from_millis(5);
 const PACED_MIN: Duration = Duration::from_micros(50);
+/// A flush of a smaller part of a memtable says how long a sync takes, and little of a whole one.
+const TELLING_PART: u64 = 4;
 
 /// The times that matter to the pace.
 #[derive(Default)]
 struct Times {
-    /// When the first memtable's flush began, and how large it is.
+    /// When the flush that goes on began, and of how much.
     front: Option<(Instant, u64)>,
+    /// The room there was when a writer last looked.
+    room_bytes: Option<u64>,
     /// Until when what was written should have taken.
     due: Option<Instant>,
 }
@@ -49,18 +56,30 @@ impl Pace {
         self.times.lock().front = Some((Instant::now(), bytes));
     }
 
-    /// Notes how long the flush of a memtable took.
-    pub fn note_flush(&self, bytes: u64, elapsed: Duration) {
+    /// Notes that no memtable is being flushed any more.
+    pub fn note_flush_ends(&self) {
+        self.times.lock().front = None;
+    }
+
+    /// Notes how long the flush of `bytes` took, where a full memtable has `memtable_bytes`.
+    pub fn note_flush(&self, bytes: u64, memtable_bytes: u64, elapsed: Duration) {
+        if bytes < memtable_bytes / TELLING_PART {
+            return;
+        }
         let before = self.flush_rate.load(Ordering::Relaxed);
         let rate = pressure::flush_rate(before, bytes, elapsed.as_nanos() as u64);
         self.flush_rate.store(rate, Ordering::Relaxed);
     }
 
-    /// Until when a writer should sleep that comes `now`, after `bytes` more were written and with
-    /// `room_bytes` left in a memtable of `memtable_bytes`.
-    fn due(&self, now: Instant, bytes: u64, room_bytes: u64, memtable_bytes: u64) -> Instant {
+    /// Until when a writer should sleep that comes `now`, after `written` more bytes of batches and
+    /// with `room_bytes` left in a memtable of `memtable_bytes`.
+    fn due(&self, now: Instant, written: u64, room_bytes: u64, memtable_bytes: u64) -> Instant {
         let rate = self.flush_rate.load(Ordering::Relaxed);
         let mut times = self.times.lock();
+        // What a write takes of the room is more than its bytes, of short pairs three times as much.
+        // Where there is more room than before, it is another memtable's.
+        let before = times.room_bytes.replace(room_bytes);
+        let bytes = before.and_then(|before| before.checked_sub(room_bytes)).unwrap_or(written);
         let (began, front_bytes) = times.front.unwrap_or((now, memtable_bytes));
         let elapsed_ns = now.saturating_duration_since(began).as_nanos() as u64;
         let remaining_ns = pressure::remaining_ns(front_bytes, elapsed_ns, rate);
@@ -82,15 +101,23 @@ impl Inner {
         if written < pressure::PACE_BYTES {
             return;
         }
-        self.pace.unpaced_bytes.store(0, Ordering::Relaxed);
+        let written = self.pace.unpaced_bytes.swap(0, Ordering::Relaxed);
+        if written < pressure::PACE_BYTES {
+            // Another writer was faster, and has them in its account.
+            self.pace.unpaced_bytes.fetch_add(written, Ordering::Relaxed);
+            return;
+        }
         let now = Instant::now();
         let full = self.write_knobs.memtable_bytes.load(Ordering::Relaxed);
         let room = full.saturating_sub(self.view.load().active.memory_bytes() as u64);
-        let wait = self.pace.due(now, written, room, full).saturating_duration_since(now);
-        if wait > PACED_MIN {
-            crate::base::sync::thread::sleep(wait);
-            self.counters.slowed_us.add(wait.as_micros() as u64);
+        let due = self.pace.due(now, written, room, full);
+        let mut left = due.saturating_duration_since(now);
+        // Who waits does not wait for longer than the flush takes.
+        while left > PACED_MIN && self.pace.is_crowded() {
+            crate::base::sync::thread::sleep(left.min(NAP));
+            left = due.saturating_duration_since(Instant::now());
         }
+        self.counters.slowed_us.add(now.elapsed().as_micros() as u64);
     }
 
     /// Notes whether the next full memtable would make writers wait. The queue is locked.
@@ -98,8 +125,58 @@ impl Inner {
         let crowded =
             !self.stepped() && frozen >= self.options.load().frozen_memtables_max as usize;
         if !crowded {
-            self.pace.times.lock().due = None;
+            let mut times = self.pace.times.lock();
+            (times.due, times.room_bytes) = (None, None);
         }
         self.pace.crowded.store(crowded, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    /// Writers that each write as fast as the pace lets them, pairs that take `growth` times their
+    /// bytes of the memtable; returns how full it is of `memtable` bytes after `flushed`.
+    fn filled_after(memtable: u64, growth: f64, writers: usize, flushed: Duration) -> u64 {
+        let (pace, began) = (Pace::default(), Instant::now());
+        pace.note_flush(memtable, memtable, Duration::from_millis(200));
+        // That of a few pairs, which took as long as a sync does, says nothing.
+        pace.note_flush(4096, memtable, Duration::from_millis(8));
+        pace.times.lock().front = Some((began, memtable));
+        let (mut clocks, mut filled) = (vec![began; writers], 0);
+        while filled < memtable {
+            let next = clocks.iter_mut().min().expect("there is a writer");
+            if *next >= began + flushed {
+                break;
+            }
+            *next = pace.due(*next, pressure::PACE_BYTES, memtable - filled, memtable).max(*next);
+            filled += (pressure::PACE_BYTES as f64 * growth) as u64;
+        }
+        filled
+    }
+
+    #[test]
+    fn short_pairs_and_many_writers_have_room_until_the_flush_is_done() {
+        let memtable = 64 << 20;
+        for (growth, writers, times_longer) in
+            [(1.03, 1, 4), (2.5, 1, 3), (1.25, 16, 2), (2.5, 4, 2)]
+        {
+            let flushed = Duration::from_millis(200) * times_longer;
+            let filled = filled_after(memtable, growth, writers, flushed);
+            let as_told = format!("{growth}, {writers}, {times_longer}: {filled}");
+            assert!((memtable / 2..memtable).contains(&filled), "{as_told}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_told_to_wait_for_long() {
+        let (pace, now) = (Pace::default(), Instant::now());
+        pace.times.lock().front = Some((now, 1 << 30));
+        for _ in 0..100 {
+            assert!(pace.due(now, 1 << 30, 0, 1 << 20) <= now + PACED_MAX);
+        }
+        pace.note_flush_ends();
+        assert!(pace.times.lock().front.is_none());
     }
 }

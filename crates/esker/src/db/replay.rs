@@ -47,9 +47,9 @@ pub(super) fn replay(
     (options, sizes): (&Options, &Sizes),
     versions: &VersionSet,
 ) -> Result<Replayed> {
-    let pool = Arc::new(ChunkPool::new(sizes.memtable_bytes as usize));
-    let order = options.key_order.clone();
-    let memtable = Memtable::with_pool(options.memtable_kind, order, pool.clone());
+    let most_bytes = sizes.memtable_bytes as usize;
+    let (pool, order) = (Arc::new(ChunkPool::new(most_bytes)), options.key_order.clone());
+    let memtable = Memtable::with_pool(options.memtable_kind, order, pool.clone(), most_bytes);
     let mut state = Replayed {
         memtable: Arc::new(memtable),
         pool,

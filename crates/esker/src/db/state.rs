@@ -1,7 +1,8 @@
 //! What an open store holds, shared by its handles, snapshots, iterators and threads.
 //!
 //! Lock order, outermost first: `options_change` → `committer.core` → `stepping` → `versions` →
-//! `queue` → `view_change`, or the schedule of `pace`. The snapshot list's lock is taken alone. No
+//! `queue` → `view_change`, or the times of `pace`. The snapshot list's lock is taken alone; those of
+//! the chunk pool and of what is to be removed are taken last. No
 //! lock is held while a table is read or written, except that `versions` is held while its own
 //! manifest record is written and synced, and that a store without threads does its work in calls
 //! that hold others up. Who adds to a memtable beside others holds none of these, and waits for its
@@ -165,7 +166,8 @@ pub(crate) struct Inner {
     pub purger: Option<Arc<Purger>>,
     /// What a crash before this opening took, in sentences.
     pub notes: Vec<String>,
-    /// Where memtables leave their memory for the next; keeps at most one memtable's worth.
+    /// Where memtables leave their memory for the next; keeps at most one memtable's worth and a
+    /// chunk.
     pub pool: Arc<ChunkPool>,
     pub numbers: Arc<AtomicU64>,
     pub ids: AtomicU64,
@@ -415,8 +417,9 @@ impl Inner {
         core.settle();
         let log = self.continue_log(core)?;
         let kind = self.options.load().memtable_kind;
-        let fresh = Memtable::with_pool(kind, self.order.clone(), self.pool.clone());
-        let fresh = Arc::new(fresh);
+        let most_bytes = self.write_knobs.memtable_bytes.load(Ordering::Relaxed) as usize;
+        let (order, pool) = (self.order.clone(), self.pool.clone());
+        let fresh = Arc::new(Memtable::with_pool(kind, order, pool, most_bytes));
         let full = std::mem::replace(&mut core.memtable, fresh.clone());
         core.unlogged = false;
         core.unmeasured_bytes = 0;
@@ -434,13 +437,13 @@ impl Inner {
         removed.for_each(|log| self.close_later(log));
         let mut queue = self.queue.lock();
         queue.frozen.push_back(Frozen { memtable: full.clone(), logs_below, first_ordinal });
-        self.note_crowd(queue.frozen.len());
         self.change_view(|view| {
             let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
             frozen.push(full);
             frozen.extend(view.frozen.iter().cloned());
             View::new(fresh, frozen, view.version.clone())
         });
+        self.note_crowd(queue.frozen.len());
         drop(queue);
         self.refresh_debt();
         self.work.notify_all();
@@ -529,6 +532,10 @@ impl Surroundings for Inner {
 
     fn ask_for_hints(&self, sample: Vec<u8>) {
         Inner::ask_for_hints(self, sample);
+    }
+
+    fn close_log(&self, log: LogWriter) {
+        self.close_later(log);
     }
 
     fn counters(&self) -> &Counters {

@@ -178,7 +178,7 @@ impl Inner {
             let mut core = self.committer.lock();
             // With the core held: until then any thread may freeze what no log holds.
             must = !self.queue.lock().frozen.is_empty();
-            let long = core.memtable.memory_bytes() >= FLUSHED_AT_CLOSE_BYTES_MIN;
+            let long = core.memtable.held_bytes() >= FLUSHED_AT_CLOSE_BYTES_MIN;
             if (core.unlogged || long) && core.poisoned.is_none() {
                 let unlogged = core.unlogged;
                 must |= unlogged;
@@ -219,7 +219,7 @@ impl Inner {
             Some(error) => Err(error.clone()),
             None => self.versions.lock().check_sound(),
         };
-        let synced = sound.and_then(|()| core.sync_logs(&self.counters));
+        let synced = sound.and_then(|()| core.sync_logs(self));
         let log = core.log.take();
         // The mark alone would go unnoticed with the records before it.
         let noted = match log.as_ref().filter(|log| log.has_records()) {

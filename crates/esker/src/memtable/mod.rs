@@ -15,6 +15,7 @@
 mod arena;
 mod btree;
 mod cursor;
+mod filter;
 mod part;
 mod pool;
 mod skiplist;
@@ -34,6 +35,7 @@ pub use cursor::{MemCursor, MemHit, MemSlice};
 use part::{Part, Seek, Space, Target};
 pub use pool::ChunkPool;
 
+use crate::base::filter_policy::key_hash;
 use crate::base::key::{self, Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDelete, RangeDeletes};
@@ -77,6 +79,8 @@ pub struct Memtable {
     first: Arc<Part>,
     /// The others, from when threads first wrote at once.
     rest: OnceLock<[Arc<Part>; PARTS - 1]>,
+    /// The memory that the filter of the first part is made for.
+    filtered_bytes: usize,
     kind: MemtableKind,
     order: KeyOrder,
     pool: Arc<ChunkPool>,
@@ -95,14 +99,22 @@ pub struct Memtable {
 impl Memtable {
     /// An empty memtable whose memory is freed with it.
     pub fn new(kind: MemtableKind, order: KeyOrder) -> Memtable {
-        Memtable::with_pool(kind, order, Arc::new(ChunkPool::new(0)))
+        Memtable::with_pool(kind, order, Arc::new(ChunkPool::new(0)), 0)
     }
 
-    /// An empty memtable that takes its memory from `pool` and gives it back when it is dropped.
-    pub fn with_pool(kind: MemtableKind, order: KeyOrder, pool: Arc<ChunkPool>) -> Memtable {
+    /// An empty memtable that takes its memory from `pool` and gives it back when it is dropped. It
+    /// is to have about `most_bytes`, of which a filter has a small part; 0 for none.
+    pub fn with_pool(
+        kind: MemtableKind,
+        order: KeyOrder,
+        pool: Arc<ChunkPool>,
+        most_bytes: usize,
+    ) -> Memtable {
+        let filtered_bytes = if order.equal_keys_are_identical() { most_bytes } else { 0 };
         Memtable {
-            first: Arc::new(Part::new(kind, order.clone(), pool.clone())),
+            first: Arc::new(Part::new(kind, order.clone(), pool.clone(), filtered_bytes)),
             rest: OnceLock::new(),
+            filtered_bytes,
             kind,
             order,
             pool,
@@ -146,7 +158,8 @@ impl Memtable {
         let part = match HOME.with(Cell::get) {
             0 => &self.first,
             home => {
-                let made = || Part::new(self.kind, self.order.clone(), self.pool.clone());
+                let bytes = self.filtered_bytes / PARTS;
+                let made = || Part::new(self.kind, self.order.clone(), self.pool.clone(), bytes);
                 &self.rest.get_or_init(|| std::array::from_fn(|_| Arc::new(made())))[home - 1]
             }
         };
@@ -169,13 +182,15 @@ impl Memtable {
     /// The newest version of `key` with a sequence number `<= seqno`. Range tombstones are not
     /// looked at.
     pub fn get(&self, key: &[u8], seqno: SeqNo) -> Option<MemEntry<'_>> {
-        let hit = self.look(key, seqno)?;
+        let hit = self.look(key, key_hash(key), seqno)?;
         Some(MemEntry { seqno: hit.seqno, kind: hit.kind, value: hit.value() })
     }
 
-    /// As [`Memtable::get`], with a value that can be [made](MemHit::pin) to keep the memtable alive.
-    pub fn look(&self, key: &[u8], seqno: SeqNo) -> Option<MemHit<'_>> {
-        let (part, entry) = self.find(key, seqno)?;
+    /// As [`Memtable::get`] of a key whose [`key_hash`] is `hash`, with a value that can be
+    /// [made](MemHit::pin) to keep the memtable alive.
+    #[inline]
+    pub fn look(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Option<MemHit<'_>> {
+        let (part, entry) = self.find(key, hash, seqno)?;
         let (seqno, kind) = key::unpack(part.space.arena.entry(entry).packed)?;
         Some(MemHit { seqno, kind, part, entry })
     }
@@ -183,16 +198,16 @@ impl Memtable {
     /// As [`Memtable::get`], with a value that keeps the memtable alive.
     #[cfg(test)]
     pub fn get_slice(&self, key: &[u8], seqno: SeqNo) -> Option<(SeqNo, Kind, MemSlice)> {
-        let hit = self.look(key, seqno)?;
+        let hit = self.look(key, key_hash(key), seqno)?;
         Some((hit.seqno, hit.kind, hit.pin()))
     }
 
     #[inline]
-    fn find(&self, key: &[u8], seqno: SeqNo) -> Option<(&Arc<Part>, EntryRef)> {
-        let found = self.first.find(key, seqno).map(|at| (&self.first, at));
+    fn find(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Option<(&Arc<Part>, EntryRef)> {
+        let found = self.first.find(key, hash, seqno).map(|at| (&self.first, at));
         match self.rest.get() {
             None => found,
-            Some(rest) => newest(found, rest, key, seqno),
+            Some(rest) => newest(found, rest, (key, hash), seqno),
         }
     }
 
@@ -229,8 +244,14 @@ impl Memtable {
         self.range_deletes().covering(&self.order, key, seqno)
     }
 
-    /// Bytes in use: entries, index and range tombstones.
+    /// Bytes in use: entries, index, range tombstones and filters.
     pub fn memory_bytes(&self) -> usize {
+        let filters: usize = self.parts().map(|part| part.filter.memory_bytes()).sum();
+        self.held_bytes() + filters
+    }
+
+    /// Bytes that what was written takes: [`Memtable::memory_bytes`] but for the filters'.
+    pub fn held_bytes(&self) -> usize {
         let parts: usize = self.parts().map(|part| part.memory_bytes()).sum();
         parts + self.range_bytes.load(Atomic::Relaxed)
     }
@@ -269,7 +290,7 @@ impl Memtable {
     }
 
     fn pays(&self, seeks: u64) -> bool {
-        let bytes = self.memory_bytes();
+        let bytes = self.held_bytes();
         let enough = bytes as u64 / BYTES_PER_SEEK..SEEKS_DECLINED;
         bytes >= SOUGHT_BYTES_MIN && enough.contains(&seeks)
     }
@@ -309,10 +330,10 @@ fn filled<'a>(parts: impl Iterator<Item = &'a Arc<Part>>) -> impl Iterator<Item 
 fn newest<'a>(
     found: Option<(&'a Arc<Part>, EntryRef)>,
     rest: &'a [Arc<Part>],
-    key: &[u8],
+    (key, hash): (&[u8], u64),
     seqno: SeqNo,
 ) -> Option<(&'a Arc<Part>, EntryRef)> {
-    let others = filled(rest.iter()).filter_map(|part| Some((part, part.find(key, seqno)?)));
+    let others = filled(rest.iter()).filter_map(|part| Some((part, part.find(key, hash, seqno)?)));
     found.into_iter().chain(others).max_by_key(|(part, at)| part.space.arena.entry(*at).packed)
 }
 

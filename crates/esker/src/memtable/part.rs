@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use super::arena::{Arena, EntryRef};
 use super::btree::Btree;
+use super::filter::KeyFilter;
 use super::pool::ChunkPool;
 use super::skiplist::Skiplist;
 use super::vector::VectorIndex;
+use crate::base::filter_policy::key_hash;
 use crate::base::key::{self, Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -134,6 +136,7 @@ impl Index {
 /// A sorted table of entries. Any number of threads add and read.
 pub(super) struct Part {
     pub space: Space,
+    pub filter: KeyFilter,
     index: RwLock<Index>,
     index_bytes: AtomicUsize,
     entries: AtomicUsize,
@@ -143,10 +146,17 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub fn new(kind: MemtableKind, order: KeyOrder, pool: Arc<ChunkPool>) -> Part {
+    /// An empty part with a filter for about `filtered_bytes` of entries.
+    pub fn new(
+        kind: MemtableKind,
+        order: KeyOrder,
+        pool: Arc<ChunkPool>,
+        filtered_bytes: usize,
+    ) -> Part {
         let heads = order.has_heads();
         let index = Index::new(kind);
         Part {
+            filter: KeyFilter::new(filtered_bytes, pool.clone()),
             space: Space { arena: Arena::new(pool), order, heads },
             index_bytes: AtomicUsize::new(index.memory_bytes()),
             index: RwLock::new(index),
@@ -159,12 +169,15 @@ impl Part {
     /// Adds a put or a tombstone. `true` when another thread was adding.
     #[inline]
     pub fn add(&self, seqno: SeqNo, kind: Kind, key: &[u8], value: &[u8]) -> bool {
+        let hash = key_hash(key);
+        self.filter.prefetch(hash);
         let entry = self.space.arena.append(key::pack(seqno, kind), key, value);
         let free = self.index.try_write();
         let waited = free.is_none() && self.index.is_locked_exclusive();
         let mut index = free.unwrap_or_else(|| self.index.write());
         index.insert(&self.space, entry, Target::new(key, seqno));
         self.index_bytes.store(index.memory_bytes(), Relaxed);
+        self.filter.add(hash);
         self.entries.store(self.entries.load(Relaxed) + 1, Relaxed);
         if seqno > self.seqno_max.load(Relaxed) {
             self.seqno_max.store(seqno, Relaxed);
@@ -191,11 +204,11 @@ impl Part {
         (self.seqno_min.load(Relaxed), self.seqno_max.load(Relaxed))
     }
 
-    /// The newest version of `key` with a sequence number `<= seqno`.
+    /// The newest version of `key`, whose [`key_hash`] is `hash`, with a sequence number `<= seqno`.
     #[inline]
-    pub fn find(&self, key: &[u8], seqno: SeqNo) -> Option<EntryRef> {
+    pub fn find(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Option<EntryRef> {
         // An entry that is to be seen was counted before its number became visible.
-        if self.len() == 0 {
+        if self.len() == 0 || !self.filter.may_contain(hash) {
             return None;
         }
         let found = self.read().find(&self.space, Target::new(key, seqno))?;

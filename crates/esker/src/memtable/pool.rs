@@ -1,5 +1,5 @@
 //! The memory of memtables: chunks that dropped ones leave for the next, and one chunk more than that,
-//! whose pages are there before a writer needs it.
+//! whose pages are there before a writer needs it; and the words of their filters.
 //!
 //! The first touch of a chunk's pages clears 2 MiB, in 0.2 ms where the machine is fast and in 7 where
 //! it is a guest whose host has to find the memory first; a thread of the store does that.
@@ -8,7 +8,7 @@
 //! but its own.
 
 use crate::base::chunk::{CHUNK_BYTES, Chunk};
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::{Condvar, Mutex};
 
 /// How far the chunk after the present ones is.
@@ -28,6 +28,9 @@ enum Ahead {
 #[derive(Debug, Default)]
 struct Free {
     chunks: Vec<Chunk>,
+    /// Words for one filter, all zero, and how many the largest so far has.
+    words: Box<[AtomicU64]>,
+    words_wanted: usize,
     ahead: Ahead,
 }
 
@@ -58,11 +61,14 @@ impl ChunkPool {
         let mut free = self.free.lock();
         free.chunks.truncate(capacity);
         free.chunks.shrink_to_fit();
+        free.words = Box::default();
+        free.words_wanted = 0;
     }
 
     /// The free memory kept now, in bytes.
     pub fn free_bytes(&self) -> usize {
-        self.free.lock().chunks.len() * CHUNK_BYTES
+        let free = self.free.lock();
+        free.chunks.len() * CHUNK_BYTES + size_of_val(&*free.words)
     }
 
     /// A chunk; one that has to be made is made of a large page if `large` says that all of it will
@@ -70,7 +76,8 @@ impl ChunkPool {
     pub(super) fn take(&self, large: bool) -> Chunk {
         let mut free = self.free.lock();
         let kept = free.chunks.pop();
-        let ask = large && free.chunks.is_empty() && free.ahead == Ahead::Idle;
+        let reused = self.capacity.load(Ordering::Relaxed) > 0;
+        let ask = large && reused && free.chunks.is_empty() && free.ahead == Ahead::Idle;
         if ask {
             free.ahead = Ahead::Wanted;
         }
@@ -88,6 +95,33 @@ impl ChunkPool {
         }
     }
 
+    /// So many words for a filter, all zero.
+    pub(super) fn take_words(&self, words: usize) -> Box<[AtomicU64]> {
+        let kept = {
+            let mut free = self.free.lock();
+            free.words_wanted = free.words_wanted.max(words);
+            if free.words.len() == words { std::mem::take(&mut free.words) } else { Box::default() }
+        };
+        if kept.len() == words { kept } else { zeros(words) }
+    }
+
+    /// Keeps the words for the next filter, if the largest so far has as many.
+    pub(super) fn give_words(&self, mut words: Box<[AtomicU64]>) {
+        if self.capacity.load(Ordering::Relaxed) > 0 && !words.is_empty() {
+            words.iter_mut().for_each(|word| *word.get_mut() = 0);
+            self.keep_words(words);
+        }
+    }
+
+    fn keep_words(&self, mut words: Box<[AtomicU64]>) {
+        let mut free = self.free.lock();
+        if words.len() == free.words_wanted {
+            std::mem::swap(&mut free.words, &mut words);
+        }
+        // What is not kept is freed without the lock.
+        drop(free);
+    }
+
     /// Makes chunks ahead on this thread, until [`ChunkPool::end`].
     pub fn serve(&self) {
         let mut free = self.free.lock();
@@ -101,9 +135,13 @@ impl ChunkPool {
             if free.ahead != Ahead::Wanted {
                 return;
             }
+            let words = if free.words.is_empty() { free.words_wanted } else { 0 };
             drop(free);
             let mut chunk = Chunk::fresh(true);
             chunk.populate();
+            if words > 0 {
+                self.keep_words(zeros(words));
+            }
             free = self.free.lock();
             if free.ahead == Ahead::Wanted {
                 free.ahead = Ahead::Idle;
@@ -112,11 +150,22 @@ impl ChunkPool {
         }
     }
 
-    /// Has the serving thread return, now or as soon as there is one.
+    /// Has the serving thread return, now or as soon as there is one, and keeps nothing any more: a
+    /// value that outlives the store keeps the pool alive.
     pub fn end(&self) {
-        self.free.lock().ahead = Ahead::Ended;
+        self.capacity.store(0, Ordering::Relaxed);
+        let kept = {
+            let mut free = self.free.lock();
+            free.ahead = Ahead::Ended;
+            (std::mem::take(&mut free.chunks), std::mem::take(&mut free.words))
+        };
         self.asked.notify_all();
+        drop(kept);
     }
+}
+
+fn zeros(words: usize) -> Box<[AtomicU64]> {
+    (0..words).map(|_| AtomicU64::new(0)).collect()
 }
 
 #[cfg(test)]
@@ -148,10 +197,8 @@ mod tests {
         pool.end();
         server.join().unwrap();
         pool.give(taken);
-        pool.give(second);
-        assert_eq!(pool.free_bytes(), CHUNK_BYTES, "no more is kept than it may");
-        drop((pool.take(true), pool.take(true)));
-        assert_eq!(pool.free_bytes(), 0);
+        assert_eq!(pool.free_bytes(), 0, "nothing is kept of a store that was closed");
+        drop((pool.take(true), second));
         pool.serve();
     }
 }

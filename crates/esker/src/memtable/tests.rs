@@ -307,7 +307,7 @@ fn dropped_tables_give_their_chunks_to_the_next() {
     let pool = Arc::new(ChunkPool::new(4 << 20));
     let filled = || {
         let pool = Arc::clone(&pool);
-        let table = Memtable::with_pool(MemtableKind::Btree, KeyOrder::Bytewise, pool);
+        let table = Memtable::with_pool(MemtableKind::Btree, KeyOrder::Bytewise, pool, 0);
         for i in 0..50u64 {
             table.add(i, Kind::Put, &i.to_be_bytes(), &[7; 100_000]);
         }

@@ -97,7 +97,7 @@ pub struct MemoryMetrics {
     pub active_memtable_bytes: u64,
     /// Memtables waiting for their flush.
     pub frozen_memtables_bytes: u64,
-    /// Memory of dropped memtables, kept for the next.
+    /// Memory of dropped memtables, kept for the next, and what was made ahead.
     pub pooled_bytes: u64,
     /// Blocks in the cache.
     pub cache_bytes: u64,

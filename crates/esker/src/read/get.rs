@@ -82,15 +82,15 @@ impl<'v> Lookup<'v> {
     #[inline]
     pub fn look(&self, view: &'v View, key: &[u8]) -> Result<Looked<Look<'v>>> {
         let mut covered: SeqNo = 0;
+        let hash = key_hash(key);
         for memtable in view.memtables() {
             if let Some(seqno) = memtable.covering(key, self.seqno) {
                 covered = covered.max(seqno);
             }
-            if let Some(hit) = memtable.look(key, self.seqno) {
+            if let Some(hit) = memtable.look(key, hash, self.seqno) {
                 return Ok(shown(Look::Memtable(hit), covered));
             }
         }
-        let hash = key_hash(key);
         let mut places = view.version.fragments_holding(key);
         let Some((level, fragment)) = places.next() else { return Ok(Looked::Absent) };
         let Some(second) = places.next() else {

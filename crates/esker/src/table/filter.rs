@@ -14,8 +14,8 @@
 
 use std::sync::Arc;
 
-use crate::base::checksum::checksum;
 use crate::base::coding::{Reader, put_bytes};
+use crate::base::filter_policy::key_hash;
 use crate::base::frame_pool::FramePool;
 use crate::base::large_slice::LargeSlice;
 use crate::base::prefetch::prefetch_lines;
@@ -25,15 +25,6 @@ use super::{FilterConfig, FilterPolicy};
 const LINE_BYTES: usize = 64;
 const BLOOM: u8 = 1;
 const CUSTOM: u8 = 2;
-/// A seed of its own, so that a key's bits have nothing to do with other hashes of it.
-const SEED: u64 = 0x5BD1_E995_A3B1_C6F7;
-
-/// The hash a key is filtered by.
-#[inline]
-pub fn key_hash(key: &[u8]) -> u64 {
-    checksum(key, SEED)
-}
-
 /// The line of `lines` a key's bits lie in: the upper half of the hash, scaled.
 #[inline]
 fn line_of(hash: u64, lines: usize) -> usize {

@@ -37,8 +37,8 @@ use crate::cache::BlockCache;
 use crate::fs::Fs;
 use crate::options::kinds::{BlockLayout, Compression, IndexSearch};
 
+pub use crate::base::filter_policy::key_hash;
 pub use block::{Block, BlockSlice, Layout};
-pub use filter::key_hash;
 pub use iter::TableCursor;
 pub use reader::{KeptOpen, Looked, Table, TableHit, TableIdentity, TableLook};
 pub use writer::TableWriter;

@@ -105,7 +105,7 @@ pub struct TableIdentity {
 pub struct Table {
     pub(super) source: TableSource,
     pub(super) config: ReadConfig,
-    file: Option<Arc<dyn ReadableFile>>,
+    pub(crate) file: Option<Arc<dyn ReadableFile>>,
     pub(super) meta: Meta,
     /// Its blocks in the cache.
     shelf: Arc<Shelf<Layout>>,

@@ -88,7 +88,7 @@ impl Purger {
         }
         let mut unused = Unused { named: Some(number), tables, other: None };
         // The name of an open file is quick to remove: its blocks stay until it is closed.
-        if unused.tables.iter().flatten().any(|table| table.kept.is_some()) {
+        if unused.tables.iter().flatten().any(|table| table.file.is_some()) {
             self.remove_name(&mut unused);
         }
         self.hand_over(unused);

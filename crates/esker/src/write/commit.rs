@@ -318,6 +318,7 @@ mod tests {
     use crate::memtable::Memtable;
     use crate::metrics::Counters;
     use crate::options::kinds::MemtableKind;
+    use crate::wal::LogWriter;
     use crate::write::hints::HintKeeper;
     use crate::write::turn::Company;
 
@@ -337,6 +338,7 @@ mod tests {
         }
         fn show_hints(&self, _: Arc<Hints>) {}
         fn ask_for_hints(&self, _: Vec<u8>) {}
+        fn close_log(&self, _: LogWriter) {}
         fn counters(&self) -> &Counters {
             &self.counters
         }

@@ -31,6 +31,8 @@ pub trait Surroundings {
     fn show_hints(&self, hints: Arc<Hints>);
     /// Has the keys around `sample`, which was deleted, looked at for a skip hint.
     fn ask_for_hints(&self, sample: Vec<u8>);
+    /// Closes a synced log, which may be removed already, where that keeps nobody.
+    fn close_log(&self, log: LogWriter);
     /// Where bytes and syncs are counted.
     fn counters(&self) -> &Counters;
 }
@@ -148,7 +150,7 @@ impl Core {
             return Err(refused(error));
         }
         around.make_room(self)?;
-        self.log_group(members, self.next_seqno, around.counters())?;
+        self.log_group(members, self.next_seqno, around)?;
         Ok(self.next_seqno)
     }
 
@@ -178,8 +180,9 @@ impl Core {
         &mut self,
         members: &[Member<'_>],
         first: SeqNo,
-        counters: &Counters,
+        around: &dyn Surroundings,
     ) -> Result<()> {
+        let counters = around.counters();
         let Some(log) = self.log.as_mut() else {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
         };
@@ -209,13 +212,14 @@ impl Core {
             return Err(error);
         }
         if members.iter().any(|m| m.durability == Durability::Sync) {
-            self.sync_logs(counters)?;
+            self.sync_logs(around)?;
         }
         Ok(())
     }
 
     /// Syncs every log, oldest first. A failure poisons the store.
-    pub fn sync_logs(&mut self, counters: &Counters) -> Result<()> {
+    pub fn sync_logs(&mut self, around: &dyn Surroundings) -> Result<()> {
+        let counters = around.counters();
         if let Some(error) = &self.poisoned {
             return Err(refused(error));
         }
@@ -225,7 +229,7 @@ impl Core {
                 return Err(error);
             }
             counters.log_syncs.add(1);
-            self.unsynced_logs.remove(0);
+            around.close_log(self.unsynced_logs.remove(0));
         }
         if let Some(log) = self.log.as_mut()
             && log.has_records()

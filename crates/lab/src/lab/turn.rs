@@ -19,7 +19,7 @@ use crate::mix::space::Space;
 use crate::record::schema::{SessionRecord, TaskSample};
 use crate::report::table::{bytes_text, sample_row};
 use crate::run::apart;
-use crate::run::config::BenchConfig;
+use crate::run::config::{BenchConfig, DATA_BYTES_SPARE};
 use crate::run::place::Place;
 use crate::run::session::{self, Listener, Turn};
 use crate::target::Engine;
@@ -143,13 +143,12 @@ impl LabTurn<'_> {
 
     /// What is done, with its data.
     fn work(&self, config: &mut BenchConfig, series: &SeriesFile) -> Result<Work> {
-        let expected = |bytes: f64, threads: usize| bytes as u64 * threads as u64 + (256 << 20);
         if !is_mixed(series) {
             config.csv = None;
             let tasks = parse_tasks(series.tasks.as_ref().map_or("", |tasks| tasks.get_ref()))?;
             let (data, _) = config.dataset()?;
             config.histogram |= own_units(series).iter().any(|unit| unit.needs_latencies());
-            config.store.data_bytes_expected = expected(data.raw_bytes() as f64, config.threads);
+            config.store.data_bytes_expected = config.data_bytes_expected(data.raw_bytes());
             return Ok(Work::Tasks(tasks, Box::new(data)));
         }
         let engines = self.experiment.engine_names();
@@ -161,7 +160,7 @@ impl LabTurn<'_> {
             .map(|phase| phase.operations.value(self.point.entries, self.point.entries))
             .sum();
         let most = (written + self.point.entries) as f64 * space.pair_bytes_mean();
-        config.store.data_bytes_expected = expected(most, 1);
+        config.store.data_bytes_expected = most as u64 + DATA_BYTES_SPARE;
         Ok(Work::Phases(placed, Box::new(space)))
     }
 

@@ -104,6 +104,8 @@ impl Default for BenchConfig {
 /// Entries when neither `--num` nor a CSV says otherwise.
 const NUM_DEFAULT: u64 = 1_000_000;
 const THREADS_MAX: u64 = 1024;
+/// Room that is promised to an engine beyond its data.
+pub const DATA_BYTES_SPARE: u64 = 256 << 20;
 
 /// Every flag [`BenchConfig::set`] takes besides engine options: name, value, meaning.
 pub const FLAGS: &[(&str, &str, &str)] = &[
@@ -275,6 +277,12 @@ impl BenchConfig {
             }
         }
         Ok(false)
+    }
+
+    /// Bytes of pairs that a store has to have room for, of which the data has `raw_bytes`.
+    pub fn data_bytes_expected(&self, raw_bytes: u64) -> u64 {
+        let times = if self.share_operations { 1 } else { self.threads as u64 };
+        raw_bytes * times + DATA_BYTES_SPARE
     }
 
     /// Makes the data: generated, or read from the CSV, whose bad rows are returned beside it.

@@ -125,8 +125,7 @@ pub fn single_turn(
     let tasks = parse_tasks(&config.benchmarks)?;
     let (data, _) = config.dataset()?;
     let mut config = config.clone();
-    let times = if config.share_operations { 1 } else { config.threads as u64 };
-    config.store.data_bytes_expected = data.raw_bytes() * times + (256 << 20);
+    config.store.data_bytes_expected = config.data_bytes_expected(data.raw_bytes());
     let (base_dir, repetition, turn) = place;
     let run = Run { config: &config, tasks: &tasks, data: &data, base_dir, settle_memory };
     one_turn(&run, engine, repetition, turn, &mut Silent)

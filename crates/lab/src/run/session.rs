@@ -300,7 +300,7 @@ impl Session<'_> {
             oracle: &self.oracle,
             threads: config.threads,
             shared: config.share_operations,
-            first_row: 0,
+            thread: 0,
             writes: self.turn.data.rows(),
             reads: config.reads.unwrap_or(self.turn.data.rows()),
             seek_nexts: config.seek_nexts,

@@ -87,8 +87,8 @@ pub struct Plan<'a> {
     pub threads: usize,
     /// Whether they share what follows, or each does all of it.
     pub shared: bool,
-    /// The row that writes or deletes in order begin with.
-    pub first_row: u64,
+    /// The thread that a list is for.
+    pub thread: usize,
     /// Writes or deletes in a full task.
     pub writes: u64,
     /// Reads.
@@ -102,15 +102,17 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// The plan of one of the threads.
-    fn of(&self, thread: u64) -> Plan<'_> {
-        let (part, parts) = if self.shared { (thread, self.threads as u64) } else { (0, 1) };
-        let begin =
-            |all: u64, part: u64| (u128::from(all) * u128::from(part) / u128::from(parts)) as u64;
-        let first_row = begin(self.writes, part);
-        let writes = begin(self.writes, part + 1) - first_row;
-        let reads = begin(self.reads, part + 1) - begin(self.reads, part);
-        Plan { first_row, writes, reads, ..*self }
+    /// Which of `all` operations of a task the thread does.
+    fn share(&self, all: u64) -> std::ops::Range<u64> {
+        let (part, parts) = if self.shared { (self.thread, self.threads) } else { (0, 1) };
+        let begin = |part: usize| (u128::from(all) * part as u128 / parts as u128) as u64;
+        begin(part)..begin(part + 1)
+    }
+
+    /// How many gets or seeks the thread does.
+    fn own_reads(&self) -> u64 {
+        let share = self.share(self.reads);
+        share.end - share.start
     }
 }
 
@@ -120,9 +122,9 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
     let is_seek = task.kind == TaskKind::SeekRandom;
     let successors = if is_seek { plan.oracle.successors() } else { Vec::new() };
     prepared.walk = (is_seek && plan.seek_nexts > 0).then(|| scan(plan, plan.oracle.live()));
-    for thread in 0..plan.threads as u64 {
-        let mut rng = Rng::for_part(plan.seed, thread);
-        let own = plan.of(thread);
+    for thread in 0..plan.threads {
+        let mut rng = Rng::for_part(plan.seed, thread as u64);
+        let own = Plan { thread, ..*plan };
         let list = match task.kind {
             TaskKind::Fill { random } => fill(task, &own, random, &mut rng)?,
             TaskKind::Delete { random } => delete(task, &own, random, &mut rng),
@@ -146,16 +148,24 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
     }
     if task.kind == TaskKind::ReadWhileWriting {
         let mut rng = Rng::for_part(plan.seed, 0x3717E);
-        let one_value = Plan { threads: 2, ..*plan };
+        let one_value = Plan { threads: 2, shared: false, ..*plan };
         prepared.writer = Some(fill(task, &one_value, true, &mut rng)?);
     }
     Some(prepared)
 }
 
+/// The rows that the thread writes or deletes. Threads that share a task draw what one would draw
+/// alone, and each takes its part of it.
 fn rows(task: &TaskSpec, plan: &Plan<'_>, random: bool, rng: &mut Rng) -> Vec<u64> {
-    let first = plan.first_row / task.divisor;
-    let count = ((plan.first_row + plan.writes) / task.divisor - first).max(1);
-    if random { plan.data.random_rows(count, rng) } else { (first..first + count).collect() }
+    let share = plan.share((plan.writes / task.divisor).max(1));
+    if !random {
+        return share.collect();
+    }
+    if !plan.shared {
+        return plan.data.random_rows(share.end, rng);
+    }
+    let mut drawn = plan.data.random_rows(share.end, &mut Rng::for_part(plan.seed, 0));
+    drawn.split_off(share.start as usize)
 }
 
 fn fill(task: &TaskSpec, plan: &Plan<'_>, random: bool, rng: &mut Rng) -> Option<OpList> {
@@ -191,8 +201,9 @@ fn gets(task: &TaskSpec, plan: &Plan<'_>, rng: &mut Rng) -> OpList {
         TaskKind::ReadHot => plan.data.rows().div_ceil(100),
         _ => plan.data.rows(),
     };
-    let mut list = sized(plan.reads as usize, plan);
-    for _ in 0..plan.reads {
+    let reads = plan.own_reads();
+    let mut list = sized(reads as usize, plan);
+    for _ in 0..reads {
         let id = plan.data.key_of_row(rng.below(range));
         plan.data.push_key(id, suffix, &mut list.keys);
         list.ids.push(id);
@@ -211,9 +222,10 @@ fn alternatives(plan: &Plan<'_>, list: &OpList) -> Option<Vec<ValueRef>> {
 }
 
 fn seeks(plan: &Plan<'_>, successors: &[u32], walk: Option<&OpList>, rng: &mut Rng) -> OpList {
-    let mut list = sized(plan.reads as usize, plan);
-    list.landings = KeyBuffer::with_capacity(plan.reads as usize, 16);
-    for _ in 0..plan.reads {
+    let reads = plan.own_reads();
+    let mut list = sized(reads as usize, plan);
+    list.landings = KeyBuffer::with_capacity(reads as usize, 16);
+    for _ in 0..reads {
         let id = plan.data.key_of_row(rng.below(plan.data.rows()));
         plan.data.push_key(id, b"", &mut list.keys);
         let landing = successors.get(id as usize).copied().unwrap_or(u32::MAX);
@@ -236,7 +248,7 @@ fn seeks(plan: &Plan<'_>, successors: &[u32], walk: Option<&OpList>, rng: &mut R
 fn firsts(task: &TaskSpec, plan: &Plan<'_>) -> OpList {
     let mut list = OpList::default();
     let first = plan.oracle.live().next();
-    for _ in 0..(plan.reads / task.divisor).max(1) {
+    for _ in plan.share((plan.reads / task.divisor).max(1)) {
         match first {
             Some(id) => plan.data.push_key(id, b"", &mut list.keys),
             None => list.keys.push(&[]),

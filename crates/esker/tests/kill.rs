@@ -10,11 +10,31 @@ use esker::{Batch, Db, Durability, Options, WriteOptions};
 use esker_testkit::rng::SplitMix64;
 
 const VICTIM: &str = "ESKER_KILL_VICTIM";
+const SHAPE: &str = "ESKER_KILL_SHAPE";
 
-fn options() -> Options {
+/// What the victim's store and its writes are like.
+struct Shape {
+    memtable_bytes: u64,
+    value_bytes: usize,
+    /// One write in so many is synced.
+    sync_every: u64,
+    rounds: u64,
+}
+
+const SHAPES: [Shape; 2] = [
+    // Logs, flushes and merges by the dozen.
+    Shape { memtable_bytes: 32 << 10, value_bytes: 60, sync_every: 16, rounds: 25 },
+    // Each log has many windows of the mapped file, which a thread made ahead.
+    Shape { memtable_bytes: 4 << 20, value_bytes: 600, sync_every: u64::MAX, rounds: 10 },
+];
+
+/// The window of a mapped log, see `fs/mapped.rs`.
+const WINDOW_BYTES: u64 = 256 << 10;
+
+fn options(shape: &Shape) -> Options {
     Options {
         memory_budget_bytes: Some(32 << 20),
-        memtable_size_bytes: Some(32 << 10),
+        memtable_size_bytes: Some(shape.memtable_bytes),
         file_size_max_bytes: 32 << 10,
         guard_piece_min_bytes: 8 << 10,
         guard_size_max_bytes: 64 << 10,
@@ -23,8 +43,8 @@ fn options() -> Options {
 }
 
 /// Writes batch after batch for ever: batch n sets `last` and eight keys of its own.
-fn victim(path: &str) -> ! {
-    let db = Db::open(path, options()).unwrap();
+fn victim(path: &str, shape: &Shape) -> ! {
+    let db = Db::open(path, options(shape)).unwrap();
     let from = next_number(&db);
     let mut out = std::io::stdout().lock();
     for n in from.. {
@@ -32,11 +52,13 @@ fn victim(path: &str) -> ! {
         batch.put("last", n.to_be_bytes());
         for part in 0..8u64 {
             let key = (n * 8 + part).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            batch.put(key.to_be_bytes(), [n as u8; 60]);
+            batch.put(key.to_be_bytes(), vec![n as u8; shape.value_bytes]);
         }
-        let durability = if n % 16 == 0 { Durability::Sync } else { Durability::Buffered };
+        let durability =
+            if n % shape.sync_every == 0 { Durability::Sync } else { Durability::Buffered };
         db.write_with(&batch, &WriteOptions { durability: Some(durability) }).unwrap();
-        writeln!(out, "{n}").unwrap();
+        let counted = db.metrics();
+        writeln!(out, "{n} {} {}", counted.log_bytes, counted.log_mapped_bytes).unwrap();
         out.flush().unwrap();
     }
     unreachable!("the loop has no end")
@@ -50,40 +72,57 @@ fn next_number(db: &Db) -> u64 {
 #[test]
 fn acknowledged_writes_survive_kill_9() {
     if let Ok(path) = std::env::var(VICTIM) {
-        victim(&path);
+        let shape: usize = std::env::var(SHAPE).unwrap().parse().unwrap();
+        victim(&path, &SHAPES[shape]);
     }
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("db");
-    let rounds: u64 = std::env::var("ESKER_KILL_ROUNDS").map_or(25, |r| r.parse().unwrap());
-    let mut rng = SplitMix64::new(9);
-    for round in 0..rounds {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "acknowledged_writes_survive_kill_9", "--nocapture"])
-            .env(VICTIM, &path)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let stop_after = 20 + rng.next_u64() % 800;
-        let mut acknowledged = None;
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut seen = 0;
-        for line in lines {
-            let Ok(n) = line.unwrap().parse::<u64>() else { continue };
-            acknowledged = Some(n);
-            seen += 1;
-            if seen == stop_after {
-                child.kill().unwrap();
-            }
+    let rounds = std::env::var("ESKER_KILL_ROUNDS").ok().map(|r| r.parse::<u64>().unwrap());
+    for (number, shape) in SHAPES.iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, mut rng) = (dir.path().join("db"), SplitMix64::new(9));
+        let (mut log_bytes_most, mut mapped_bytes_most) = (0, 0);
+        for round in 0..rounds.unwrap_or(shape.rounds) {
+            let stop_after = 20 + rng.next_u64() % 800;
+            let [acknowledged, log_bytes, mapped_bytes] = killed(&path, number, stop_after);
+            log_bytes_most = log_bytes.max(log_bytes_most);
+            mapped_bytes_most = mapped_bytes.max(mapped_bytes_most);
+            check(&path, shape, acknowledged, round);
         }
-        child.wait().unwrap();
-        let acknowledged = acknowledged.expect("the victim wrote something");
-        check(&path, acknowledged, round);
+        let windows = log_bytes_most / WINDOW_BYTES;
+        assert!(number == 0 || windows > 8, "no victim got beyond {windows} windows of its log");
+        let place = dir.path().display();
+        assert!(mapped_bytes_most > 0, "no log was mapped: can {place} map and allocate files?");
     }
 }
 
-fn check(path: &std::path::Path, acknowledged: u64, round: u64) {
-    let db = Db::open(path, options()).unwrap_or_else(|e| panic!("round {round}: {e}"));
+/// Kills a victim after so many writes; returns what it printed last: the number of a write, the bytes
+/// of its logs, and those that went through mappings without a call.
+fn killed(path: &std::path::Path, shape: usize, stop_after: u64) -> [u64; 3] {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "acknowledged_writes_survive_kill_9", "--nocapture"])
+        .env(VICTIM, path)
+        .env(SHAPE, shape.to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (mut last, mut seen) = (None, 0);
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        let numbers: Vec<u64> = line.split(' ').map_while(|part| part.parse().ok()).collect();
+        let Ok(numbers) = numbers.try_into() else { continue };
+        last = Some(numbers);
+        seen += 1;
+        if seen == stop_after {
+            child.kill().unwrap();
+        }
+    }
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), None, "the victim ended by itself after {seen} writes: {status}");
+    last.expect("the victim wrote something")
+}
+
+fn check(path: &std::path::Path, shape: &Shape, acknowledged: u64, round: u64) {
+    let db = Db::open(path, options(shape)).unwrap_or_else(|e| panic!("round {round}: {e}"));
     let next = next_number(&db);
     assert!(next > acknowledged, "round {round}: {acknowledged} was acknowledged, next is {next}");
     for n in 0..next {
@@ -92,7 +131,7 @@ fn check(path: &std::path::Path, acknowledged: u64, round: u64) {
             let found = db.get(key).unwrap();
             assert_eq!(
                 found.as_deref(),
-                Some([n as u8; 60].as_slice()),
+                Some(vec![n as u8; shape.value_bytes].as_slice()),
                 "round {round}: batch {n}"
             );
         }

@@ -185,9 +185,8 @@ impl Db {
         self.inner.read_at(key.as_ref(), seqno, fill_cache, see)
     }
 
-    /// The values of many keys as of one moment, in their order. Faster than as many
-    /// [`Db::get`]s where the store is larger than the processor's caches: the keys' waits for
-    /// memory overlap.
+    /// The values of many keys as of one moment, in their order. Where the store is larger than the
+    /// processor's caches the keys' waits for filters and blocks' places overlap, sixteen at a time.
     ///
     /// # Errors
     /// As [`Db::get`].

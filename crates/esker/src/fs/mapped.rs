@@ -1,5 +1,5 @@
-//! A file that is written through a mapping: an append copies bytes and makes no system call, and
-//! they survive the process as those of a `write` do, since they are in the page cache at once.
+//! A file that is written through a mapping: an append copies bytes and makes no system call
+//! but at a window's end, and they survive the process as those of a `write` do, since they are in the page cache at once.
 //!
 //! The file is mapped window by window. A thread of the process allocates, maps and populates the
 //! next window while the present one fills: a first touch of a page costs ten times what copying a

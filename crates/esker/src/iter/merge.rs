@@ -3,7 +3,7 @@
 //! The children that stand on an entry are kept in a *ladder*, sorted: the first rung is where the
 //! merge stands, the second is what its child has to stay before. While one child wins again and
 //! again a move costs one comparison; when it loses, a binary search finds its new rung. (A loser
-//! tree needs as many comparisons and does not know the second.) Each rung carries the first
+//! tree compares at each of its levels and does not know the second.) Each rung carries the first
 //! sixteen bytes of its key as a number where the order allows, so that few comparisons touch keys.
 //!
 //! A seek leaves children *late* that can say, without looking, that their entry is not near

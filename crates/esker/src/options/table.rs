@@ -152,7 +152,7 @@ rows! {
     index_search: IndexSearch = IndexSearch::Btree, 0 => 0, "", Open, ["sstSearch"],
         "How a table's index is searched.";
     index_fanout: u64 = 16, 2 => 1024, "children", Open, ["btreeFanout"],
-        "The fan-out of the `btree` index.";
+        "The fan-out of the `btree` index; more than 256 count as 256.";
     filter_bits_per_key: f64 = 10.0, 0 => 64, "bits", Live,
         ["bloom_bits", "filter_bits", "filterBitsPerEntry"],
         "Bloom filter bits per key in new files; 0 makes none.";
@@ -191,7 +191,7 @@ rows! {
     scrub_bytes_per_second: u64 = 0, 0 => 1024 * GIB, "bytes a second", Live, [],
         "How fast every table, log and manifest is read again in the background and compared with its checksums; what is found is in the metrics. 0 reads none. Has no effect without background threads.";
     background_threads: Option<u64> = None, 0 => 256, "threads", Open, ["max_background_jobs"],
-        "Threads that compact; one more flushes. `auto`: the machine's cores less one, at least one. 0 starts none: the writer that fills a memtable flushes, compaction is done by `run_one_job`, and `sync_every_ms` has no effect.";
+        "Threads that compact; one more flushes, and others that mostly sleep sync, scrub, remove files, look for skip hints and make memory and logs ahead. `auto`: the machine's cores less one, at least one. 0 starts none: the writer that fills a memtable flushes, compaction is done by `run_one_job`, and `sync_every_ms` has no effect.";
     debt_limit_bytes: Option<u64> = None, 64 * KIB => 1024 * GIB, "bytes", Live, ["soft_pending_compaction_bytes_limit"],
         "Writers are slowed smoothly as the bytes waiting to be pushed approach this. `auto`: 24 memtables.";
     cache_size_bytes: Option<u64> = None, 0 => 1024 * GIB, "bytes", Live,

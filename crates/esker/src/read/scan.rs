@@ -23,7 +23,7 @@ pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// An iterator over the store as it was when it was made.
 ///
 /// It can be walked like a cursor ([`seek`](DbIterator::seek), [`advance`](DbIterator::advance),
-/// [`key`](DbIterator::key), [`value`](DbIterator::value) lend without copying) or as a Rust
+/// [`key`](DbIterator::key), [`value`](DbIterator::value) lend what they stand on) or as a Rust
 /// iterator of owned pairs. An error is returned by the move that met it, never shown as an end.
 /// It pins memtables and files while it lives: drop long scans when done.
 ///

@@ -1,6 +1,7 @@
 //! Appending to a log.
 //!
-//! What stays true: a record is one `write`, whole or refused; after a refused write the file is
+//! What stays true: a record is one append, a copy into the mapped file or one `write`, whole or
+//! refused; after a refused write the file is
 //! cut back to its last record, so that a full device does not leave half a record behind.
 
 use std::path::{Path, PathBuf};
@@ -108,7 +109,7 @@ impl LogWriter {
         self.append_group(&[(first_seqno, payload)])
     }
 
-    /// Appends several records with one `write`.
+    /// Appends several records at once.
     ///
     /// # Errors
     /// As [`LogWriter::append`]; either all records are in the log or none.

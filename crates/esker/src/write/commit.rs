@@ -1,6 +1,6 @@
 //! Group commit: log, then memtable, then visibility, in sequence order.
 //!
-//! Whoever holds the core commits for everyone who waits: one `write` and at most one sync for
+//! Whoever holds the core commits for everyone who waits: one append and at most one sync for
 //! the group. A leader that syncs waits a moment for those who were there lately
 //! ([`super::rivals`]). Threads that write at once and need no sync hold the core for the log
 //! alone: they add to the memtable beside one another, each to a part of its own, and become

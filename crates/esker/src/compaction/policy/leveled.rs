@@ -2,7 +2,7 @@
 //! al., "The Log-Structured Merge-Tree", 1996).
 //!
 //! A guard is about one file. Level 1 holds one push of level 0, each further level `fan_out` times
-//! more; a level beyond its capacity pushes the guard that was written longest ago. Write
+//! more; a level beyond its capacity pushes the guard that overlaps least with the next. Write
 //! amplification is about 1 for the flush, 2 for level 1 and up to `fan_out + 1` for each further
 //! level; space stays within about 1.1; a read looks into one file a level.
 

@@ -179,7 +179,7 @@ fn members_of_a_group_get_their_own_answer() {
             .map(|writer| {
                 let db = db.clone();
                 thread::spawn(move || {
-                    for turn in 0..2u8 {
+                    for turn in 0..3u8 {
                         db.put_with([writer, turn], [turn], &WriteOptions::SYNC).unwrap();
                         assert_eq!(db.get([writer, turn]).unwrap().as_deref(), Some(&[turn][..]));
                     }
@@ -187,7 +187,7 @@ fn members_of_a_group_get_their_own_answer() {
             })
             .collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        assert_eq!(db.iter().unwrap().count(), 8);
+        assert_eq!(db.iter().unwrap().count(), 12);
     });
 }
 

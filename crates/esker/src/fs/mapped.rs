@@ -236,6 +236,14 @@ impl MappedFile {
     /// Allocates all that an append of `len` bytes will touch.
     fn reserve(&mut self, len: usize) -> io::Result<()> {
         let last = (self.len_bytes + len as u64).saturating_sub(1) / WINDOW_BYTES;
+        // The window ahead has its blocks; to ask for them again would be a journal's entry while
+        // writers wait.
+        if last >= self.allocated
+            && let Next::Ready(window) = &*self.next.lock()
+            && window.index == self.allocated
+        {
+            self.allocated += 1;
+        }
         if last >= self.allocated {
             allocate(&self.file, self.allocated, last)?;
             self.allocated = last + 1;

@@ -16,14 +16,14 @@
 //!    `next_seqno` in the memtable and visible, and no memtable is frozen before that is so.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::core::{Core, Member, Surroundings, smallvec};
 use super::rivals::Rivals;
 use super::turn::Visible;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::ops;
-use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::kinds::Durability;
@@ -41,11 +41,66 @@ struct Request {
     count: u32,
     user_bytes: u64,
     durability: Durability,
-    outcome: Mutex<Option<Result<SeqNo>>>,
-    /// Set when it is this one's turn to commit for all who wait.
-    leads: AtomicBool,
-    /// With the line locked: the outcome is there, or the turn.
+    /// Its own, so that those whom one commit served wake beside one another and not one after the
+    /// other as the line's lock lets them.
+    news: Mutex<News>,
+    /// There are news.
     woken: Condvar,
+}
+
+/// What one who waits is told.
+enum News {
+    /// Nothing yet.
+    None,
+    /// To commit for all who wait.
+    Lead,
+    /// How its commit ended.
+    Outcome(Result<SeqNo>),
+}
+
+/// What one who waits is to do.
+enum Role {
+    /// Commit for all who wait.
+    Lead,
+    /// The same, when all came who are awaited, or after this time.
+    LeadAfter(Duration),
+    /// Wait for news.
+    Follow,
+}
+
+impl Request {
+    fn tell(&self, news: News) {
+        *self.news.lock() = news;
+    }
+
+    /// Waits for news.
+    fn wait(&self) -> News {
+        let mut news = self.news.lock();
+        while matches!(*news, News::None) {
+            self.woken.wait(&mut news);
+        }
+        std::mem::replace(&mut news, News::None)
+    }
+
+    /// Waits for news for `most`.
+    fn wait_for(&self, most: Duration) {
+        let mut news = self.news.lock();
+        if matches!(*news, News::None) {
+            self.woken.wait_for(&mut news, most);
+        }
+    }
+
+    /// What there is of an outcome.
+    fn take_outcome(&self) -> Option<Result<SeqNo>> {
+        let mut news = self.news.lock();
+        match std::mem::replace(&mut *news, News::None) {
+            News::Outcome(outcome) => Some(outcome),
+            other => {
+                *news = other;
+                None
+            }
+        }
+    }
 }
 
 /// Who waits. At most one of them leads; whoever has an outcome need not take the core's lock to
@@ -54,8 +109,8 @@ struct Request {
 struct Line {
     requests: Vec<Arc<Request>>,
     led: bool,
-    /// The leader, while it waits for so many.
-    awaited: Option<(usize, Arc<Request>)>,
+    /// So many are to be there before the leader, who waits, goes on.
+    awaited: Option<usize>,
 }
 
 impl Line {
@@ -206,37 +261,64 @@ impl Committer {
             count,
             user_bytes,
             durability,
-            outcome: Mutex::new(None),
-            leads: AtomicBool::new(false),
+            news: Mutex::new(News::None),
             woken: Condvar::new(),
         });
-        {
-            let mut line = self.line.lock();
-            line.requests.push(mine.clone());
-            self.waiting_count.store(line.requests.len(), Ordering::Relaxed);
-            let syncing = line.syncing();
-            if let Some((_, leader)) = line.awaited.take_if(|(wanted, _)| *wanted <= syncing) {
-                leader.woken.notify_all();
-            }
-            while line.led && !mine.leads.load(Ordering::Relaxed) {
-                mine.woken.wait(&mut line);
-                if let Some(outcome) = mine.outcome.lock().take() {
-                    return outcome;
+        let mut role = self.join(&mine);
+        loop {
+            role = match role {
+                Role::Lead => {
+                    self.lead(around);
+                    let outcome = mine.take_outcome();
+                    return outcome.expect("a turn ends with an outcome for each of its group");
                 }
-            }
-            line.led = true;
-            if durability == Durability::Sync
-                && let Some((wanted, most)) = self.rivals.worth_waiting_for(line.syncing())
-            {
-                line.awaited = Some((wanted, mine.clone()));
-                mine.woken.wait_for(&mut line, most);
-                if line.awaited.take().is_some() {
-                    self.rivals.note_in_vain();
+                Role::LeadAfter(most) => {
+                    mine.wait_for(most);
+                    let mut line = self.line.lock();
+                    // Before the line: who is awaited there may be so by another leader by now.
+                    if let Some(outcome) = mine.take_outcome() {
+                        return outcome;
+                    }
+                    match line.awaited.take() {
+                        Some(_) => {
+                            self.rivals.note_in_vain();
+                            Role::Lead
+                        }
+                        None => Role::Follow,
+                    }
                 }
-            }
+                Role::Follow => match mine.wait() {
+                    News::Outcome(outcome) => return outcome,
+                    News::Lead | News::None => self.take_lead(&mut self.line.lock(), &mine),
+                },
+            };
         }
-        self.lead(around);
-        mine.outcome.lock().take().expect("a turn ends with an outcome for each of its group")
+    }
+
+    /// Enters the line.
+    fn join(&self, mine: &Arc<Request>) -> Role {
+        let mut line = self.line.lock();
+        line.requests.push(mine.clone());
+        self.waiting_count.store(line.requests.len(), Ordering::Relaxed);
+        let syncing = line.syncing();
+        if line.awaited.take_if(|wanted| *wanted <= syncing).is_some() {
+            // Who came last leads in place of who waits for it, and nobody need be woken for that.
+            self.rivals.note_all_came();
+            return Role::Lead;
+        }
+        if line.led { Role::Follow } else { self.take_lead(&mut line, mine) }
+    }
+
+    /// Has `mine` lead those who wait, at once or when more came.
+    fn take_lead(&self, line: &mut Line, mine: &Request) -> Role {
+        line.led = true;
+        if mine.durability == Durability::Sync
+            && let Some((wanted, most)) = self.rivals.worth_waiting_for(line.syncing())
+        {
+            line.awaited = Some(wanted);
+            return Role::LeadAfter(most);
+        }
+        Role::Lead
     }
 
     /// Commits everyone who waits, tells them, and lets the next who came meanwhile lead.
@@ -261,7 +343,8 @@ impl Committer {
         let result = self.commit_timed(&mut core, &members, around);
         drop(core);
         for (index, request) in turn.group.iter().enumerate() {
-            *request.outcome.lock() = Some(result.as_ref().map(|l| l[index]).map_err(Error::clone));
+            let outcome = result.as_ref().map(|l| l[index]).map_err(Error::clone);
+            request.tell(News::Outcome(outcome));
         }
     }
 
@@ -293,19 +376,23 @@ struct Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         for request in &self.group {
-            let lost = || Err(Error::new(ErrorKind::Io, "the commit group lost its leader"));
-            request.outcome.lock().get_or_insert_with(lost);
+            let mut news = request.news.lock();
+            if !matches!(*news, News::Outcome(_)) {
+                let lost = Error::new(ErrorKind::Io, "the commit group lost its leader");
+                *news = News::Outcome(Err(lost));
+            }
         }
-        let mut line = self.committer.line.lock();
+        let next = {
+            let mut line = self.committer.line.lock();
+            line.led = !line.requests.is_empty();
+            line.requests.first().cloned()
+        };
+        if let Some(next) = next {
+            next.tell(News::Lead);
+            next.woken.notify_all();
+        }
         for request in &self.group {
             request.woken.notify_all();
-        }
-        match line.requests.first() {
-            Some(next) => {
-                next.leads.store(true, Ordering::Relaxed);
-                next.woken.notify_all();
-            }
-            None => line.led = false,
         }
     }
 }

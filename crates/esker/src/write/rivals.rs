@@ -13,8 +13,9 @@ use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// It is never waited longer than this.
 const WAIT_MAX: Duration = Duration::from_micros(500);
-/// So many groups after one that was waited for in vain are not waited for.
-const GROUPS_WITHOUT: usize = 16;
+/// So many groups are not waited for at most after some that were waited for in vain; after the first
+/// of those it is one, and twice as many after each that follows.
+const GROUPS_WITHOUT_MAX: usize = 16;
 
 /// What is known of those who sync.
 #[derive(Default)]
@@ -25,6 +26,8 @@ pub struct Rivals {
     commit_ns: AtomicU64,
     /// So many groups are not waited for.
     without: AtomicUsize,
+    /// So many will not be after the next that is waited for in vain.
+    without_next: AtomicUsize,
 }
 
 impl Rivals {
@@ -39,8 +42,7 @@ impl Rivals {
     /// all.
     pub fn worth_waiting_for(&self, waiting: usize) -> Option<(usize, Duration)> {
         let wanted = self.count.load(Relaxed);
-        // Where orders of steps are explored, no time passes.
-        if wanted <= waiting || cfg!(feature = "shuttle") {
+        if wanted <= waiting {
             return None;
         }
         let without = self.without.load(Relaxed);
@@ -57,9 +59,16 @@ impl Rivals {
         self.count.load(Relaxed) < 2
     }
 
+    /// Notes that all came who were waited for.
+    pub fn note_all_came(&self) {
+        self.without_next.store(0, Relaxed);
+    }
+
     /// Notes that it was waited in vain.
     pub fn note_in_vain(&self) {
-        self.without.store(GROUPS_WITHOUT, Relaxed);
+        let without = self.without_next.load(Relaxed).max(1);
+        self.without.store(without, Relaxed);
+        self.without_next.store((without * 2).min(GROUPS_WITHOUT_MAX), Relaxed);
     }
 }
 
@@ -74,10 +83,16 @@ mod tests {
         rivals.note(3, Duration::from_micros(100));
         assert_eq!(rivals.worth_waiting_for(2), Some((3, Duration::from_micros(50))));
         assert_eq!(rivals.worth_waiting_for(3), None, "they are here");
-        rivals.note_in_vain();
-        for group in 0..GROUPS_WITHOUT {
-            assert_eq!(rivals.worth_waiting_for(2), None, "not again for group {group}");
+        for without in [1, 2, 4, 8, GROUPS_WITHOUT_MAX, GROUPS_WITHOUT_MAX] {
+            assert!(rivals.worth_waiting_for(2).is_some());
+            rivals.note_in_vain();
+            for group in 0..without {
+                assert_eq!(rivals.worth_waiting_for(2), None, "not again for group {group}");
+            }
         }
+        rivals.note_all_came();
+        rivals.note_in_vain();
+        assert_eq!(rivals.worth_waiting_for(2), None, "the first time it is for one group");
         rivals.note(3, Duration::from_secs(60));
         assert_eq!(rivals.worth_waiting_for(2), Some((3, WAIT_MAX)));
     }

@@ -129,6 +129,7 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
                 metrics.stalled_us / 1000
             ),
         ),
+        ("merges held", format!("rested {} ms for readers", metrics.rested_us / 1000)),
         ("scrub", scrub(metrics)),
         (
             "cache",
@@ -186,7 +187,8 @@ pub fn to_json(metrics: &Metrics) -> Value {
         "compactions": metrics.compactions, "compaction_bytes": metrics.compaction_bytes,
         "compaction_read_bytes": metrics.compaction_read_bytes,
         "write_amplification": metrics.write_amplification(),
-        "slowed_us": metrics.slowed_us, "stalled_us": metrics.stalled_us,
+        "slowed_us": metrics.slowed_us, "rested_us": metrics.rested_us,
+        "stalled_us": metrics.stalled_us,
         "hints": metrics.hints, "hint_jumps": metrics.hint_jumps,
         "scrub": {
             "bytes": metrics.scrub_bytes, "rounds": metrics.scrub_rounds,

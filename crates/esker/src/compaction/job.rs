@@ -24,8 +24,10 @@ use crate::tree::version::Version;
 /// Stands in an edit for "the next free order", until the version set gives it.
 pub const ORDER_NEW: u64 = u64::MAX;
 
-/// Entries merged between two looks at whether the store is closing.
-const STOP_CHECK_ENTRIES: u32 = 4096;
+/// Bytes merged between two looks at whether the store is closing, each entry counted as so many
+/// more than it has.
+const STOP_CHECK_BYTES: usize = 512 << 10;
+const STOP_CHECK_ENTRY_BYTES: usize = 128;
 
 /// What a job works with.
 pub struct JobContext<'a> {
@@ -150,7 +152,7 @@ fn walk(
     stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
     merged.seek_to_first()?;
-    let mut until_check = STOP_CHECK_ENTRIES;
+    let mut unchecked_bytes = 0;
     while merged.valid() {
         let (key, seqno, kind) = (merged.key(), merged.seqno(), merged.kind());
         // Only a tombstone is worth the question when something older lies below.
@@ -160,9 +162,9 @@ fn walk(
             Decision::KeepWithSeqnoZero => output.add(key, 0, kind, merged.value())?,
             Decision::Drop => {}
         }
-        until_check -= 1;
-        if until_check == 0 {
-            until_check = STOP_CHECK_ENTRIES;
+        unchecked_bytes += STOP_CHECK_ENTRY_BYTES + merged.value().len();
+        if unchecked_bytes >= STOP_CHECK_BYTES {
+            unchecked_bytes = 0;
             if stopped() {
                 return Err(Error::new(ErrorKind::Closed, "the store is closing"));
             }

@@ -339,6 +339,8 @@ impl Inner {
 
     /// Runs a plan and installs what it made.
     fn compact(&self, plan: &Plan) -> Result<Merged> {
+        let read_bytes = plan.inputs.iter().map(|input| input.fragment.est_bytes()).sum();
+        let rest = self.new_rest(read_bytes);
         let context = JobContext {
             order: self.order.clone(),
             tables: self.tables.clone(),
@@ -346,6 +348,7 @@ impl Inner {
             version: self.view.load().version.clone(),
             output: self.output_config(plan.output_level),
             stopped: &|| {
+                self.rest(&rest);
                 let queue = self.queue.lock();
                 queue.stop || (queue.make_way > 0 && !queue.exclusive)
             },
@@ -481,73 +484,15 @@ impl Inner {
         }
     }
 
-    /// Waits until nothing is left to flush or compact.
-    pub fn wait_idle(&self) -> Result<()> {
-        if self.stepped() && !self.read_only {
-            while self.run_one_job()? {}
-            return Ok(());
-        }
-        let mut queue = self.queue.lock();
-        // The threads look for work whenever there may be some; this is for what they were not told.
-        self.work.notify_all();
-        loop {
-            self.check_open()?;
-            if let Some(error) = queue.flush_failed.as_ref().or(queue.compaction_failed.as_ref()) {
-                return Err(error.clone());
-            }
-            let quiet = queue.frozen.is_empty() && queue.running == 0;
-            if quiet && (self.read_only || self.pick(&queue.busy).is_none()) {
-                return Ok(());
-            }
-            if quiet && !queue.exclusive && queue.make_way == 0 {
-                // There is work and nobody at it. Told while a flush or a merge runs, the others would
-                // find none, tell of that, and be told again, for as long as it takes.
-                self.work.notify_all();
-            }
-            self.idle.wait_for(&mut queue, Duration::from_millis(50));
-        }
-    }
-
-    /// Flushes everything written so far and waits for it.
-    pub fn flush(&self) -> Result<()> {
-        self.check_writable()?;
-        {
-            let mut core = self.committer.lock();
-            if !core.memtable.is_empty() {
-                self.with_room(|| self.freeze(&mut core))?;
-            }
-        }
-        self.wait_flushed()
-    }
-
-    /// Waits until no memtable is frozen.
-    pub fn wait_flushed(&self) -> Result<()> {
-        if self.stepped() {
-            return self.flush_here(0);
-        }
-        self.work.notify_all();
-        let mut queue = self.queue.lock();
-        // Only what is tried from now on counts: a full device may have room again.
-        let tries = queue.flush_tries;
-        while !queue.frozen.is_empty() {
-            if let Some(error) = queue.flush_failed.as_ref().filter(|_| queue.flush_tries > tries) {
-                return Err(error.clone());
-            }
-            if queue.stop {
-                return Err(Error::new(ErrorKind::Closed, "the store was closed").at(&self.dir));
-            }
-            self.idle.wait(&mut queue);
-        }
-        Ok(())
-    }
-
     /// Merges everything between `lo` and `hi` down to the deepest level, guard by guard.
     pub fn compact_range(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<()> {
         self.flush()?;
         {
             let mut queue = self.queue.lock();
             while queue.exclusive || queue.running > 0 {
+                queue.awaited += 1;
                 self.idle.wait_for(&mut queue, Duration::from_millis(50));
+                queue.awaited -= 1;
                 self.check_open()?;
             }
             queue.exclusive = true;

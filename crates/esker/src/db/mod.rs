@@ -9,11 +9,13 @@ pub mod open;
 mod pace;
 pub mod repair;
 mod replay;
+mod rest;
 mod scrub;
 pub mod snapshot;
 pub(crate) mod state;
 pub mod stats;
 pub mod verify;
+mod wait;
 
 use crate::base::sync::thread::JoinHandle;
 use std::cell::RefCell;

@@ -85,6 +85,8 @@ pub(crate) struct Queue {
     pub exclusive: bool,
     /// How many need the space that compactions hold: while any does, they give up and wait.
     pub make_way: usize,
+    /// How many wait for merges to end.
+    pub awaited: usize,
     /// The log after the present one.
     pub next_log: NextLog,
     /// Deleted keys around which skip hints may be found.

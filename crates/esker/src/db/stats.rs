@@ -100,6 +100,7 @@ impl Inner {
             compaction_read_bytes: counters.compaction_read_bytes.get(),
             debt_bytes: self.debt_bytes.load(Ordering::Relaxed),
             slowed_us: counters.slowed_us.get(),
+            rested_us: counters.rested_us.get(),
             stalled_us: counters.stalled_us.get(),
             snapshots: self.snapshots.count() as u64,
             frozen_memtables: view.frozen.len() as u64,

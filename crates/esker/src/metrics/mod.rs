@@ -48,6 +48,8 @@ pub struct Counters {
     pub compaction_read_bytes: Counter,
     /// Microseconds writers were slowed by back-pressure, or for the search for skip hints.
     pub slowed_us: Counter,
+    /// Time merges rested for readers.
+    pub rested_us: Counter,
     /// Microseconds writers waited because every memtable was full.
     pub stalled_us: Counter,
     /// Bytes the scrub read.
@@ -168,6 +170,8 @@ pub struct Metrics {
     pub debt_bytes: u64,
     /// Microseconds writers were slowed, by back-pressure or for the search for skip hints.
     pub slowed_us: u64,
+    /// Microseconds that merges rested, where readers needed the processors.
+    pub rested_us: u64,
     /// Microseconds writers waited for a free memtable.
     pub stalled_us: u64,
     /// Snapshots alive.

@@ -11,6 +11,7 @@ use crate::options::Options;
 use crate::options::validate::Sizes;
 use crate::tree::edit::VersionEdit;
 use crate::tree::fragment::Fragment;
+use crate::tree::version::Version;
 
 /// A memtable this long is flushed when the store is closed: it takes some 10 ms to read again, and
 /// one of the usual size half a second.
@@ -43,16 +44,12 @@ impl Inner {
         self.work.notify_all();
     }
 
-    /// The report behind [`crate::Db::metrics`].
-    pub fn metrics(&self) -> Metrics {
-        let view = self.view.load();
-        let version = &view.version;
-        let counters = &self.counters;
-        let cache = self.cache.stats();
+    /// The parts of the report that are a level's own, from level 0 to the deepest that holds anything.
+    fn level_metrics(&self, version: &Version) -> Vec<LevelMetrics> {
         let deepest = version.deepest_nonempty().unwrap_or(0);
         let mut levels = Vec::new();
         for (number, level) in version.levels.iter().enumerate().take(deepest + 1) {
-            let count = &counters.levels[number];
+            let count = &self.counters.levels[number];
             let fragments = || level.guards.iter().flat_map(|g| &g.runs).flat_map(|r| &r.fragments);
             let mut files: Vec<u64> = fragments().map(|f| f.file.number).collect();
             files.sort_unstable();
@@ -71,9 +68,18 @@ impl Inner {
                 table_gets: count.table_gets.get(),
             });
         }
+        levels
+    }
+
+    /// The report behind [`crate::Db::metrics`].
+    pub fn metrics(&self) -> Metrics {
+        let view = self.view.load();
+        let version = &view.version;
+        let counters = &self.counters;
+        let cache = self.cache.stats();
         let files = version.files();
         Metrics {
-            levels,
+            levels: self.level_metrics(version),
             memory: MemoryMetrics {
                 active_memtable_bytes: view.active.memory_bytes() as u64,
                 frozen_memtables_bytes: view.frozen.iter().map(|m| m.memory_bytes() as u64).sum(),

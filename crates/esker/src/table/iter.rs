@@ -19,6 +19,9 @@ use super::reader::Table;
 const AHEAD_BYTES_MIN: usize = 16 << 10;
 /// What it reads at once in the end.
 const AHEAD_BYTES_MAX: usize = 256 << 10;
+/// Behind a block of no more rows the next is asked for at once, for whoever walks on. Where there are
+/// more, few come to the next.
+const FEW_ROWS: usize = 16;
 
 /// A cursor over one table. It may move to another thread; it holds one block.
 pub struct TableCursor {
@@ -91,8 +94,9 @@ impl TableCursor {
         self.rows = block.rows();
         self.block_at = block_at;
         self.block = Some(block);
-        // Whoever walks comes there soon.
-        self.table.prefetch(block_at + 1);
+        if self.rows <= FEW_ROWS {
+            self.table.prefetch(block_at + 1);
+        }
         Ok(())
     }
 

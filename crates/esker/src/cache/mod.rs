@@ -336,11 +336,6 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         (self.pool.memory_bytes() as u64).saturating_sub(self.used_bytes())
     }
 
-    /// How often blocks were looked for on shelves, since the cache was made.
-    pub fn looks(&self) -> u64 {
-        self.shelf_hits.get() + self.shelf_misses.get()
-    }
-
     /// The counters, since the cache was made.
     pub fn stats(&self) -> CacheStats {
         let (hits, misses) = (self.shelf_hits.get(), self.shelf_misses.get());

@@ -25,9 +25,9 @@ use crate::tree::version::Version;
 pub const ORDER_NEW: u64 = u64::MAX;
 
 /// Bytes merged between two looks at whether the store is closing, each entry counted as so many
-/// more than it has.
+/// more than its key and value have.
 const STOP_CHECK_BYTES: usize = 512 << 10;
-const STOP_CHECK_ENTRY_BYTES: usize = 128;
+const STOP_CHECK_ENTRY_BYTES: usize = 112;
 
 /// What a job works with.
 pub struct JobContext<'a> {
@@ -41,7 +41,7 @@ pub struct JobContext<'a> {
     pub version: Arc<Version>,
     /// How output is written.
     pub output: OutputConfig,
-    /// Whether the store is closing.
+    /// Whether the job is to give up; asked now and then, and may take its time.
     pub stopped: &'a dyn Fn() -> bool,
 }
 
@@ -162,7 +162,7 @@ fn walk(
             Decision::KeepWithSeqnoZero => output.add(key, 0, kind, merged.value())?,
             Decision::Drop => {}
         }
-        unchecked_bytes += STOP_CHECK_ENTRY_BYTES + merged.value().len();
+        unchecked_bytes += STOP_CHECK_ENTRY_BYTES + merged.key().len() + merged.value().len();
         if unchecked_bytes >= STOP_CHECK_BYTES {
             unchecked_bytes = 0;
             if stopped() {

@@ -196,6 +196,8 @@ pub struct Plan {
     pub reason: &'static str,
     /// Bytes of the inputs, roughly.
     pub est_bytes: u64,
+    /// Whether readers' seeks, or somebody by hand, asked for it, so that it is not put off.
+    pub is_asked_for: bool,
 }
 
 impl Plan {

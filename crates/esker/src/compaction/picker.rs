@@ -96,7 +96,11 @@ impl Picking<'_> {
     /// What seeks would gain most by.
     fn hot(&self) -> Option<Plan> {
         match heat::hot(self.version).next()? {
-            (0, guard) if self.is_free(0, guard) => self.push(0, guard, "level 0 is sought often"),
+            (0, guard) if self.is_free(0, guard) => {
+                let mut plan = self.push(0, guard, "level 0 is sought often")?;
+                plan.is_asked_for = true;
+                Some(plan)
+            }
             (0, _) => None,
             _ => manual::hot_plan(self.version, self.limits, self.busy),
         }
@@ -168,6 +172,7 @@ impl Picking<'_> {
             guard_lo: None,
             guard_hi: None,
             reason: "the last level has outgrown its place",
+            is_asked_for: false,
             est_bytes: 0,
         })
     }
@@ -216,6 +221,7 @@ impl Picking<'_> {
             guard_lo: guard.lo.clone(),
             guard_hi: guard.hi.clone(),
             reason: why,
+            is_asked_for: false,
         }
     }
 
@@ -249,6 +255,7 @@ impl Picking<'_> {
             guard_lo: guard.lo.clone(),
             guard_hi: guard.hi.clone(),
             reason: why,
+            is_asked_for: false,
             est_bytes: 0,
         };
         match mode {
@@ -331,6 +338,7 @@ impl Picking<'_> {
             guard_lo: guard.lo.clone(),
             guard_hi: guard.hi.clone(),
             reason: "nothing overlaps",
+            is_asked_for: false,
         })
     }
 

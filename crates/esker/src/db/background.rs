@@ -339,8 +339,7 @@ impl Inner {
 
     /// Runs a plan and installs what it made.
     fn compact(&self, plan: &Plan) -> Result<Merged> {
-        let read_bytes = plan.inputs.iter().map(|input| input.fragment.est_bytes()).sum();
-        let rest = self.new_rest(read_bytes);
+        let rest = self.new_rest(plan);
         let context = JobContext {
             order: self.order.clone(),
             tables: self.tables.clone(),

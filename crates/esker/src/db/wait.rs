@@ -1,7 +1,7 @@
 //! Those who wait for what the background threads do.
 //!
 //! What stays true: a failure of the work is told to whoever waits for it; while someone waits for
-//! merges, none of them rests.
+//! merges, none of them rests for longer than the nap it has begun.
 
 use std::time::Duration;
 

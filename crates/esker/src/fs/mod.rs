@@ -9,6 +9,7 @@ pub mod fork;
 mod mapped;
 pub mod mem;
 pub mod os;
+pub mod processor;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -48,7 +48,7 @@ pub struct Counters {
     pub compaction_read_bytes: Counter,
     /// Microseconds writers were slowed by back-pressure, or for the search for skip hints.
     pub slowed_us: Counter,
-    /// Time merges rested for readers.
+    /// Microseconds merges rested for readers.
     pub rested_us: Counter,
     /// Microseconds writers waited because every memtable was full.
     pub stalled_us: Counter,
@@ -170,7 +170,7 @@ pub struct Metrics {
     pub debt_bytes: u64,
     /// Microseconds writers were slowed, by back-pressure or for the search for skip hints.
     pub slowed_us: u64,
-    /// Microseconds that merges rested, where readers needed the processors.
+    /// Microseconds merges rested, where they had to share a processor with readers.
     pub rested_us: u64,
     /// Microseconds writers waited for a free memtable.
     pub stalled_us: u64,

@@ -19,8 +19,8 @@ use super::reader::Table;
 const AHEAD_BYTES_MIN: usize = 16 << 10;
 /// What it reads at once in the end.
 const AHEAD_BYTES_MAX: usize = 256 << 10;
-/// Behind a block of no more rows the next is asked for at once, for whoever walks on. Where there are
-/// more, few come to the next.
+/// Beside a block of no more rows the next on the way is asked for at once, for whoever walks on. Where
+/// there are more, few come to the next.
 const FEW_ROWS: usize = 16;
 
 /// A cursor over one table. It may move to another thread; it holds one block.
@@ -89,13 +89,14 @@ impl TableCursor {
             return Ok(());
         }
         self.table.prefetch(block_at);
+        let back = self.block.is_some() && self.block_at == block_at + 1;
         let walking = self.block.take().is_some() && self.block_at + 1 == block_at;
         let block = self.fetch(block_at, walking)?;
         self.rows = block.rows();
         self.block_at = block_at;
         self.block = Some(block);
         if self.rows <= FEW_ROWS {
-            self.table.prefetch(block_at + 1);
+            self.table.prefetch(if back { block_at.wrapping_sub(1) } else { block_at + 1 });
         }
         Ok(())
     }

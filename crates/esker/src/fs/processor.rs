@@ -1,0 +1,56 @@
+//! How long a thread waited for a processor, as the kernel counts it.
+//!
+//! What stays true: waits for a device, for a lock or for a sleep to end are not counted.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+/// The kernel's account of the thread that made this.
+pub struct ProcessorWait {
+    /// `None` where the system has no such account: Linux has it in `/proc`, if that is there.
+    account: Option<File>,
+}
+
+impl ProcessorWait {
+    /// Of the calling thread.
+    pub fn of_this_thread() -> ProcessorWait {
+        ProcessorWait { account: File::open("/proc/thread-self/schedstat").ok() }
+    }
+
+    /// How long the thread could have run and had no processor, since it began; `None` if nobody
+    /// counts that.
+    pub fn waited(&self) -> Option<Duration> {
+        let mut text = [0; 96];
+        let length = self.account.as_ref()?.read_at(&mut text, 0).ok()?;
+        parse(&text[..length])
+    }
+}
+
+/// The second of three numbers: nanoseconds run, nanoseconds waited, turns.
+fn parse(text: &[u8]) -> Option<Duration> {
+    let second = std::str::from_utf8(text).ok()?.split_ascii_whitespace().nth(1)?;
+    second.parse().ok().map(Duration::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_number_is_the_wait() {
+        assert_eq!(parse(b"829448 122458 2\n"), Some(Duration::from_nanos(122_458)));
+        for text in [&b""[..], b"1", b"1 x 3", b"1 -2 3", b"\xff 1 2"] {
+            assert_eq!(parse(text), None);
+        }
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn what_is_counted_only_grows() {
+        let wait = ProcessorWait::of_this_thread();
+        let before = wait.waited();
+        std::thread::yield_now();
+        assert!(wait.waited() >= before);
+    }
+}

@@ -3,7 +3,8 @@
 //! What stays true: nobody waits for the object while holding the interpreter's lock, so whoever
 //! has the object can always get that lock and go on.
 
-use parking_lot::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
 use pyo3::Python;
 
 /// Something that several threads may reach.
@@ -18,10 +19,11 @@ impl<T: Send> Guarded<T> {
     #[inline]
     pub fn lock(&self, py: Python<'_>) -> MutexGuard<'_, T> {
         loop {
-            if let Some(guard) = self.0.try_lock() {
-                return guard;
+            match self.0.try_lock() {
+                Ok(guard) => return guard,
+                Err(TryLockError::Poisoned(guard)) => return guard.into_inner(),
+                Err(TryLockError::WouldBlock) => py.detach(|| drop(self.0.lock())),
             }
-            py.detach(|| drop(self.0.lock()));
         }
     }
 }

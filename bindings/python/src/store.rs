@@ -4,11 +4,10 @@
 //! open is known, so that it can be closed before the interpreter ends and abandoned after a fork.
 
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use esker::{Db, ErrorKind, Result};
 use esker_bindings::handle::Handle;
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use crate::arguments::Chosen;
@@ -18,6 +17,10 @@ use crate::errors;
 /// The stores that may be open. Locked only while the interpreter's lock is held, so that a fork
 /// finds it free.
 static OPEN: Mutex<Vec<Weak<Store>>> = Mutex::new(Vec::new());
+
+fn known() -> MutexGuard<'static, Vec<Weak<Store>>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A store, until it is closed.
 pub struct Store {
@@ -43,7 +46,7 @@ impl Store {
             errors::raised(py, &error)
         })?;
         let store = Arc::new(Store { handle: Handle::new(db), comparator });
-        let mut open = OPEN.lock();
+        let mut open = known();
         open.retain(|store| store.strong_count() > 0);
         open.push(Arc::downgrade(&store));
         drop(open);
@@ -107,7 +110,7 @@ impl Drop for Store {
 
 /// Every store that was not closed.
 fn all() -> Vec<Arc<Store>> {
-    OPEN.lock().iter().filter_map(Weak::upgrade).collect()
+    known().iter().filter_map(Weak::upgrade).collect()
 }
 
 /// Closes every store, and raises the first failure.

@@ -15,6 +15,7 @@ use std::alloc::System;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use cap::Cap;
 use esker::{Db, ErrorKind, Options, WriteOptions};
@@ -43,6 +44,7 @@ fn inside() {
         "descriptors" => few_descriptors(dir),
         "memory" => little_memory(dir),
         "fork" => forked(dir),
+        "forks" => forked_at_any_moment(dir),
         "file size" => short_files(dir),
         other => panic!("nothing is called {other}"),
     }
@@ -174,6 +176,72 @@ fn forked(dir: &Path) {
 fn a_forked_child_is_refused_and_the_parent_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     run_alone("fork", dir.path());
+}
+
+/// Children forked while the threads of their parent's store are being born, lie down to wait or are
+/// at work: each opens a store of its own, whatever these held then.
+fn forked_at_any_moment(dir: &Path) {
+    let shared = Db::open(dir.join("shared"), Options::default()).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..2_u64 {
+            let (shared, done) = (&shared, &done);
+            scope.spawn(move || {
+                for i in (thread..).step_by(2).take_while(|_| !done.load(Relaxed)) {
+                    shared.put(key(i % 10_000), [7; 100]).unwrap();
+                    shared.get(key(i % 5_000)).unwrap();
+                }
+            });
+        }
+        for round in 0..100 {
+            let path = dir.join(round.to_string());
+            let db = Db::open(&path, Options::default()).unwrap();
+            // SAFETY: the child takes no lock that others hold, which is what this is about, and
+            // ends with `_exit`.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let own = Db::open(path.with_extension("own"), Options::default());
+                let read = own.and_then(|own| {
+                    own.put("own", "yes")?;
+                    own.flush()?;
+                    let read = own.get("own")?;
+                    own.close().map(|()| read)
+                });
+                let is_right = read.is_ok_and(|read| read.as_deref() == Some(&b"yes"[..]));
+                // SAFETY: ends the process at once.
+                unsafe { libc::_exit(i32::from(!is_right)) };
+            }
+            let status = ended(child);
+            done.store(status != Some(0), Relaxed);
+            assert_eq!(status, Some(0), "child {round}, which is none where it hung");
+            db.close().unwrap();
+        }
+        done.store(true, Relaxed);
+    });
+    shared.close().unwrap();
+}
+
+/// How `child` ended; `None` where it did not for so long that it hangs. It is killed then.
+fn ended(child: libc::pid_t) -> Option<i32> {
+    let mut status = -1;
+    for _ in 0..60_000 {
+        // SAFETY: the pointer is to an integer that outlives the call.
+        if unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == child {
+            return Some(status);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    // SAFETY: a child of this process that nobody has waited for yet.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    // SAFETY: as above.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    None
+}
+
+#[test]
+fn children_forked_at_any_moment_open_stores_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    run_alone("forks", dir.path());
 }
 
 #[test]

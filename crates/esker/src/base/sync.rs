@@ -3,8 +3,7 @@
 //! Built for use they are those of `locks` and the standard library's. With the feature `shuttle`
 //! they are ones whose every step is chosen by a seeded scheduler, so that `tests/schedules.rs` can
 //! run thousands of orders of steps and repeat each. What stays true: both have the same interface,
-//! and code that takes part in what the schedules explore takes these and no others (but for a
-//! memtable's parts beside the first, which are made once, by who holds the commit lock).
+//! and code that takes part in what the schedules explore takes these and no others.
 
 #[cfg(not(feature = "shuttle"))]
 pub use super::locks::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -27,10 +26,6 @@ pub enum Bug {
     CutLate,
     /// Puts are not watched while a skip hint is looked for.
     WalkUnwatched,
-    /// Who adds beside others makes visible what is before it, whether it is there or not.
-    PublishOutOfTurn,
-    /// A memtable is frozen while others still add to it.
-    LockUnsettled,
     /// What readers may look at is freed at once.
     FreeAtOnce,
     /// A reader that comes out does not look whether something waits for it.
@@ -188,16 +183,6 @@ mod explored {
         /// Waits until nobody writes.
         pub fn read(&self) -> RwLockReadGuard<'_, T> {
             RwLockReadGuard::Read(self.0.read().unwrap_or_else(PoisonError::into_inner))
-        }
-
-        /// A writer's lock, if nobody reads or writes.
-        pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-            self.0.try_write().ok().map(RwLockWriteGuard)
-        }
-
-        /// Whether somebody writes.
-        pub fn is_locked_exclusive(&self) -> bool {
-            self.0.try_read().is_err()
         }
 
         /// Waits until nobody reads or writes.

@@ -36,9 +36,8 @@ use crate::tree::version::Version;
 use crate::tree::{foreign, names};
 use crate::wal::format::LogStart;
 use crate::write::commit::Committer;
-use crate::write::core::Core;
+use crate::write::core::{Core, Visible};
 use crate::write::hints::HintKeeper;
-use crate::write::turn::{Company, Visible};
 
 /// More logs than this are turned into tables at open: each costs a sync at every opening.
 const REPLAYED_LOGS_MAX: usize = 3;
@@ -326,8 +325,6 @@ fn assemble(
         next_log_asked: false,
         hints: HintKeeper::new(options.key_order.clone()),
         poisoned: None,
-        unmeasured_bytes: 0,
-        company: Company::default(),
         visible: Arc::new(Visible::new(replayed.last_seqno)),
     };
     let view = View::new(replayed.memtable.clone(), Vec::new(), version);

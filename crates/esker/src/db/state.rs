@@ -5,8 +5,7 @@
 //! the chunk pool and of what is to be removed are taken last. No
 //! lock is held while a table is read or written, except that `versions` is held while its own
 //! manifest record is written and synced, and that a store without threads does its work in calls
-//! that hold others up. Who adds to a memtable beside others holds none of these, and waits for its
-//! turn; who takes the core waits for them.
+//! that hold others up.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::cell::Cell;
@@ -416,7 +415,6 @@ impl Inner {
         if let Some(error) = &core.poisoned {
             return Err(error.clone());
         }
-        core.settle();
         let log = self.continue_log(core)?;
         let kind = self.options.load().memtable_kind;
         let most_bytes = self.write_knobs.memtable_bytes.load(Ordering::Relaxed) as usize;
@@ -424,7 +422,6 @@ impl Inner {
         let fresh = Arc::new(Memtable::with_pool(kind, order, pool, most_bytes));
         let full = std::mem::replace(&mut core.memtable, fresh.clone());
         core.unlogged = false;
-        core.unmeasured_bytes = 0;
         core.next_log_asked = false;
         let logs_below = log.as_ref().map_or(0, LogWriter::number);
         let first_ordinal = log.as_ref().map_or(0, LogWriter::next_ordinal);
@@ -495,24 +492,14 @@ impl Inner {
     }
 }
 
-/// So many times a memtable is measured while several threads fill it.
-const MEASURED_EVERY: u64 = 256;
-/// Each part of a memtable begins with 2 MiB, so a small one is not worth parts.
-const PARTED_BYTES_MIN: u64 = if cfg!(debug_assertions) { 1 } else { 16 << 20 };
-
 impl Surroundings for Inner {
     #[inline]
     fn make_room(&self, core: &mut Core) -> Result<()> {
         let full = core.log.as_ref().is_some_and(LogWriter::is_full);
         let full = full || core.memtable.range_delete_count() >= RANGE_DELETES_MAX;
         let most = self.write_knobs.memtable_bytes.load(Ordering::Relaxed);
-        // To measure what others fill is to wait for what their processors wrote last.
-        if !full && core.memtable.is_shared() && core.unmeasured_bytes < most / MEASURED_EVERY {
-            return self.check_open();
-        }
         let used = core.memtable.memory_bytes() as u64;
         if !full && used < most {
-            core.unmeasured_bytes = 0;
             if used >= most / NEXT_LOG_FROM && !core.next_log_asked {
                 core.next_log_asked = true;
                 self.ask_for_next_log();
@@ -522,10 +509,6 @@ impl Surroundings for Inner {
         self.check_open()?;
         self.wait_for_memtable()?;
         self.with_room(|| self.freeze(core))
-    }
-
-    fn memtable_is_large(&self) -> bool {
-        self.write_knobs.memtable_bytes.load(Ordering::Relaxed) >= PARTED_BYTES_MIN
     }
 
     fn show_hints(&self, hints: Arc<Hints>) {

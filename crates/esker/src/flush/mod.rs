@@ -9,7 +9,6 @@ use crate::base::cursor::Cursor;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::error::Result;
-use crate::iter::merge::MergeCursor;
 use crate::iter::retain::{Decision, Retain};
 use crate::memtable::Memtable;
 use crate::tree::output::{NewFile, Output, OutputConfig};
@@ -26,15 +25,7 @@ pub fn write_tables(
     let kept = deletes.to_tombstones_seen(&snapshots);
     let retain = Retain::new(order.clone(), snapshots, deletes.clone());
     let mut output = Output::new(config, Vec::new(), kept);
-    let mut cursors: Vec<_> = memtable.cursors().collect();
-    let walked = match cursors.as_mut_slice() {
-        [only] => walk(only, retain, &mut output),
-        _ => {
-            let sources = cursors.into_iter().map(|cursor| Box::new(cursor) as _).collect();
-            walk(&mut MergeCursor::new(order.clone(), sources), retain, &mut output)
-        }
-    };
-    match walked {
+    match walk(&mut memtable.cursor(), retain, &mut output) {
         Ok(()) => output.finish(),
         Err(error) => {
             output.abandon();

@@ -1,4 +1,4 @@
-//! Values and positions in a part of a memtable, which they keep alive.
+//! Values and positions in the entries of a memtable, which they keep alive.
 //!
 //! What stays true: a cursor holds no lock between moves. It copies references a page at a time and
 //! finds its place again by key, so it sees every entry added before the move that passes it began,
@@ -62,7 +62,7 @@ impl fmt::Debug for MemSlice {
 /// So many entries from the one it stands on, a cursor asks for.
 const AHEAD_ENTRIES: usize = 4;
 
-/// A position in a part of a memtable. Holds no lock; its moves never fail.
+/// A position in a memtable's entries. Holds no lock; its moves never fail.
 pub struct MemCursor {
     part: Arc<Part>,
     /// References to consecutive entries, in order; `page[at]` is the current one.

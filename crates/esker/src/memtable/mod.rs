@@ -1,16 +1,14 @@
 //! The memtable: the newest writes, sorted, in memory.
 //!
 //! Entries live in an [`arena`](self) that never moves them; one of three indexes
-//! ([`MemtableKind`]) keeps references to them in internal order behind a read-write lock. Threads
-//! that write at once add to different *parts*, each with an arena and an index of its own, so that
-//! neither waits for what the other's processor wrote last; one thread alone has but one part.
+//! ([`MemtableKind`]) keeps references to them in internal order behind a read-write lock.
 //!
 //! What stays true:
 //! 1. Any number of threads add and read at once. An entry may be read as soon as it is added:
 //!    which are to be seen yet, the sequence numbers say.
 //! 2. An entry once visible never changes or goes away while the memtable lives, so a value may be
 //!    borrowed, or pinned by [`MemSlice`], without a lock.
-//! 3. A `(key, seqno)` pair is added at most once; versions of one key may lie in several parts.
+//! 3. A `(key, seqno)` pair is added at most once.
 
 mod arena;
 mod btree;
@@ -23,14 +21,12 @@ mod skiplist;
 mod tests;
 mod vector;
 
-use std::cell::Cell;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 
-use arena::EntryRef;
 pub use cursor::{MemCursor, MemHit, MemSlice};
 use part::{Part, Seek, Space, Target};
 pub use pool::ChunkPool;
@@ -40,14 +36,6 @@ use crate::base::key::{self, Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDelete, RangeDeletes};
 use crate::options::kinds::MemtableKind;
-
-/// How many threads can add without meeting; every part more is one more place to look.
-const PARTS: usize = 4;
-
-crate::base::sync::thread_local! {
-    /// The part this thread adds to when others write as well.
-    static HOME: Cell<usize> = const { Cell::new(0) };
-}
 
 /// The range tombstones, as they came and as they are read.
 #[derive(Default)]
@@ -76,14 +64,10 @@ const SOUGHT_BYTES_MIN: usize = if cfg!(debug_assertions) { 64 << 10 } else { 1 
 
 /// A sorted table of entries in memory. Any number of writers and readers.
 pub struct Memtable {
-    first: Arc<Part>,
-    /// The others, from when threads first wrote at once.
-    rest: OnceLock<[Arc<Part>; PARTS - 1]>,
-    /// The memory that the filter of the first part is made for.
-    filtered_bytes: usize,
+    /// Everything but range tombstones; who borrows from it keeps it.
+    part: Arc<Part>,
     kind: MemtableKind,
     order: KeyOrder,
-    pool: Arc<ChunkPool>,
     /// Seeks since the last write, and the greatest sequence number then.
     seeks: AtomicU64,
     sought_at: AtomicU64,
@@ -112,12 +96,9 @@ impl Memtable {
     ) -> Memtable {
         let filtered_bytes = if order.equal_keys_are_identical() { most_bytes } else { 0 };
         Memtable {
-            first: Arc::new(Part::new(kind, order.clone(), pool.clone(), filtered_bytes)),
-            rest: OnceLock::new(),
-            filtered_bytes,
+            part: Arc::new(Part::new(kind, order.clone(), pool, filtered_bytes)),
             kind,
             order,
-            pool,
             seeks: AtomicU64::new(0),
             sought_at: AtomicU64::new(0),
             ranges: Mutex::default(),
@@ -127,12 +108,6 @@ impl Memtable {
             range_seqno_max: AtomicU64::new(0),
             no_ranges: Arc::default(),
         }
-    }
-
-    /// The parts there are.
-    #[inline]
-    fn parts(&self) -> impl Iterator<Item = &Arc<Part>> {
-        std::iter::once(&self.first).chain(self.rest.get().into_iter().flatten())
     }
 
     /// The structure it was made with.
@@ -150,20 +125,7 @@ impl Memtable {
         if kind == Kind::RangeDelete {
             return self.add_range_delete(key, value, seqno);
         }
-        self.first.add(seqno, kind, key, value);
-    }
-
-    /// Where this thread adds while others add too.
-    pub fn lane(&self) -> Lane {
-        let part = match HOME.with(Cell::get) {
-            0 => &self.first,
-            home => {
-                let bytes = self.filtered_bytes / PARTS;
-                let made = || Part::new(self.kind, self.order.clone(), self.pool.clone(), bytes);
-                &self.rest.get_or_init(|| std::array::from_fn(|_| Arc::new(made())))[home - 1]
-            }
-        };
-        Lane(Arc::clone(part))
+        self.part.add(seqno, kind, key, value);
     }
 
     /// Adds a range tombstone: every key in `[start, end)` older than `seqno` is gone. An empty or
@@ -190,9 +152,9 @@ impl Memtable {
     /// [made](MemHit::pin) to keep the memtable alive.
     #[inline]
     pub fn look(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Option<MemHit<'_>> {
-        let (part, entry) = self.find(key, hash, seqno)?;
-        let (seqno, kind) = key::unpack(part.space.arena.entry(entry).packed)?;
-        Some(MemHit { seqno, kind, part, entry })
+        let entry = self.part.find(key, hash, seqno)?;
+        let (seqno, kind) = key::unpack(self.part.space.arena.entry(entry).packed)?;
+        Some(MemHit { seqno, kind, part: &self.part, entry })
     }
 
     /// As [`Memtable::get`], with a value that keeps the memtable alive.
@@ -202,24 +164,9 @@ impl Memtable {
         Some((hit.seqno, hit.kind, hit.pin()))
     }
 
-    #[inline]
-    fn find(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Option<(&Arc<Part>, EntryRef)> {
-        let found = self.first.find(key, hash, seqno).map(|at| (&self.first, at));
-        match self.rest.get() {
-            None => found,
-            Some(rest) => newest(found, rest, (key, hash), seqno),
-        }
-    }
-
-    /// Cursors over the entries, not yet on one: those of all together are the memtable's.
-    pub fn cursors(&self) -> impl Iterator<Item = MemCursor> {
-        filled(self.parts()).map(MemCursor::new)
-    }
-
-    /// How many [`Memtable::cursors`] there are.
-    #[inline]
-    pub fn filled_parts(&self) -> usize {
-        filled(self.parts()).count()
+    /// A cursor over the entries, not yet on one.
+    pub fn cursor(&self) -> MemCursor {
+        MemCursor::new(&self.part)
     }
 
     /// All range tombstones so far; built at the first call after an addition.
@@ -246,19 +193,12 @@ impl Memtable {
 
     /// Bytes in use: entries, index, range tombstones and filters.
     pub fn memory_bytes(&self) -> usize {
-        let filters: usize = self.parts().map(|part| part.filter.memory_bytes()).sum();
-        self.held_bytes() + filters
+        self.held_bytes() + self.part.filter.memory_bytes()
     }
 
     /// Bytes that what was written takes: [`Memtable::memory_bytes`] but for the filters'.
     pub fn held_bytes(&self) -> usize {
-        let parts: usize = self.parts().map(|part| part.memory_bytes()).sum();
-        parts + self.range_bytes.load(Atomic::Relaxed)
-    }
-
-    /// Whether there are parts beside the first.
-    pub fn is_shared(&self) -> bool {
-        self.rest.get().is_some()
+        self.part.memory_bytes() + self.range_bytes.load(Atomic::Relaxed)
     }
 
     /// How many range tombstones there are.
@@ -297,7 +237,13 @@ impl Memtable {
 
     /// How many entries there are, range tombstones not counted.
     pub fn len(&self) -> usize {
-        self.parts().map(|part| part.len()).sum()
+        self.part.len()
+    }
+
+    /// Whether there are entries.
+    #[inline]
+    pub fn has_entries(&self) -> bool {
+        self.part.len() > 0
     }
 
     /// Whether there are neither entries nor range tombstones.
@@ -314,39 +260,8 @@ impl Memtable {
     fn seqnos(&self) -> (SeqNo, SeqNo) {
         let ranges = (&self.range_seqno_min, &self.range_seqno_max);
         let ranges = (ranges.0.load(Atomic::Relaxed), ranges.1.load(Atomic::Relaxed));
-        let wider = |a: (SeqNo, SeqNo), b: (SeqNo, SeqNo)| (a.0.min(b.0), a.1.max(b.1));
-        self.parts().map(|part| part.seqnos()).fold(ranges, wider)
-    }
-}
-
-/// Those of `parts` that hold something.
-#[inline]
-fn filled<'a>(parts: impl Iterator<Item = &'a Arc<Part>>) -> impl Iterator<Item = &'a Arc<Part>> {
-    parts.filter(|part| part.len() > 0)
-}
-
-/// The newest of `found` and of what `rest` holds of `key` up to `seqno`.
-#[cold]
-fn newest<'a>(
-    found: Option<(&'a Arc<Part>, EntryRef)>,
-    rest: &'a [Arc<Part>],
-    (key, hash): (&[u8], u64),
-    seqno: SeqNo,
-) -> Option<(&'a Arc<Part>, EntryRef)> {
-    let others = filled(rest.iter()).filter_map(|part| Some((part, part.find(key, hash, seqno)?)));
-    found.into_iter().chain(others).max_by_key(|(part, at)| part.space.arena.entry(*at).packed)
-}
-
-/// A part of a memtable that a thread adds to while others add to it, or to other parts.
-pub struct Lane(Arc<Part>);
-
-impl Lane {
-    /// Adds a version of `key`, as [`Memtable::add`] does. Not for [`Kind::RangeDelete`].
-    pub fn add(&self, seqno: SeqNo, kind: Kind, key: &[u8], value: &[u8]) {
-        if self.0.add(seqno, kind, key, value) {
-            // Somebody else is at home here.
-            HOME.with(|home| home.set((home.get() + 1) % PARTS));
-        }
+        let entries = self.part.seqnos();
+        (entries.0.min(ranges.0), entries.1.max(ranges.1))
     }
 }
 

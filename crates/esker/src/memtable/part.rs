@@ -1,4 +1,4 @@
-//! A part of a memtable: an arena and the index of what lies in it.
+//! The part of a memtable that holds its entries: an arena and the index of what lies in it.
 //!
 //! What stays true:
 //! 1. An entry is in the arena before it is in the index, and is never changed afterwards.
@@ -166,15 +166,13 @@ impl Part {
         }
     }
 
-    /// Adds a put or a tombstone. `true` when another thread was adding.
+    /// Adds a put or a tombstone.
     #[inline]
-    pub fn add(&self, seqno: SeqNo, kind: Kind, key: &[u8], value: &[u8]) -> bool {
+    pub fn add(&self, seqno: SeqNo, kind: Kind, key: &[u8], value: &[u8]) {
         let hash = key_hash(key);
         self.filter.prefetch(hash);
         let entry = self.space.arena.append(key::pack(seqno, kind), key, value);
-        let free = self.index.try_write();
-        let waited = free.is_none() && self.index.is_locked_exclusive();
-        let mut index = free.unwrap_or_else(|| self.index.write());
+        let mut index = self.index.write();
         index.insert(&self.space, entry, Target::new(key, seqno));
         self.index_bytes.store(index.memory_bytes(), Relaxed);
         self.filter.add(hash);
@@ -185,7 +183,6 @@ impl Part {
         if seqno < self.seqno_min.load(Relaxed) {
             self.seqno_min.store(seqno, Relaxed);
         }
-        waited
     }
 
     /// How many entries there are.

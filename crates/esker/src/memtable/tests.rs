@@ -11,7 +11,6 @@ use super::*;
 use crate::base::cursor::Cursor;
 use crate::base::key::SEQNO_MAX;
 use crate::base::order::Comparator;
-use crate::iter::merge::MergeCursor;
 
 /// How many entries a test takes: `all`, or `few` where each step is interpreted.
 const fn count(all: u64, few: u64) -> u64 {
@@ -67,19 +66,7 @@ fn value_of(key: &[u8], seqno: SeqNo) -> Vec<u8> {
     value
 }
 
-/// The entries of all parts.
-fn merged(table: &Memtable) -> MergeCursor {
-    let sources = table.cursors().map(|cursor| Box::new(cursor) as _).collect();
-    MergeCursor::new(table.order.clone(), sources)
-}
-
-/// A table of `keys`, in as many parts as said.
-fn fill(
-    kind: MemtableKind,
-    order: &KeyOrder,
-    keys: &[Vec<u8>],
-    parts: usize,
-) -> (Arc<Memtable>, Model) {
+fn fill(kind: MemtableKind, order: &KeyOrder, keys: &[Vec<u8>]) -> (Arc<Memtable>, Model) {
     let table = Arc::new(Memtable::new(kind, order.clone()));
     let mut model = Model::new();
     for (i, key) in keys.iter().enumerate() {
@@ -88,24 +75,17 @@ fn fill(
             4 => (Kind::Delete, Vec::new()),
             _ => (Kind::Put, value_of(key, seqno)),
         };
-        if parts == 1 {
-            table.add(seqno, what, key, &value);
-        } else {
-            HOME.with(|home| home.set((i * i / 3) % parts));
-            table.lane().add(seqno, what, key, &value);
-        }
+        table.add(seqno, what, key, &value);
         model.insert(ModelKey(order.clone(), key.clone(), seqno), (what, value));
         if i % 97 == 0 {
             assert_eq!(table.get(key, SEQNO_MAX).map(|e| e.seqno), Some(seqno));
         }
     }
-    HOME.with(|home| home.set(0));
     assert_eq!(table.len(), keys.len());
-    assert!(table.cursors().count() <= parts);
     (table, model)
 }
 
-fn here(cursor: &MergeCursor) -> Option<(Vec<u8>, SeqNo, Kind, Vec<u8>)> {
+fn here(cursor: &MemCursor) -> Option<(Vec<u8>, SeqNo, Kind, Vec<u8>)> {
     cursor
         .valid()
         .then(|| (cursor.key().to_vec(), cursor.seqno(), cursor.kind(), cursor.value().to_vec()))
@@ -117,7 +97,7 @@ fn row(entry: Option<(&ModelKey, &(Kind, Vec<u8>))>) -> Option<(Vec<u8>, SeqNo, 
 
 /// Everything a reader can ask, compared with the model.
 fn check(table: &Arc<Memtable>, model: &Model, order: &KeyOrder, probes: &[(Vec<u8>, SeqNo)]) {
-    let mut cursor = merged(table);
+    let mut cursor = table.cursor();
     assert!(!cursor.valid());
     cursor.seek_to_first().unwrap();
     for entry in model {
@@ -157,10 +137,8 @@ fn check(table: &Arc<Memtable>, model: &Model, order: &KeyOrder, probes: &[(Vec<
 fn check_everywhere(keys: &[Vec<u8>], probes: &[(Vec<u8>, SeqNo)]) {
     for &kind in MemtableKind::ALL {
         for order in orders() {
-            for parts in [1, PARTS] {
-                let (table, model) = fill(kind, &order, keys, parts);
-                check(&table, &model, &order, probes);
-            }
+            let (table, model) = fill(kind, &order, keys);
+            check(&table, &model, &order, probes);
         }
     }
 }
@@ -325,7 +303,7 @@ fn dropped_tables_give_their_chunks_to_the_next() {
 
 /// Walks the whole table and checks order and content; returns how many entries it saw.
 fn walk(table: &Arc<Memtable>, back: bool) -> usize {
-    let mut cursor = merged(table);
+    let mut cursor = table.cursor();
     if back {
         cursor.seek_to_last().unwrap()
     } else {
@@ -361,10 +339,7 @@ fn readers_beside_writers_see_whole_entries_in_order() {
                     for (i, &n) in numbers.iter().enumerate().skip(writer).step_by(writers) {
                         let key = key(n);
                         let value = value_of(&key, i as SeqNo);
-                        match writers {
-                            1 => table.add(i as SeqNo, Kind::Put, &key, &value),
-                            _ => table.lane().add(i as SeqNo, Kind::Put, &key, &value),
-                        }
+                        table.add(i as SeqNo, Kind::Put, &key, &value);
                         while written.load(Atomic::Acquire) < i as u64 {
                             std::thread::yield_now();
                         }

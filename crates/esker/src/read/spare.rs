@@ -30,18 +30,18 @@ pub(super) struct Kept {
     walker: Walker,
     tables: Arc<Tables>,
     fill_cache: bool,
-    /// A memtable's parts have cursors from their first entry on.
-    memtable_parts: usize,
+    /// A memtable has a cursor from its first entry on.
+    filled_memtables: usize,
 }
 
 impl Kept {
     fn new(view: &View, tables: &Arc<Tables>, fill_cache: bool) -> Result<Kept> {
         let order = &tables.config().order;
         let mut sources: Vec<BoxedCursor> = Vec::new();
-        for memtable in view.memtables() {
-            sources.extend(memtable.cursors().map(|cursor| Box::new(cursor) as BoxedCursor));
+        for memtable in view.memtables().filter(|memtable| memtable.has_entries()) {
+            sources.push(Box::new(memtable.cursor()));
         }
-        let memtable_parts = sources.len();
+        let filled_memtables = sources.len();
         for (number, level) in view.version.levels.iter().enumerate() {
             match level.guards.as_slice() {
                 _ if level.is_empty() => {}
@@ -59,14 +59,15 @@ impl Kept {
         }
         let merged = MergeCursor::new(order.clone(), sources);
         let walker = VisibleCursor::new(merged, order.clone(), 0, None);
-        Ok(Kept { walker, tables: tables.clone(), fill_cache, memtable_parts })
+        Ok(Kept { walker, tables: tables.clone(), fill_cache, filled_memtables })
     }
 
     /// Whether it is what [`Kept::new`] would make.
     fn fits(&self, view: &View, tables: &Arc<Tables>, fill_cache: bool) -> bool {
         self.fill_cache == fill_cache
             && Arc::ptr_eq(&self.tables, tables)
-            && self.memtable_parts == view.memtables().map(|m| m.filled_parts()).sum::<usize>()
+            && self.filled_memtables
+                == view.memtables().filter(|memtable| memtable.has_entries()).count()
     }
 }
 

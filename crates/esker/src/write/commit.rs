@@ -2,9 +2,7 @@
 //!
 //! Whoever holds the core commits for everyone who waits: one append and at most one sync for
 //! the group. A leader that syncs waits a moment for those who were there lately
-//! ([`super::rivals`]). Threads that write at once and need no sync hold the core for the log
-//! alone: they add to the memtable beside one another, each to a part of its own, and become
-//! visible in turn. What stays true:
+//! ([`super::rivals`]). What stays true:
 //! 1. An operation is in the log before it is in the memtable, and in the memtable before its
 //!    sequence number is visible (`Durability::None` skips the log, nothing else).
 //! 2. Records reach the log in sequence order; a synced record implies that every earlier record
@@ -12,18 +10,15 @@
 //! 3. After a failed log write or sync no further write is accepted: what the kernel kept is
 //!    unknown. A full device is the exception while the log could be cut back to its last record.
 //! 4. A put has cut the skip hints before it is visible ([`super::hints`]).
-//! 5. Who has locked the core through [`Committer::lock`] finds every operation before
-//!    `next_seqno` in the memtable and visible, and no memtable is frozen before that is so.
+//! 5. Who has locked the core finds every operation before `next_seqno` in the memtable and visible.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::core::{Core, Member, Surroundings, smallvec};
+use super::core::{Core, Member, Surroundings, Visible, smallvec};
 use super::rivals::Rivals;
-use super::turn::Visible;
-use crate::base::key::{Kind, SeqNo};
-use crate::base::ops;
-use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::key::SeqNo;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::kinds::Durability;
@@ -31,9 +26,6 @@ use crate::options::kinds::Durability;
 /// How often a writer tries to get the core before it joins a group, or another before it sleeps: about
 /// a microsecond.
 const TRIES: u32 = if cfg!(feature = "shuttle") { 1 } else { 64 };
-
-/// So many commits after two threads last met add beside one another.
-const CROWDED_COMMITS: u32 = 1024;
 
 /// A commit that waits, and what came of it.
 struct Request {
@@ -125,8 +117,6 @@ impl Line {
 pub struct Committer {
     core: Mutex<Core>,
     visible: Arc<Visible>,
-    /// So many commits more add beside one another.
-    crowded: AtomicU32,
     line: Mutex<Line>,
     waiting_count: AtomicUsize,
     rivals: Rivals,
@@ -138,7 +128,6 @@ impl Committer {
         Committer {
             visible: core.visible.clone(),
             core: Mutex::new(core),
-            crowded: AtomicU32::new(0),
             line: Mutex::default(),
             waiting_count: AtomicUsize::new(0),
             rivals: Rivals::default(),
@@ -147,9 +136,7 @@ impl Committer {
 
     /// The core itself, for freezing and closing.
     pub fn lock(&self) -> MutexGuard<'_, Core> {
-        let core = self.core.lock();
-        core.settle();
-        core
+        self.core.lock()
     }
 
     /// As [`Committer::lock`], for who has little to do with it: between two writes it is free for
@@ -164,11 +151,9 @@ impl Committer {
         self.lock()
     }
 
-    /// The core, if no writer has it. Waits for those who are adding without it.
+    /// The core, if no writer has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
-        let core = self.core.try_lock()?;
-        core.settle();
-        Some(core)
+        self.core.try_lock()
     }
 
     /// The last number that readers see.
@@ -198,59 +183,14 @@ impl Committer {
                 && let Some(mut core) = self.core.try_lock()
             {
                 let alone = [Member { payload, count, user_bytes, durability }];
-                if self.is_crowded()
-                    && alone[0].fits_beside()
-                    && around.memtable_is_large()
-                    && core.company.is_good(&self.visible)
-                {
-                    return self.commit_beside(core, &alone, around);
-                }
                 if durability != Durability::Sync {
                     return core.commit_group(&alone, around).map(|last| last[0]);
                 }
                 return self.commit_timed(&mut core, &alone, around).map(|last| last[0]);
             }
-            if self.crowded.load(Ordering::Relaxed) < CROWDED_COMMITS {
-                self.crowded.store(CROWDED_COMMITS, Ordering::Relaxed);
-            }
             std::hint::spin_loop();
         }
         self.commit_in_group(Member { payload, count, user_bytes, durability }, around)
-    }
-
-    /// Whether threads met lately; counts the commits since then. With the core held.
-    #[inline]
-    fn is_crowded(&self) -> bool {
-        let crowded = self.crowded.load(Ordering::Relaxed);
-        if crowded > 0 {
-            self.crowded.store(crowded - 1, Ordering::Relaxed);
-        }
-        crowded > 0
-    }
-
-    /// Commits one batch that needs no sync: logs it, lets the core go, adds it to the memtable and
-    /// makes it visible when its turn comes.
-    fn commit_beside(
-        &self,
-        mut core: MutexGuard<'_, Core>,
-        alone: &[Member<'_>; 1],
-        around: &dyn Surroundings,
-    ) -> Result<SeqNo> {
-        let first = core.log_next(alone, around)?;
-        let lane = core.memtable.lane();
-        let turn = core.begin_beside(alone, first, around, &self.visible);
-        let sample = core.hints.sample();
-        drop(core);
-        for (seqno, op) in (first..).zip(ops::Ops::new(alone[0].payload).flatten()) {
-            if op.kind != Kind::RangeDelete {
-                lane.add(seqno, op.kind, op.key, op.value);
-            }
-        }
-        let last = turn.end();
-        if let Some(sample) = sample {
-            around.ask_for_hints(sample);
-        }
-        Ok(last)
     }
 
     #[cold]
@@ -407,7 +347,6 @@ mod tests {
     use crate::options::kinds::MemtableKind;
     use crate::wal::LogWriter;
     use crate::write::hints::HintKeeper;
-    use crate::write::turn::Company;
 
     /// A store that panics or refuses where it should make room.
     struct Broken {
@@ -419,9 +358,6 @@ mod tests {
         fn make_room(&self, _: &mut Core) -> Result<()> {
             assert!(!self.panics, "the store is broken");
             Err(Error::new(ErrorKind::NoSpace, "no room"))
-        }
-        fn memtable_is_large(&self) -> bool {
-            true
         }
         fn show_hints(&self, _: Arc<Hints>) {}
         fn ask_for_hints(&self, _: Vec<u8>) {}
@@ -442,8 +378,6 @@ mod tests {
             next_log_asked: false,
             hints: HintKeeper::new(KeyOrder::Bytewise),
             poisoned: None,
-            unmeasured_bytes: 0,
-            company: Company::default(),
             visible: Arc::new(Visible::new(0)),
         });
         let commit = |panics| {

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use super::hints::HintKeeper;
-use super::turn::{Company, InTurn, Visible};
 use crate::base::key::{Kind, SeqNo};
 use crate::base::ops;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{Bug, is_seeded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::hints::Hints;
@@ -16,17 +16,35 @@ use crate::metrics::Counters;
 use crate::options::kinds::Durability;
 use crate::wal::LogWriter;
 
-/// A larger batch keeps the core: all who come after would wait for it, and who makes room has to
-/// know what is being added.
-const BESIDE_BYTES_MAX: usize = 64 << 10;
+/// The number up to which everything is in the memtable and may be read.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Visible(AtomicU64);
+
+impl Visible {
+    /// Everything up to `seqno` is visible.
+    pub fn new(seqno: SeqNo) -> Visible {
+        Visible(AtomicU64::new(seqno))
+    }
+
+    /// The last visible number.
+    #[inline]
+    pub fn seqno(&self) -> SeqNo {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Makes everything up to `seqno` visible to readers.
+    #[inline]
+    pub(super) fn publish(&self, seqno: SeqNo) {
+        self.0.store(seqno, Ordering::Release);
+    }
+}
 
 /// What the committer needs of the store around it.
 pub trait Surroundings {
     /// Called with the core held before a group is committed: freeze a full memtable, wait for
     /// memory, refuse when closed.
     fn make_room(&self, core: &mut Core) -> Result<()>;
-    /// Whether a memtable may have parts for threads that write at once.
-    fn memtable_is_large(&self) -> bool;
     /// Gives readers another list of skip hints.
     fn show_hints(&self, hints: Arc<Hints>);
     /// Has the keys around `sample`, which was deleted, looked at for a skip hint.
@@ -55,10 +73,6 @@ pub struct Core {
     pub hints: HintKeeper,
     /// Why no write is accepted, once the log failed.
     pub poisoned: Option<Error>,
-    /// Bytes of writes since the memtable was last measured.
-    pub unmeasured_bytes: u64,
-    /// Whether threads that write at once add beside one another.
-    pub company: Company,
     /// The last visible number.
     pub visible: Arc<Visible>,
 }
@@ -71,15 +85,6 @@ pub(super) struct Member<'a> {
     pub durability: Durability,
 }
 
-impl Member<'_> {
-    /// Whether it may be added after the core was let go.
-    #[inline]
-    pub fn fits_beside(&self) -> bool {
-        let small = self.payload.len() <= BESIDE_BYTES_MAX;
-        self.durability != Durability::Sync && self.count > 0 && small
-    }
-}
-
 impl Core {
     /// Commits the members in order; returns the last sequence number of each.
     pub(super) fn commit_group(
@@ -87,8 +92,12 @@ impl Core {
         members: &[Member<'_>],
         around: &dyn Surroundings,
     ) -> Result<smallvec::Ends> {
-        let first = self.log_next(members, around)?;
-        self.settle();
+        if let Some(error) = &self.poisoned {
+            return Err(refused(error));
+        }
+        around.make_room(self)?;
+        let first = self.next_seqno;
+        self.log_group(members, first, around)?;
         let mut ends = smallvec::Ends::new(members.len());
         let mut seqno = first;
         if is_seeded(Bug::PublishFirst) {
@@ -115,45 +124,6 @@ impl Core {
         Ok(ends)
     }
 
-    /// Gives the one member, which was logged from `first` on, its numbers, and does all of it that
-    /// takes the core; its puts and deletes are still to be added to the memtable.
-    pub(super) fn begin_beside<'a>(
-        &mut self,
-        alone: &[Member<'_>; 1],
-        first: SeqNo,
-        around: &dyn Surroundings,
-        visible: &'a Visible,
-    ) -> InTurn<'a> {
-        let [Member { payload, count, durability, .. }] = alone;
-        for (seqno, op) in (first..).zip(ops::Ops::new(payload).flatten()) {
-            self.hints.note(op.kind, op.key);
-            if op.kind == Kind::RangeDelete {
-                self.memtable.add_range_delete(op.key, op.value, seqno);
-            }
-        }
-        self.unlogged |= *durability == Durability::None;
-        self.next_seqno = first + u64::from(*count);
-        let turn = InTurn::new(visible, first, self.next_seqno - 1);
-        self.count(alone, u64::from(*count), around.counters());
-        self.show_hints(around);
-        turn
-    }
-
-    /// Makes room and logs the members, in order; returns the number of their first operation.
-    #[inline]
-    pub(super) fn log_next(
-        &mut self,
-        members: &[Member<'_>],
-        around: &dyn Surroundings,
-    ) -> Result<SeqNo> {
-        if let Some(error) = &self.poisoned {
-            return Err(refused(error));
-        }
-        around.make_room(self)?;
-        self.log_group(members, self.next_seqno, around)?;
-        Ok(self.next_seqno)
-    }
-
     /// Gives readers the skip hints as the last operations left them.
     #[inline]
     fn show_hints(&mut self, around: &dyn Surroundings) {
@@ -168,14 +138,6 @@ impl Core {
         counters.user_bytes.add_alone(members.iter().map(|m| m.user_bytes).sum());
     }
 
-    /// Waits until every operation before `next_seqno` is in the memtable and visible.
-    #[inline]
-    pub fn settle(&self) {
-        if !is_seeded(Bug::LockUnsettled) {
-            self.visible.wait_for(self.next_seqno - 1);
-        }
-    }
-
     fn log_group(
         &mut self,
         members: &[Member<'_>],
@@ -187,7 +149,6 @@ impl Core {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
         };
         let before = log.len_bytes();
-        self.unmeasured_bytes += members.iter().map(|m| m.payload.len() as u64).sum::<u64>();
         let written = match members {
             [one] if one.durability == Durability::None => Ok(()),
             [one] => log.append(first, one.payload),

@@ -1,7 +1,6 @@
 //! Layer 4: how a write becomes durable and visible. `batch.rs` collects operations, `commit.rs`
-//! groups writers, `core.rs` logs and applies what a group or one of them brings, `turn.rs` makes
-//! visible in turn what several add at once, `rivals.rs` says for how many of them a sync waits,
-//! `pressure.rs` decides how much a writer is slowed.
+//! groups writers, `core.rs` logs and applies what a group or one of them brings, `rivals.rs`
+//! says for how many of them a sync waits, `pressure.rs` decides how much a writer is slowed.
 
 pub mod batch;
 pub mod commit;
@@ -9,4 +8,3 @@ pub mod core;
 pub mod hints;
 pub mod pressure;
 pub mod rivals;
-pub mod turn;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use esker_lab::record::store::pause_writing;
+
 use crate::failure::{INTERRUPTED, say};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
@@ -16,11 +18,12 @@ pub fn watch() {
     });
 }
 
-/// From here on Ctrl-C runs `farewell` and exits.
+/// From here on Ctrl-C runs `farewell` and exits, when a record that is being written is whole.
 pub fn exit_after(farewell: impl Fn() + Send + 'static) {
     let _ = ctrlc::set_handler(move || {
         say("interrupted");
         farewell();
+        let _whole = pause_writing();
         std::process::exit(i32::from(INTERRUPTED));
     });
 }

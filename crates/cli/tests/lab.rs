@@ -17,11 +17,12 @@ fn an_experiment_is_checked_run_reported_and_compared() {
     assert!(std::fs::read_to_string(place.path("page.html")).unwrap().contains("<svg"));
     let again = place.ok(&["lab", "report", "mine", "--form", "csv"]);
     assert_eq!(again.lines().count(), 1 + 4, "{again}");
-    let record = std::fs::read_dir(place.path("bench/record")).unwrap().next().unwrap().unwrap();
-    let record = record.path().display().to_string();
-    let same = place.ok(&["lab", "compare", &record, &record]);
+    let files = std::fs::read_dir(place.path("bench/record")).unwrap();
+    let files: Vec<_> = files.map(|entry| entry.unwrap().path().display().to_string()).collect();
+    let [record] = files.as_slice() else { panic!("half a record is left behind: {files:?}") };
+    let same = place.ok(&["lab", "compare", record, record]);
     assert!(same.contains("0 slower") && same.contains("1.00 ?"), "{same}");
-    std::fs::remove_file(&record).unwrap();
+    std::fs::remove_file(record).unwrap();
     let text = std::fs::read_to_string(place.path("mine.toml")).unwrap();
     let records = ["0.5", "1"].map(|scale| {
         place.file("mine.toml", &text);
@@ -156,11 +157,12 @@ fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
     let names = std::fs::read_dir(place.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = names.filter(|n| n.to_string_lossy().starts_with("esker-bench-")).collect();
     assert!(left.is_empty(), "stores are left behind: {left:?}");
-    let record = std::fs::read_dir(place.path("bench/record")).unwrap().next().unwrap().unwrap();
-    let record = record.path().display().to_string();
-    let kept = place.ok(&["lab", "report", &record, "--form", "csv"]);
+    let files = std::fs::read_dir(place.path("bench/record")).unwrap();
+    let files: Vec<_> = files.map(|entry| entry.unwrap().path().display().to_string()).collect();
+    let [record] = files.as_slice() else { panic!("half a record is left behind: {files:?}") };
+    let kept = place.ok(&["lab", "report", record, "--form", "csv"]);
     assert!(kept.lines().count() == 3 && kept.contains("readrandom"), "{kept}");
-    let ran = place.run(&["lab", "run", "long.toml", "--resume", &record]);
+    let ran = place.run(&["lab", "run", "long.toml", "--resume", record]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(!ran.err.contains("turn 2 of 40") && ran.err.contains("turn 40 of 40"), "{}", ran.err);
 }

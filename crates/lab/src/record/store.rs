@@ -1,6 +1,7 @@
 //! One JSON file a run, replaced as the run goes on, so that an interrupted run keeps what it has.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,6 +10,15 @@ use super::env::utc_text;
 use super::lab::{LAB_SCHEMA_VERSION, LabRecord};
 use super::schema::{RunRecord, SCHEMA_VERSION};
 use crate::error::{LabError, LabErrorKind, Result};
+
+/// Held while a record is written.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// Waits until no record is half written; none is begun while what this returns is held. For who is
+/// about to end the process.
+pub fn pause_writing() -> MutexGuard<'static, ()> {
+    WRITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Where a run's record is kept.
 #[derive(Clone, Debug)]
@@ -40,6 +50,7 @@ impl RecordFile {
         started_unix_seconds: u64,
         record: &impl Serialize,
     ) -> Result<RecordFile> {
+        let whole = pause_writing();
         std::fs::create_dir_all(dir).map_err(|e| LabError::io("make the folder", dir, &e))?;
         let date = utc_text(started_unix_seconds).replace(['-', ':'], "").replace(' ', "-");
         let date = format!("{head}{date}");
@@ -49,7 +60,7 @@ impl RecordFile {
             match std::fs::OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(_) => {
                     let file = RecordFile { path };
-                    file.save(record)?;
+                    file.replace(record, &whole)?;
                     return Ok(file);
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -64,6 +75,11 @@ impl RecordFile {
 
     /// Replaces the file's content, at once or not at all.
     pub fn save(&self, record: &impl Serialize) -> Result<()> {
+        self.replace(record, &pause_writing())
+    }
+
+    /// [`RecordFile::save`] by who alone is writing.
+    fn replace(&self, record: &impl Serialize, _alone: &MutexGuard<'_, ()>) -> Result<()> {
         let fail = |e: std::io::Error| LabError::io("write the record", &self.path, &e);
         let mut text = serde_json::to_vec_pretty(record).map_err(|e| fail(e.into()))?;
         text.push(b'\n');

@@ -55,12 +55,33 @@ pub fn unpack(word: u64) -> Option<(SeqNo, Kind)> {
 /// zeros. In bytewise order, `head(a) < head(b)` implies `a < b`; equal heads decide nothing.
 #[inline]
 pub fn head(suffix: &[u8]) -> u64 {
-    if let Some(first) = suffix.first_chunk::<8>() {
-        return u64::from_be_bytes(*first);
+    match suffix.first_chunk::<8>() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => short_head(suffix),
     }
-    let mut bytes = [0u8; 8];
-    bytes[..suffix.len()].copy_from_slice(suffix);
-    u64::from_be_bytes(bytes)
+}
+
+/// [`head`] of fewer than eight bytes: their first four and their last four, or two, which may be
+/// some of the same, so that no copy of a length of its own has to be called for.
+#[inline]
+fn short_head(suffix: &[u8]) -> u64 {
+    let end = 64 - 8 * suffix.len() as u32;
+    if let (Some(first), Some(last)) = (suffix.first_chunk::<4>(), suffix.last_chunk::<4>()) {
+        return u64::from(u32::from_be_bytes(*first)) << 32
+            | u64::from(u32::from_be_bytes(*last)) << end;
+    }
+    if let (Some(first), Some(last)) = (suffix.first_chunk::<2>(), suffix.last_chunk::<2>()) {
+        return u64::from(u16::from_be_bytes(*first)) << 48
+            | u64::from(u16::from_be_bytes(*last)) << end;
+    }
+    suffix.first().map_or(0, |&byte| u64::from(byte) << 56)
+}
+
+/// Whether no shorter key has the [`head`] of `suffix`, and `suffix` lies within its head: a suffix of
+/// the same head is the same or greater, in bytewise order.
+#[inline]
+pub fn is_least_of_its_head(suffix: &[u8]) -> bool {
+    suffix.len() <= 8 && suffix.last() != Some(&0)
 }
 
 /// Sixteen bytes of a key as a big-endian number, padded with zeros. In bytewise order a smaller
@@ -88,4 +109,36 @@ pub fn has_prefix(key: &[u8], prefix: &[u8]) -> bool {
 #[inline]
 pub fn shared_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_the_first_bytes_padded_and_says_what_it_can() {
+        let bytes = [0, 1, 0x7f, 0x80, 0xff];
+        let mut suffixes: Vec<Vec<u8>> = vec![Vec::new()];
+        for len in 1..=10usize {
+            // Every byte in every place, among others that differ from their neighbours.
+            for (place, &byte) in (0..len).flat_map(|place| bytes.iter().map(move |b| (place, b))) {
+                let mut suffix: Vec<u8> = (0..len).map(|i| bytes[i % 5]).collect();
+                suffix[place] = byte;
+                suffixes.push(suffix);
+            }
+        }
+        for suffix in &suffixes {
+            let mut padded = suffix.clone();
+            padded.resize(8.max(suffix.len()), 0);
+            let want = u64::from_be_bytes(*padded.first_chunk().expect("eight bytes"));
+            assert_eq!(head(suffix), want, "{suffix:?}");
+        }
+        for a in &suffixes {
+            for b in &suffixes {
+                assert!(head(a) >= head(b) || a < b);
+                let least = is_least_of_its_head(a) && head(a) == head(b);
+                assert!(!least || a <= b, "{a:?} {b:?}");
+            }
+        }
+    }
 }

@@ -6,8 +6,8 @@
 //! lost (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988).
 //!
 //! What stays true: a job rests at most [`REST_MS_PER_MIB`] for each MiB that it reads, but for one
-//! nap, each time it is begun; it begins no nap while a memtable waits for its flush, while the debt
-//! is over half of what slows writers, or while someone waits for it.
+//! nap, each time it is begun; it begins no nap while the debt is over half of what slows writers, or
+//! while someone waits for it.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -107,9 +107,9 @@ impl World for Inner {
         if self.debt_bytes.load(Ordering::Relaxed) > limit / DEBT_PART {
             return true;
         }
+        // A memtable that waits for its flush needs a processor, too, and no merge: it is in the debt.
         let queue = self.queue.lock();
-        let awaited = queue.awaited > 0 || queue.exclusive || queue.make_way > 0;
-        queue.stop || awaited || !queue.frozen.is_empty()
+        queue.stop || queue.awaited > 0 || queue.exclusive || queue.make_way > 0
     }
 
     fn nap(&self, length: Duration) {

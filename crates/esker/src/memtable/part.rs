@@ -90,10 +90,11 @@ impl Index {
         }
     }
 
+    /// Adds `entry`; `newest` says that every other is older.
     #[inline]
-    fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>) {
+    fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>, newest: bool) {
         match self {
-            Index::Btree(index) => index.insert(space, entry, target),
+            Index::Btree(index) => index.insert(space, entry, target, newest),
             Index::Skiplist(index) => index.insert(space, entry, target),
             Index::Vector(index) => index.insert(space, entry, target),
         }
@@ -173,11 +174,12 @@ impl Part {
         self.filter.prefetch(hash);
         let entry = self.space.arena.append(key::pack(seqno, kind), key, value);
         let mut index = self.index.write();
-        index.insert(&self.space, entry, Target::new(key, seqno));
+        let newest = seqno > self.seqno_max.load(Relaxed);
+        index.insert(&self.space, entry, Target::new(key, seqno), newest);
         self.index_bytes.store(index.memory_bytes(), Relaxed);
         self.filter.add(hash);
         self.entries.store(self.entries.load(Relaxed) + 1, Relaxed);
-        if seqno > self.seqno_max.load(Relaxed) {
+        if newest {
             self.seqno_max.store(seqno, Relaxed);
         }
         if seqno < self.seqno_min.load(Relaxed) {

@@ -6,7 +6,7 @@
 //! lost (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988).
 //!
 //! What stays true: a job rests at most [`REST_MS_PER_MIB`] for each MiB that it reads, but for one
-//! nap, each time it is begun; it begins no nap while the debt is over half of what slows writers, or
+//! nap, each time it is begun; it begins no nap while the debt is over two thirds of what slows writers, or
 //! while someone waits for it.
 
 use std::cell::RefCell;
@@ -33,8 +33,8 @@ const NAP: Duration = Duration::from_millis(10);
 const LOOKS_PER_MS: u64 = 100;
 /// What a job may wait for a processor, beside a fifth of the time, before it counts as kept waiting.
 const WAITED_MIN: Duration = Duration::from_micros(200);
-/// It rests while the debt is below this part of its limit; at twice as much writers are slowed.
-const DEBT_PART: u64 = 4;
+/// It rests while the debt is below this part of its limit; at half of it writers are slowed.
+const DEBT_PART: u64 = 3;
 
 /// What a job has left to rest, and when it looked last.
 pub(super) struct Rest {

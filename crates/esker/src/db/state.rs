@@ -234,22 +234,22 @@ impl Inner {
         key: &[u8],
         seqno: Option<SeqNo>,
         fill_cache: bool,
-        take: impl FnOnce(Look<'_>) -> R,
+        mut take: impl FnMut(Look<'_>) -> R,
     ) -> Result<Option<R>> {
         self.check_open()?;
         if self.cache.has_shelves() {
             let reading = self.view.readers().enter();
             // The view first, then the number: see `read`.
             let view = self.view.see(&reading);
-            match self.lookup(seqno, fill_cache, Some(&reading)).look(view, key)? {
-                Looked::Found(look) => return Ok(Some(take(look))),
+            match self.lookup(seqno, fill_cache, Some(&reading)).look(view, key, &mut take)? {
+                Looked::Found(taken) => return Ok(Some(taken)),
                 Looked::Absent => return Ok(None),
                 Looked::Unread => {}
             }
         }
         // A file is not read while others wait for this reading.
         let view = self.view.load();
-        Ok(self.lookup(seqno, fill_cache, None).look(&view, key)?.found().map(take))
+        Ok(self.lookup(seqno, fill_cache, None).look(&view, key, &mut take)?.found())
     }
 
     /// The value of `key` at `seqno`, or now.

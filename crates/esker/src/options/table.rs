@@ -134,7 +134,7 @@ rows! {
         "A memtable of this size is frozen and flushed. `auto`: 64 MiB, at most an eighth of the memory budget.";
     memtable_kind: MemtableKind = MemtableKind::Btree, 0 => 0, "", Live, ["memtable", "memTableType"],
         "The structure that takes the writes in memory; applies from the next memtable on.";
-    frozen_memtables_max: u64 = 2, 1 => 64, "memtables", Live, ["max_write_buffer_number"],
+    frozen_memtables_max: u64 = 3, 1 => 64, "memtables", Live, ["max_write_buffer_number"],
         "How many frozen memtables may wait for their flush before writers wait too.";
     block_size_bytes: u64 = 4 * KIB, 64 => 64 * MIB, "bytes", Live,
         ["block_size", "sstable_index_block_size_in_bytes"],

@@ -103,6 +103,7 @@ mod tests {
         let mut options = Options {
             memory_budget_bytes: Some(16 * MIB),
             memtable_size_bytes: Some(256 * MIB),
+            frozen_memtables_max: 2,
             ..Options::default()
         };
         let error = options.validate().unwrap_err();

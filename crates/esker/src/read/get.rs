@@ -67,20 +67,27 @@ impl Look<'_> {
     }
 }
 
-/// `look` if it is a value that no range tombstone of number `covered` hides.
+/// What `take` makes of `look` if it is a value that no range tombstone of number `covered` hides.
 #[inline]
-fn shown(look: Look<'_>, covered: SeqNo) -> Looked<Look<'_>> {
+fn shown<'v, R>(look: Look<'v>, covered: SeqNo, take: &mut impl FnMut(Look<'v>) -> R) -> Looked<R> {
     let (seqno, kind) = match &look {
         Look::Memtable(hit) => (hit.seqno, hit.kind),
         Look::Table(hit) => (hit.row.seqno(), hit.row.kind()),
     };
-    if kind == Kind::Put && seqno >= covered { Looked::Found(look) } else { Looked::Absent }
+    if kind == Kind::Put && seqno >= covered { Looked::Found(take(look)) } else { Looked::Absent }
 }
 
 impl<'v> Lookup<'v> {
-    /// The value of `key` in `view`, where it lies.
+    /// What `take` makes of the value of `key` in `view`, where it lies. It is called where the value is
+    /// found: handed up from there, what says where it is would be stored and loaded again at each step,
+    /// in other widths, which the processor waits for.
     #[inline]
-    pub fn look(&self, view: &'v View, key: &[u8]) -> Result<Looked<Look<'v>>> {
+    pub fn look<R>(
+        &self,
+        view: &'v View,
+        key: &[u8],
+        take: &mut impl FnMut(Look<'v>) -> R,
+    ) -> Result<Looked<R>> {
         let mut covered: SeqNo = 0;
         let hash = key_hash(key);
         for memtable in view.memtables() {
@@ -88,23 +95,23 @@ impl<'v> Lookup<'v> {
                 covered = covered.max(seqno);
             }
             if let Some(hit) = memtable.look(key, hash, self.seqno) {
-                return Ok(shown(Look::Memtable(hit), covered));
+                return Ok(shown(Look::Memtable(hit), covered, take));
             }
         }
         let mut places = view.version.fragments_holding(key);
         let Some((level, fragment)) = places.next() else { return Ok(Looked::Absent) };
         let Some(second) = places.next() else {
             let Some(table) = self.table(fragment)? else { return Ok(Looked::Unread) };
-            let looked = self.look_into(level, table, (key, hash), &mut covered)?;
+            let looked = self.look_into(level, table, (key, hash), &mut covered, take)?;
             return Ok(looked.unwrap_or(Looked::Absent));
         };
         let places = [(level, fragment), second].into_iter().chain(places);
-        self.look_into_many(places, (key, hash), covered)
+        self.look_into_many(places, (key, hash), covered, take)
     }
 
     /// The value of `key` in `view`, for as long as one likes.
     pub fn get(&self, view: &'v View, key: &[u8]) -> Result<Option<Slice>> {
-        Ok(self.look(view, key)?.found().map(Look::pin))
+        Ok(self.look(view, key, &mut Look::pin)?.found())
     }
 
     /// The table of a fragment; `None` where it would have to be opened first and must not.
@@ -119,12 +126,13 @@ impl<'v> Lookup<'v> {
 
     /// The same where several tables may hold the key: in groups, so that their filters' misses of
     /// the processor's cache overlap.
-    fn look_into_many(
+    fn look_into_many<R>(
         &self,
         mut places: impl Iterator<Item = (usize, &'v Arc<Fragment>)>,
         key: (&[u8], u64),
         mut covered: SeqNo,
-    ) -> Result<Looked<Look<'v>>> {
+        take: &mut impl FnMut(Look<'v>) -> R,
+    ) -> Result<Looked<R>> {
         loop {
             let mut group: [Option<(usize, &Table)>; TABLES_AT_ONCE] = [None; TABLES_AT_ONCE];
             for place in &mut group {
@@ -134,7 +142,7 @@ impl<'v> Lookup<'v> {
                 *place = Some((level, table));
             }
             for (level, table) in group.iter().flatten() {
-                if let Some(looked) = self.look_into(*level, table, key, &mut covered)? {
+                if let Some(looked) = self.look_into(*level, table, key, &mut covered, take)? {
                     return Ok(looked);
                 }
             }
@@ -183,13 +191,14 @@ impl<'v> Lookup<'v> {
 
     /// What `table` has to say; `None` leaves it to those behind it.
     #[inline]
-    fn look_into(
+    fn look_into<R>(
         &self,
         level: usize,
         table: &'v Table,
         key: (&[u8], u64),
         covered: &mut SeqNo,
-    ) -> Result<Option<Looked<Look<'v>>>> {
+        take: &mut impl FnMut(Look<'v>) -> R,
+    ) -> Result<Option<Looked<R>>> {
         let deletes = table.range_deletes();
         if let Some(seqno) = deletes.covering(self.order, key.0, self.seqno) {
             *covered = (*covered).max(seqno);
@@ -202,6 +211,6 @@ impl<'v> Lookup<'v> {
         if let Some(counters) = self.counters.levels.get(level) {
             counters.table_gets.add(1);
         }
-        Ok(Some(shown(Look::Table(look), *covered)))
+        Ok(Some(shown(Look::Table(look), *covered, take)))
     }
 }

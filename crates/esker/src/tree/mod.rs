@@ -12,6 +12,7 @@ pub mod foreign;
 pub mod fragment;
 pub mod guard;
 pub mod heat;
+pub mod holding;
 pub mod manifest;
 pub mod names;
 pub mod output;

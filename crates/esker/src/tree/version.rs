@@ -13,6 +13,7 @@ use super::fence::Fence;
 use super::fragment::{FileMeta, Fragment};
 use super::guard::{Fragments, Guard, Level, Piece, Run};
 use super::heat::Heat;
+use super::holding::{Holding, Used};
 use crate::base::order::KeyOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::LEVELS;
@@ -22,6 +23,8 @@ use crate::metrics::LEVELS;
 pub struct Version {
     /// Levels 0 to 7.
     pub levels: Vec<Arc<Level>>,
+    /// Which of them hold anything.
+    used: Used,
     order: KeyOrder,
     with_range_deletes: Vec<Arc<Fragment>>,
 }
@@ -47,7 +50,8 @@ impl Version {
     /// A version with nothing in it.
     pub fn empty(order: KeyOrder) -> Version {
         let level = Arc::new(build_level(&order, Vec::new(), Vec::new()));
-        Version { levels: vec![level; LEVELS], order, with_range_deletes: Vec::new() }
+        let (levels, used) = (vec![level; LEVELS], Used::default());
+        Version { levels, used, order, with_range_deletes: Vec::new() }
     }
 
     /// The order of keys.
@@ -64,14 +68,8 @@ impl Version {
 
     /// The slices that may show `key`, with their levels, newest first.
     #[inline]
-    pub fn fragments_holding(&self, key: &[u8]) -> impl Iterator<Item = (usize, &Arc<Fragment>)> {
-        let levels = self.levels.iter().enumerate().filter(|(_, level)| !level.is_empty());
-        levels.flat_map(move |(number, _)| {
-            let runs = &self.guard_of(number, key).runs;
-            runs.iter()
-                .filter_map(move |run| run.fragments.holding(&self.order, key))
-                .map(move |fragment| (number, fragment))
-        })
+    pub fn fragments_holding<'v, 'k>(&'v self, key: &'k [u8]) -> Holding<'v, 'k> {
+        Holding::new(self, self.used, key)
     }
 
     /// The guards of `level` that may share a key with `[lo, hi]`; `None` is infinite.
@@ -212,6 +210,7 @@ impl Version {
                 next.levels[number] = Arc::new(build_level(&self.order, bounds, pieces));
             }
         }
+        next.used = Used::of(&next.levels);
         next.check()?;
         let fragments =
             next.levels.iter().flat_map(|l| l.guards.iter()).flat_map(|g| g.fragments());

@@ -88,12 +88,10 @@ pub fn is_least_of_its_head(suffix: &[u8]) -> bool {
 /// number is a smaller key; equal numbers decide nothing.
 #[inline]
 pub fn head16(key: &[u8]) -> u128 {
-    if let Some(first) = key.first_chunk::<16>() {
-        return u128::from_be_bytes(*first);
+    match key.first_chunk::<16>() {
+        Some(first) => u128::from_be_bytes(*first),
+        None => u128::from(head(key)) << 64 | u128::from(key.get(8..).map_or(0, head)),
     }
-    let mut bytes = [0; 16];
-    bytes[..key.len()].copy_from_slice(key);
-    u128::from_be_bytes(bytes)
 }
 
 /// Whether `key` begins with `prefix`, which may be empty.
@@ -132,6 +130,14 @@ mod tests {
             padded.resize(8.max(suffix.len()), 0);
             let want = u64::from_be_bytes(*padded.first_chunk().expect("eight bytes"));
             assert_eq!(head(suffix), want, "{suffix:?}");
+        }
+        let longer =
+            suffixes.iter().flat_map(|a| suffixes.iter().map(move |b| [&a[..], b].concat()));
+        for key in longer.filter(|key| key.len() <= 18) {
+            let mut padded = key.clone();
+            padded.resize(16.max(key.len()), 0);
+            let want = u128::from_be_bytes(*padded.first_chunk().expect("sixteen bytes"));
+            assert_eq!(head16(&key), want, "{key:?}");
         }
         for a in &suffixes {
             for b in &suffixes {

@@ -33,8 +33,10 @@ const NAP: Duration = Duration::from_millis(10);
 const LOOKS_PER_MS: u64 = 100;
 /// What a job may wait for a processor, beside a fifth of the time, before it counts as kept waiting.
 const WAITED_MIN: Duration = Duration::from_micros(200);
-/// It rests while the debt is below this part of its limit; at half of it writers are slowed.
+/// It rests while the debt is below this part of its limit (at half of it writers are slowed), and below
+/// so many memtables.
 const DEBT_PART: u64 = 3;
+const DEBT_MEMTABLES: u64 = 8;
 
 /// What a job has left to rest, and when it looked last.
 pub(super) struct Rest {
@@ -103,11 +105,13 @@ impl World for Inner {
     }
 
     fn is_pressed(&self) -> bool {
-        let limit = self.write_knobs.debt_limit_bytes.load(Ordering::Relaxed);
-        if self.debt_bytes.load(Ordering::Relaxed) > limit / DEBT_PART {
+        let knobs = &self.write_knobs;
+        let part = knobs.debt_limit_bytes.load(Ordering::Relaxed) / DEBT_PART;
+        let most = part.min(knobs.memtable_bytes.load(Ordering::Relaxed) * DEBT_MEMTABLES);
+        if self.debt_bytes.load(Ordering::Relaxed) > most {
             return true;
         }
-        // A memtable that waits for its flush needs a processor, too, and no merge: it is in the debt.
+        // A memtable that waits for its flush needs a processor, too, and no merge; it counts as debt.
         let queue = self.queue.lock();
         queue.stop || queue.awaited > 0 || queue.exclusive || queue.make_way > 0
     }

@@ -62,9 +62,9 @@ impl Slots {
         self.rank_of_ties(space, target, or_equal, (head, self.heads_below(head)))
     }
 
-    /// How many slots come before a `target` that is to be inserted. Where it is the `newest` of all
-    /// and its head says how it compares, none of the same head does, and no entry is looked at:
-    /// those of overwritten keys are seldom in the processor's caches.
+    /// The head of a `target` that is to be inserted, and how many slots come before it. Where it is the
+    /// `newest` of all and its head says how it compares, none of the same head does, and no entry is
+    /// looked at: those of overwritten keys are seldom in the processor's caches.
     #[inline]
     fn rank_to_insert(&self, space: &Space, target: Target<'_>, newest: bool) -> (u64, usize) {
         let head = space.head(target.key, self.prefix);
@@ -251,7 +251,7 @@ impl Btree {
         if slots.len < SLOTS {
             slots.insert(at, head, entry);
         } else {
-            self.split_leaf(space, &path, number, at, entry, target);
+            self.split_leaf(space, &path, number, (at, head), entry);
         }
     }
 
@@ -407,16 +407,15 @@ impl Btree {
         }
     }
 
-    /// Splits a full leaf and puts `entry` in its half at slot `at` of the whole. An append to the
-    /// last leaf leaves that one full.
+    /// Splits a full leaf and puts `entry`, whose head there is `head`, in its half at slot `at` of the
+    /// whole. An append to the last leaf leaves that one full.
     fn split_leaf(
         &mut self,
         space: &Space,
         path: &Path,
         number: u32,
-        at: usize,
+        (at, head): (usize, u64),
         entry: EntryRef,
-        target: Target<'_>,
     ) {
         let append = number == self.last && at == SLOTS;
         let middle = if append { SLOTS } else { SLOTS / 2 };
@@ -427,9 +426,8 @@ impl Btree {
         left.next = fresh;
         let left = &mut left.slots;
         if at < middle {
-            left.insert(at, space.head(target.key, left.prefix), entry);
+            left.insert(at, head, entry);
         } else {
-            let head = space.head(target.key, right.slots.prefix);
             right.slots.insert(at - middle, head, entry);
         }
         let separator = right.slots.refs[0];

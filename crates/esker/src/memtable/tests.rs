@@ -66,11 +66,16 @@ fn value_of(key: &[u8], seqno: SeqNo) -> Vec<u8> {
     value
 }
 
-fn fill(kind: MemtableKind, order: &KeyOrder, keys: &[Vec<u8>]) -> (Arc<Memtable>, Model) {
+/// A table of `keys`, whose sequence numbers are `numbers`.
+fn fill(
+    kind: MemtableKind,
+    order: &KeyOrder,
+    keys: &[Vec<u8>],
+    numbers: &[SeqNo],
+) -> (Arc<Memtable>, Model) {
     let table = Arc::new(Memtable::new(kind, order.clone()));
     let mut model = Model::new();
-    for (i, key) in keys.iter().enumerate() {
-        let seqno = i as SeqNo;
+    for (i, (key, &seqno)) in keys.iter().zip(numbers).enumerate() {
         let (what, value) = match i % 5 {
             4 => (Kind::Delete, Vec::new()),
             _ => (Kind::Put, value_of(key, seqno)),
@@ -78,7 +83,9 @@ fn fill(kind: MemtableKind, order: &KeyOrder, keys: &[Vec<u8>]) -> (Arc<Memtable
         table.add(seqno, what, key, &value);
         model.insert(ModelKey(order.clone(), key.clone(), seqno), (what, value));
         if i % 97 == 0 {
-            assert_eq!(table.get(key, SEQNO_MAX).map(|e| e.seqno), Some(seqno));
+            let same = keys[..=i].iter().zip(numbers).filter(|(other, _)| *other == key);
+            let newest = same.map(|(_, number)| *number).max();
+            assert_eq!(table.get(key, SEQNO_MAX).map(|e| e.seqno), newest);
         }
     }
     assert_eq!(table.len(), keys.len());
@@ -135,9 +142,14 @@ fn check(table: &Arc<Memtable>, model: &Model, order: &KeyOrder, probes: &[(Vec<
 }
 
 fn check_everywhere(keys: &[Vec<u8>], probes: &[(Vec<u8>, SeqNo)]) {
+    let ascending: Vec<SeqNo> = (0..keys.len() as SeqNo).collect();
+    check_numbered(keys, &ascending, probes);
+}
+
+fn check_numbered(keys: &[Vec<u8>], numbers: &[SeqNo], probes: &[(Vec<u8>, SeqNo)]) {
     for &kind in MemtableKind::ALL {
         for order in orders() {
-            let (table, model) = fill(kind, &order, keys);
+            let (table, model) = fill(kind, &order, keys, numbers);
             check(&table, &model, &order, probes);
         }
     }
@@ -166,6 +178,8 @@ proptest! {
         probes in proptest::collection::vec((any_key(), 0u64..1000), 0..count(60, 10) as usize),
     ) {
         check_everywhere(&keys, &probes);
+        // An older version may come after a newer one.
+        check_numbered(&keys, &shuffled(keys.len() as u64), &probes);
     }
 }
 

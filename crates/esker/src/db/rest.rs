@@ -6,8 +6,8 @@
 //! lost (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988).
 //!
 //! What stays true: a job rests at most [`REST_MS_PER_MIB`] for each MiB that it reads, but for one
-//! nap, each time it is begun; it begins no nap while the debt is over two thirds of what slows writers, or
-//! while someone waits for it.
+//! nap, each time it is begun; it begins no nap while the debt is over two thirds of what slows
+//! writers or over [`DEBT_MEMTABLES`] memtables, nor while someone waits for it.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};

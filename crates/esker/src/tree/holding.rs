@@ -1,7 +1,8 @@
 //! Which slices of a version may show a key.
 //!
-//! A get that no memtable answers asks that at least twice, for the slice it looks into and for whether
-//! there is another: levels without anything are passed over by one number, and a guard's runs walked by hand.
+//! A get that no memtable answers asks that at least twice, for the slice it looks into and for
+//! whether there is another: levels without anything are passed over by one number, and a guard's
+//! runs walked by hand.
 
 use std::sync::Arc;
 

@@ -31,6 +31,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/esker/tests/limits.rs",
     "crates/testkit/src/torture/power.rs",
     "crates/esker/src/memtable/arena.rs",
+    "crates/esker/src/memtable/slab.rs",
     "crates/esker/src/fs/mapped.rs",
     // The C interfaces: pointers in and out, and functions with C's names.
     "bindings/c/src/callbacks.rs",

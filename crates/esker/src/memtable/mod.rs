@@ -17,6 +17,7 @@ mod filter;
 mod part;
 mod pool;
 mod skiplist;
+mod slab;
 #[cfg(test)]
 mod tests;
 mod vector;

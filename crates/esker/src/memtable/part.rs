@@ -82,9 +82,9 @@ pub(super) enum Index {
 }
 
 impl Index {
-    fn new(kind: MemtableKind) -> Index {
+    fn new(kind: MemtableKind, pool: &Arc<ChunkPool>) -> Index {
         match kind {
-            MemtableKind::Btree => Index::Btree(Btree::new()),
+            MemtableKind::Btree => Index::Btree(Btree::new(pool)),
             MemtableKind::Skiplist => Index::Skiplist(Skiplist::new()),
             MemtableKind::Vector => Index::Vector(VectorIndex::new()),
         }
@@ -155,7 +155,7 @@ impl Part {
         filtered_bytes: usize,
     ) -> Part {
         let heads = order.has_heads();
-        let index = Index::new(kind);
+        let index = Index::new(kind, &pool);
         Part {
             filter: KeyFilter::new(filtered_bytes, pool.clone()),
             space: Space { arena: Arena::new(pool), order, heads },

@@ -50,19 +50,57 @@ fn for_each_bit(hash: u64, probes: u32, mut visit: impl FnMut(usize) -> bool) ->
     true
 }
 
+/// How many hashes are kept together.
+const SEGMENT: usize = 8 << 10;
+
+/// Hashes in segments, none of which is ever copied: a vector of all, while it grows, takes up to three
+/// times what they take, and tables of small pairs have a million.
+#[derive(Default)]
+pub(super) struct Hashes {
+    full: Vec<Vec<u64>>,
+    last: Vec<u64>,
+    count: usize,
+}
+
+impl Hashes {
+    #[inline]
+    fn push(&mut self, hash: u64) {
+        if self.last.len() == self.last.capacity() {
+            self.next_segment();
+        }
+        self.last.push(hash);
+        self.count += 1;
+    }
+
+    /// Room for another: the first segment grows, so that a small table takes little.
+    #[cold]
+    fn next_segment(&mut self) {
+        if self.last.len() < SEGMENT {
+            self.last.reserve_exact(self.last.len().max(64));
+        } else {
+            self.full.push(std::mem::replace(&mut self.last, Vec::with_capacity(SEGMENT)));
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u64> {
+        self.full.iter().flatten().chain(&self.last).copied()
+    }
+}
+
 /// Collects the keys of a table and makes its filter.
 pub(super) enum FilterBuilder {
     None,
-    Bloom { bits_per_key: f64, hashes: Vec<u64> },
+    Bloom { bits_per_key: f64, hashes: Hashes },
     Custom { policy: Arc<dyn FilterPolicy>, keys: Vec<u8>, ends: Vec<usize> },
 }
 
 impl FilterBuilder {
     pub(super) fn new(config: &FilterConfig) -> FilterBuilder {
         match config {
-            FilterConfig::Bloom { bits_per_key } if *bits_per_key > 0.0 => {
-                FilterBuilder::Bloom { bits_per_key: bits_per_key.min(64.0), hashes: Vec::new() }
-            }
+            FilterConfig::Bloom { bits_per_key } if *bits_per_key > 0.0 => FilterBuilder::Bloom {
+                bits_per_key: bits_per_key.min(64.0),
+                hashes: Hashes::default(),
+            },
             FilterConfig::Custom(policy) => FilterBuilder::Custom {
                 policy: Arc::clone(policy),
                 keys: Vec::new(),
@@ -90,7 +128,7 @@ impl FilterBuilder {
         match self {
             FilterBuilder::None => 0,
             FilterBuilder::Bloom { bits_per_key, hashes } => {
-                (hashes.len() as f64 * bits_per_key / 8.0) as u64 + LINE_BYTES as u64
+                (hashes.count as f64 * bits_per_key / 8.0) as u64 + LINE_BYTES as u64
             }
             FilterBuilder::Custom { ends, .. } => ends.len() as u64 * 2,
         }
@@ -112,8 +150,8 @@ impl FilterBuilder {
     }
 }
 
-fn bloom(bits_per_key: f64, hashes: &[u64], out: &mut Vec<u8>) {
-    let bits = hashes.len() as f64 * bits_per_key;
+fn bloom(bits_per_key: f64, hashes: &Hashes, out: &mut Vec<u8>) {
+    let bits = hashes.count as f64 * bits_per_key;
     let lines = ((bits / (LINE_BYTES * 8) as f64).ceil() as usize).clamp(1, u32::MAX as usize);
     let probes = ((bits_per_key * std::f64::consts::LN_2).round() as u32).clamp(1, 30);
     out.push(BLOOM);
@@ -121,7 +159,7 @@ fn bloom(bits_per_key: f64, hashes: &[u64], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + lines * LINE_BYTES, 0);
     let field = &mut out[start..];
-    for &hash in hashes {
+    for hash in hashes.iter() {
         let line = &mut field[line_of(hash, lines) * LINE_BYTES..][..LINE_BYTES];
         for_each_bit(hash, probes, |bit| {
             line[bit >> 3] |= 1 << (bit & 7);

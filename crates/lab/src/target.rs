@@ -152,6 +152,9 @@ pub enum Direction {
 /// Sees one pair of a scan; returns false to stop.
 pub type SeePair<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
+/// Sees what each of many keys has, in their order.
+pub type SeeMany<'a> = &'a mut dyn FnMut(Option<&[u8]>);
+
 /// An engine: a way to open stores. It holds no store open itself.
 pub trait Engine: Send + Sync {
     /// The short name the user gave, such as `leveldb`; unique in a run.
@@ -186,6 +189,17 @@ pub trait Target: Send + Sync {
 
     /// Shows the value of `key` to `see` if there is one, and says whether there was.
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Shows the value of each of `keys` in their order, or that it has none. One call where the engine
+    /// has one for many keys; else a get for each.
+    fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
+        for key in keys {
+            if !self.get(key, &mut |value| see(Some(value)))? {
+                see(None);
+            }
+        }
+        Ok(())
+    }
 
     /// Opens an iterator, moves to the first key ≥ `key`, and shows that pair if there is one. By
     /// itself a scan that ends there.

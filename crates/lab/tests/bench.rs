@@ -9,7 +9,7 @@ use esker_lab::record::store;
 use esker_lab::reference::Reference;
 use esker_lab::report::html;
 use esker_lab::run::interleave::Candidate;
-use esker_lab::target::{Capabilities, Direction, Engine, SeePair, StoreOptions, Target};
+use esker_lab::target::{Capabilities, Direction, Engine, SeeMany, SeePair, StoreOptions, Target};
 use esker_lab::{BenchConfig, workload::tasks::TASKS};
 
 /// An in-memory engine with one fault.
@@ -29,6 +29,8 @@ enum Fault {
     WrongWalks,
     /// Leaves out the first pair of a scan.
     SkipsFirst,
+    /// Leaves out the last answer where many keys are asked for.
+    FewAnswers,
 }
 
 struct FaultyStore {
@@ -73,6 +75,15 @@ impl Target for FaultyStore {
             return Ok(true);
         }
         self.store.get(key, see)
+    }
+    fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
+        let kept = keys.len() - usize::from(self.fault == Fault::FewAnswers);
+        for key in &keys[..kept] {
+            if !self.get(key, &mut |value| see(Some(value)))? {
+                see(None);
+            }
+        }
+        Ok(())
     }
     fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         self.store.seek(key, see)
@@ -297,6 +308,32 @@ fn csv_rows_with_repeated_keys_read_back() {
         assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
         assert!(ran.talk.contains("line 302: 1 fields"), "{}", ran.talk);
         assert_eq!(ran.outcome.record.workload.keys, 70);
+    }
+}
+
+#[test]
+fn keys_asked_for_together_are_each_checked() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let tasks = "fillrandom,deleterandom,fillrandom,multireadrandom";
+    for (threads, size) in [("1", "1"), ("3", "7"), ("1", "1000")] {
+        let flags = [("threads", threads), ("batch_size", size), ("benchmarks", tasks)];
+        let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+        let samples = &ran.outcome.record.samples;
+        for sample in samples.iter().filter(|s| s.task == "multireadrandom") {
+            assert_eq!(sample.found, sample.found_expected, "{sample:?}");
+            assert!(sample.found > Some(0) && sample.user_read_bytes > 0, "{sample:?}");
+            assert_eq!(sample.operations, 200 * threads.parse::<u64>().expect("a number"));
+        }
+    }
+    let flags = [("benchmarks", "fillseq,multireadrandom"), ("batch_size", "9")];
+    for (fault, sign) in [
+        (Fault::WrongValues, "another value than the one written"),
+        (Fault::FewAnswers, "9 keys in a call got 8 answers"),
+    ] {
+        let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
+        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.talk);
+        assert!(ran.talk.contains(sign), "{}", ran.talk);
     }
 }
 

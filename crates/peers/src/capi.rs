@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use esker_lab::error::{LabError, Result};
-use esker_lab::target::{Direction, SeePair, Target};
+use esker_lab::target::{Direction, SeeMany, SeePair, Target};
 
 use crate::library::functions;
 
@@ -57,8 +57,11 @@ functions! {
 }
 
 functions! {
-    /// RocksDB's way to read without a copy.
+    /// RocksDB's ways to read without a copy, and many keys in one call.
     Pinned {
+        multi_get: fn(
+            Handle, Handle, usize, *const Bytes, *const usize, *mut *mut u8, *mut usize, ErrorText
+        ),
         get_pinned: fn(Handle, Handle, Bytes, usize, ErrorText) -> Handle,
         pinnableslice_value: fn(Handle, *mut usize) -> Bytes,
         pinnableslice_destroy: fn(Handle),
@@ -276,6 +279,40 @@ impl CStore {
         }
         Ok(true)
     }
+
+    fn get_together(&self, pinned: Pinned, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
+        let starts: Vec<Bytes> = keys.iter().map(|key| key.as_ptr()).collect();
+        let key_lens: Vec<usize> = keys.iter().map(|key| key.len()).collect();
+        let mut values: Vec<*mut u8> = vec![std::ptr::null_mut(); keys.len()];
+        let mut lens = vec![0usize; keys.len()];
+        let mut errors: Vec<*mut c_char> = vec![std::ptr::null_mut(); keys.len()];
+        // SAFETY: the keys live through the call, and each list is as long as the call is told.
+        unsafe {
+            (pinned.multi_get)(
+                self.db,
+                self.read.handle,
+                keys.len(),
+                starts.as_ptr(),
+                key_lens.as_ptr(),
+                values.as_mut_ptr(),
+                lens.as_mut_ptr(),
+                errors.as_mut_ptr(),
+            );
+        }
+        let mut outcome = Ok(());
+        for ((value, len), error) in values.into_iter().zip(lens).zip(errors) {
+            // Every error's text and every value is ours to free, also behind the first failure.
+            outcome = outcome.and(self.common.check(&self.engine, error));
+            // SAFETY: a non-null value holds `len` bytes and is ours until it is freed.
+            unsafe {
+                see((!value.is_null()).then(|| slice(value, len)));
+                if !value.is_null() {
+                    (self.common.free)(value.cast());
+                }
+            }
+        }
+        outcome
+    }
 }
 
 impl Target for CStore {
@@ -317,6 +354,18 @@ impl Target for CStore {
             Some(pinned) => self.get_pinned(pinned, key, see),
             None => self.get_copied(key, see),
         }
+    }
+
+    fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
+        if let Some(pinned) = self.pinned {
+            return self.get_together(pinned, keys, see);
+        }
+        for key in keys {
+            if !self.get_copied(key, &mut |value| see(Some(value)))? {
+                see(None);
+            }
+        }
+        Ok(())
     }
 
     fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {

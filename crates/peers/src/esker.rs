@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ::esker::{Db, Durability as EskerDurability, KNOBS, Options, WriteOptions};
 use esker_lab::error::{LabError, Result};
-use esker_lab::target::{Capabilities, Direction, Engine, SeePair, StoreOptions, Target};
+use esker_lab::target::{Capabilities, Direction, Engine, SeeMany, SeePair, StoreOptions, Target};
 
 /// Esker, of the version this was built with.
 #[derive(Debug, Default)]
@@ -108,6 +108,12 @@ impl Target for EskerStore {
 
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
         Ok(self.db.read(key, see).map_err(fail)?.is_some())
+    }
+
+    fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
+        let found = self.db.multi_get(keys).map_err(fail)?;
+        found.iter().for_each(|value| see(value.as_deref()));
+        Ok(())
     }
 
     fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Durability, Engine, SeePair, StoreOptions, Target, not_offered,
+    Capabilities, Direction, Durability, Engine, SeeMany, SeePair, StoreOptions, Target,
+    not_offered,
 };
 
 use crate::library::{Loaded, functions, load_installed, load_path};
@@ -231,6 +232,22 @@ impl LmdbStore {
         self.finish(txn, code)
     }
 
+    /// Shows the value of `key` in an open read transaction.
+    fn get_in(&self, txn: Handle, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let (mut key, mut found) = (value(key), NO_VALUE);
+        // SAFETY: the transaction is open while the value is seen.
+        unsafe {
+            match (self.api.get)(txn, self.dbi, &raw mut key, &raw mut found) {
+                NOT_FOUND => Ok(false),
+                0 => {
+                    see(bytes(found));
+                    Ok(true)
+                }
+                code => self.check(code).map(|()| false),
+            }
+        }
+    }
+
     fn read<T>(&self, look: impl FnOnce(Handle) -> Result<T>) -> Result<T> {
         let idle = || self.idle_readers.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let resting = idle().pop();
@@ -310,19 +327,17 @@ impl Target for LmdbStore {
     }
 
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.read(|txn| self.get_in(txn, key, see))
+    }
+
+    fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
         self.read(|txn| {
-            let (mut key, mut found) = (value(key), NO_VALUE);
-            // SAFETY: the transaction is open while the value is seen.
-            unsafe {
-                match (self.api.get)(txn, self.dbi, &raw mut key, &raw mut found) {
-                    NOT_FOUND => Ok(false),
-                    0 => {
-                        see(bytes(found));
-                        Ok(true)
-                    }
-                    code => self.check(code).map(|()| false),
+            for key in keys {
+                if !self.get_in(txn, key, &mut |value| see(Some(value)))? {
+                    see(None);
                 }
             }
+            Ok(())
         })
     }
 

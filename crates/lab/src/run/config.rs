@@ -25,6 +25,8 @@ pub struct BenchConfig {
     pub reads: Option<u64>,
     /// Entries that each seek of `seekrandom` walks on. Default 0.
     pub seek_nexts: u64,
+    /// Keys of each call of `multireadrandom`. Default 32.
+    pub batch_size: usize,
     /// Threads of each task. Default 1.
     pub threads: usize,
     /// Whether the threads of a task share its operations, so that the store comes out as one thread
@@ -76,6 +78,7 @@ impl Default for BenchConfig {
             num: None,
             reads: None,
             seek_nexts: 0,
+            batch_size: 32,
             threads: 1,
             share_operations: false,
             key_size: 16,
@@ -114,6 +117,7 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("num", "N", "entries (1000000, or all rows of the CSV)"),
     ("reads", "N", "reads of each read task (-1: as many as entries)"),
     ("seek_nexts", "N", "entries that each seek of seekrandom walks on (0)"),
+    ("batch_size", "N", "keys of each call of multireadrandom (32)"),
     ("threads", "N", "threads of each task (1)"),
     ("share_operations", "", "each thread does its part of a task's operations, not all of them"),
     ("key_size", "BYTES", "bytes of a generated key (16)"),
@@ -198,6 +202,7 @@ impl BenchConfig {
             "reads" if value.trim() == "-1" => self.reads = None,
             "reads" => self.reads = Some(in_range(name, value, 0, u64::from(u32::MAX))?),
             "seek_nexts" => self.seek_nexts = in_range(name, value, 0, u64::from(u32::MAX))?,
+            "batch_size" => self.batch_size = in_range(name, value, 1, 1 << 20)? as usize,
             "threads" => self.threads = in_range(name, value, 1, THREADS_MAX)? as usize,
             "share_operations" => self.share_operations = switch(name, value)?,
             "key_size" => self.key_size = in_range(name, value, 1, 64 << 10)? as usize,
@@ -315,6 +320,7 @@ impl BenchConfig {
         note("threads", self.threads.to_string());
         note("share_operations", self.share_operations.to_string());
         note("seek_nexts", self.seek_nexts.to_string());
+        note("batch_size", self.batch_size.to_string());
         note("write_buffer_size", store.memtable_bytes.to_string());
         note("max_file_size", store.file_max_bytes.to_string());
         note("block_size", store.block_bytes.to_string());

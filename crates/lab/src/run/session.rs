@@ -334,7 +334,11 @@ impl Session<'_> {
             progress: &progress,
         };
         let reads = config.reads.unwrap_or(self.turn.data.rows());
-        let amounts = Amounts { reads, seek_nexts: config.seek_nexts as usize };
+        let amounts = Amounts {
+            reads,
+            seek_nexts: config.seek_nexts as usize,
+            batch_keys: config.batch_size,
+        };
         let outcome = run_threads(task, &context, prepared, amounts);
         progress.finish();
         outcome
@@ -410,7 +414,9 @@ fn note_reads(
     let pairs = |list: &OpList| (0..list.len()).map(|index| pair(list, index)).sum::<u64>();
     sample.user_read_bytes = match task.kind {
         TaskKind::ReadForward | TaskKind::ReadReverse => bytes,
-        TaskKind::ReadRandom | TaskKind::ReadHot => prepared.lists.iter().map(pairs).sum(),
+        TaskKind::ReadRandom | TaskKind::ReadHot | TaskKind::MultiRead => {
+            prepared.lists.iter().map(pairs).sum()
+        }
         _ => 0,
     };
     let expected = |list: &OpList| -> u64 {
@@ -426,6 +432,7 @@ fn note_reads(
         TaskKind::ReadRandom
         | TaskKind::ReadMissing
         | TaskKind::ReadHot
+        | TaskKind::MultiRead
         | TaskKind::SeekRandom
         | TaskKind::ReadFirst
         | TaskKind::ReadForward
@@ -488,13 +495,14 @@ fn run_threads(
 struct Amounts {
     reads: u64,
     seek_nexts: usize,
+    batch_keys: usize,
 }
 
 fn one_thread(
     task: &TaskSpec,
     context: &Context<'_>,
     (list, walk): (&OpList, Option<&OpList>),
-    Amounts { reads, seek_nexts }: Amounts,
+    Amounts { reads, seek_nexts, batch_keys }: Amounts,
 ) -> Result<Done> {
     match task.kind {
         TaskKind::Fill { .. } => work::puts(context, list, task.sync),
@@ -503,6 +511,7 @@ fn one_thread(
         | TaskKind::ReadMissing
         | TaskKind::ReadHot
         | TaskKind::ReadWhileWriting => work::gets(context, list),
+        TaskKind::MultiRead => work::gets_together(context, list, batch_keys),
         TaskKind::SeekRandom => match walk {
             Some(walk) => work::seeks_on(context, list, walk, seek_nexts),
             None => work::seeks(context, list),

@@ -148,6 +148,38 @@ pub fn gets(context: &Context<'_>, list: &OpList) -> Result<Done> {
     })
 }
 
+/// Gets the list's keys, `together` in a call, and compares the values. A latency is that of a call.
+pub fn gets_together(context: &Context<'_>, list: &OpList, together: usize) -> Result<Done> {
+    let mut keys: Vec<&[u8]> = Vec::with_capacity(together.min(list.len()));
+    let mut done = each(context, list.len().div_ceil(together), |call, done| {
+        let first = call * together;
+        let places = first..list.len().min(first + together);
+        keys.clear();
+        keys.extend(places.clone().map(|index| list.keys.get(index)));
+        let mut next = first;
+        context.target.get_many(&keys, &mut |value| {
+            let (key, expected) = (list.keys.get(next), list.values.get(next).copied());
+            next += 1;
+            done.found += u64::from(value.is_some());
+            let expected = expected.unwrap_or(ValueRef::ABSENT);
+            let fits = match value {
+                Some(value) => !expected.is_absent() && value == context.data.value(expected),
+                None => expected.is_absent(),
+            };
+            if context.checked && !fits {
+                done.mistake(|| describe(key, value.is_some(), expected));
+            }
+        })?;
+        if next != places.end {
+            done.mistake(|| format!("{} keys in a call got {} answers", keys.len(), next - first));
+        }
+        context.progress.add(keys.len() as u64 - 1);
+        Ok(())
+    })?;
+    done.operations = list.len() as u64;
+    Ok(done)
+}
+
 fn describe(key: &[u8], found: bool, expected: ValueRef) -> String {
     let key = key.escape_ascii();
     match (found, expected.is_absent()) {

@@ -128,9 +128,10 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
         let list = match task.kind {
             TaskKind::Fill { random } => fill(task, &own, random, &mut rng)?,
             TaskKind::Delete { random } => delete(task, &own, random, &mut rng),
-            TaskKind::ReadRandom | TaskKind::ReadHot | TaskKind::ReadMissing => {
-                gets(task, &own, &mut rng)
-            }
+            TaskKind::ReadRandom
+            | TaskKind::ReadHot
+            | TaskKind::ReadMissing
+            | TaskKind::MultiRead => gets(task, &own, &mut rng),
             TaskKind::ReadWhileWriting => {
                 let mut list = gets(task, &own, &mut rng);
                 list.alternatives = alternatives(plan, &list)?;

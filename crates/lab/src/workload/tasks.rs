@@ -21,6 +21,8 @@ pub enum TaskKind {
     ReadMissing,
     /// Gets random keys among the first hundredth.
     ReadHot,
+    /// Gets random keys, many in one call.
+    MultiRead,
     /// Opens an iterator and seeks, at random.
     SeekRandom,
     /// Opens an iterator at the first key.
@@ -79,6 +81,7 @@ pub const TASKS: &[TaskSpec] = &[
     row("readrandom", TaskKind::ReadRandom, false, "get keys at random"),
     row("readmissing", TaskKind::ReadMissing, false, "get keys that are not there"),
     row("readhot", TaskKind::ReadHot, false, "get keys at random in the first hundredth"),
+    row("multireadrandom", TaskKind::MultiRead, false, "get keys at random, batch_size in a call"),
     row(
         "seekrandom",
         TaskKind::SeekRandom,

@@ -158,6 +158,12 @@ impl Memtable {
         Some(MemHit { seqno, kind, part: &self.part, entry })
     }
 
+    /// Asks the processor for what [`Memtable::look`] of a key of this hash looks at first.
+    #[inline]
+    pub fn prefetch_filter(&self, hash: u64) {
+        self.part.filter.prefetch(hash);
+    }
+
     /// As [`Memtable::get`], with a value that keeps the memtable alive.
     #[cfg(test)]
     pub fn get_slice(&self, key: &[u8], seqno: SeqNo) -> Option<(SeqNo, Kind, MemSlice)> {

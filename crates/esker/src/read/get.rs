@@ -20,9 +20,6 @@ use crate::tree::tables::Tables;
 /// How many tables' filters are fetched before the first is asked.
 const TABLES_AT_ONCE: usize = 8;
 
-/// How many keys of a [`Lookup::multi_get`] are looked ahead for.
-const KEYS_AT_ONCE: usize = 16;
-
 /// What a lookup reads with.
 pub struct Lookup<'a> {
     /// The order of keys.
@@ -69,7 +66,11 @@ impl Look<'_> {
 
 /// What `take` makes of `look` if it is a value that no range tombstone of number `covered` hides.
 #[inline]
-fn shown<'v, R>(look: Look<'v>, covered: SeqNo, take: &mut impl FnMut(Look<'v>) -> R) -> Looked<R> {
+pub(super) fn shown<'v, R>(
+    look: Look<'v>,
+    covered: SeqNo,
+    take: &mut impl FnMut(Look<'v>) -> R,
+) -> Looked<R> {
     let (seqno, kind) = match &look {
         Look::Memtable(hit) => (hit.seqno, hit.kind),
         Look::Table(hit) => (hit.row.seqno(), hit.row.kind()),
@@ -152,46 +153,9 @@ impl<'v> Lookup<'v> {
         }
     }
 
-    /// The values of `keys` in `view`, in their order. What they need of memory is asked for some
-    /// keys ahead, so that the processor waits for many lines at once.
-    pub fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        view: &'v View,
-        keys: &[K],
-    ) -> Result<Vec<Option<Slice>>> {
-        let mut found = Vec::with_capacity(keys.len());
-        for group in keys.chunks(KEYS_AT_ONCE) {
-            self.prefetch(view, group);
-            for key in group {
-                found.push(self.get(view, key.as_ref())?);
-            }
-        }
-        Ok(found)
-    }
-
-    /// Asks for the filters of `keys`, at most [`KEYS_AT_ONCE`], then for the first block each may
-    /// be in. A table that cannot be opened is left to the lookup to tell.
-    fn prefetch<K: AsRef<[u8]>>(&self, view: &View, keys: &[K]) {
-        let tables = |key| {
-            let fragments = view.version.fragments_holding(key);
-            fragments.filter_map(|(_, fragment)| self.tables.get(&fragment.file).ok())
-        };
-        let mut hashes = [0; KEYS_AT_ONCE];
-        for (hash, key) in hashes.iter_mut().zip(keys) {
-            *hash = key_hash(key.as_ref());
-            tables(key.as_ref()).for_each(|table| table.prefetch_filter(*hash));
-        }
-        for (&hash, key) in hashes.iter().zip(keys) {
-            let mut tables = tables(key.as_ref());
-            if let Some(table) = tables.find(|table| table.may_contain(key.as_ref(), hash)) {
-                table.prefetch_key(key.as_ref());
-            }
-        }
-    }
-
     /// What `table` has to say; `None` leaves it to those behind it.
-    #[inline]
-    fn look_into<R>(
+    #[inline(always)]
+    pub(super) fn look_into<R>(
         &self,
         level: usize,
         table: &'v Table,
@@ -203,7 +167,24 @@ impl<'v> Lookup<'v> {
         if let Some(seqno) = deletes.covering(self.order, key.0, self.seqno) {
             *covered = (*covered).max(seqno);
         }
-        let look = match table.look(key, self.seqno, self.fill_cache, self.reading)? {
+        // Most of what is looked for in vain ends here.
+        if !table.may_contain(key.0, key.1) {
+            return Ok(None);
+        }
+        self.look_past_filter(level, table, key.0, *covered, take)
+    }
+
+    /// The same where the table's filter does not deny the key, which a range tombstone of number
+    /// `covered` hides in part.
+    fn look_past_filter<R>(
+        &self,
+        level: usize,
+        table: &'v Table,
+        key: &[u8],
+        covered: SeqNo,
+        take: &mut impl FnMut(Look<'v>) -> R,
+    ) -> Result<Option<Looked<R>>> {
+        let look = match table.look_past_filter(key, self.seqno, self.fill_cache, self.reading)? {
             Looked::Found(look) => look,
             Looked::Absent => return Ok(None),
             Looked::Unread => return Ok(Some(Looked::Unread)),
@@ -211,6 +192,6 @@ impl<'v> Lookup<'v> {
         if let Some(counters) = self.counters.levels.get(level) {
             counters.table_gets.add(1);
         }
-        Ok(Some(shown(Look::Table(look), *covered, take)))
+        Ok(Some(shown(Look::Table(look), covered, take)))
     }
 }

@@ -4,6 +4,7 @@
 //! is newer than the read and may be missing from it, but never in part.
 
 pub mod get;
+mod many;
 pub mod scan;
 mod spare;
 

@@ -18,6 +18,7 @@ mod filter;
 mod format;
 mod index;
 mod iter;
+mod look;
 mod outline;
 mod reader;
 mod summary;
@@ -40,7 +41,8 @@ use crate::options::kinds::{BlockLayout, Compression, IndexSearch};
 pub use crate::base::filter_policy::key_hash;
 pub use block::{Block, BlockSlice, Layout};
 pub use iter::TableCursor;
-pub use reader::{KeptOpen, Looked, Table, TableHit, TableIdentity, TableLook};
+pub use look::{Fetch, Looked, TableHit, TableLook};
+pub use reader::{KeptOpen, Table, TableIdentity};
 pub use writer::TableWriter;
 
 /// The largest `block_size_bytes` a writer uses: 64 MiB.

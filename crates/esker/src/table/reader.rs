@@ -8,18 +8,16 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDelete, RangeDeletes};
-use crate::base::readers::Reading;
-use crate::base::rows::{KeyBuf, Row};
+use crate::base::rows::KeyBuf;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::cache::{BlockCache, BlockKey, Home, Shelf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, ReadableFile};
 use crate::options::kinds::Compression;
 
-use super::block::{Block, BlockBuf, BlockSlice, Held, Layout, Lookup};
+use super::block::{Block, BlockBuf, Layout};
 use super::compress::unpack;
 use super::filter::Filter;
 use super::format::{
@@ -39,59 +37,6 @@ thread_local! {
     static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The newest visible version of a key in a table.
-#[derive(Debug, Clone)]
-pub struct TableHit {
-    /// Its sequence number.
-    pub seqno: SeqNo,
-    /// Put or delete.
-    pub kind: Kind,
-    /// Its value, in the block; empty for a delete.
-    pub value: BlockSlice,
-}
-
-/// The same where it lies.
-pub struct TableLook<'s> {
-    block: Held<'s>,
-    /// Its sequence number and kind.
-    pub row: Row,
-}
-
-/// What a look for a key came to that may not be allowed to read files.
-pub enum Looked<T> {
-    /// It was found.
-    Found(T),
-    /// It is not there.
-    Absent,
-    /// A block that is not in the cache, or a table that is not open, would tell.
-    Unread,
-}
-
-impl<T> Looked<T> {
-    /// What was found. For a look that was allowed to read, which leaves nothing unread.
-    #[inline]
-    pub fn found(self) -> Option<T> {
-        match self {
-            Looked::Found(found) => Some(found),
-            Looked::Absent | Looked::Unread => None,
-        }
-    }
-}
-
-impl TableLook<'_> {
-    /// Its value; empty for a delete.
-    #[inline]
-    pub fn value(&self) -> &[u8] {
-        self.block.value(self.row)
-    }
-
-    /// Its value, which keeps its block.
-    #[inline]
-    pub fn pin(self) -> BlockSlice {
-        self.block.pin(self.row)
-    }
-}
-
 /// What the footer of a table says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableIdentity {
@@ -108,7 +53,7 @@ pub struct Table {
     pub(crate) file: Option<Arc<dyn ReadableFile>>,
     pub(super) meta: Meta,
     /// Its blocks in the cache.
-    shelf: Arc<Shelf<Layout>>,
+    pub(super) shelf: Arc<Shelf<Layout>>,
     /// Where about their rows lie.
     outlines: Outlines,
     /// Its place among the files that are kept open.
@@ -351,7 +296,7 @@ impl Table {
     }
 
     /// A block from the cache or the file.
-    fn load(&self, block: usize, fill_cache: bool) -> Result<Block> {
+    pub(super) fn load(&self, block: usize, fill_cache: bool) -> Result<Block> {
         match self.cached(block) {
             Some(found) => Ok(found),
             None => self.fetch(block, fill_cache),
@@ -474,75 +419,6 @@ impl Table {
             let all = (self.meta.index.count(), self.info().entries);
             self.outlines.draw((at, block), all, &self.config);
         }
-    }
-
-    /// Asks the processor for what [`Table::get`] looks at first.
-    #[inline]
-    pub fn prefetch_filter(&self, hash: u64) {
-        self.meta.filter.prefetch(hash);
-    }
-
-    /// Whether the table may hold `key`, whose [`key_hash`](super::key_hash) is `hash`, as far as its
-    /// filter knows.
-    #[inline]
-    pub fn may_contain(&self, key: &[u8], hash: u64) -> bool {
-        self.meta.filter.may_contain(key, hash)
-    }
-
-    /// Asks the processor for the block in which `key` would be.
-    #[inline]
-    pub fn prefetch_key(&self, key: &[u8]) {
-        self.prefetch(self.find_block(key));
-    }
-
-    /// The newest version of `key` with a sequence number of at most `seqno`. `hash` is the key's
-    /// [`key_hash`](super::key_hash), the same for every table. Range tombstones are not applied; see
-    /// [`Table::range_deletes`]. `fill_cache` offers a block that had to be read to the cache.
-    pub fn get(
-        &self,
-        key: &[u8],
-        hash: u64,
-        seqno: SeqNo,
-        fill_cache: bool,
-    ) -> Result<Option<TableHit>> {
-        let look = self.look((key, hash), seqno, fill_cache, None)?.found();
-        Ok(look.map(|look| {
-            let (seqno, kind) = (look.row.seqno(), look.row.kind());
-            TableHit { seqno, kind, value: look.pin() }
-        }))
-    }
-
-    /// [`Table::get`]; if `reading` is one of the cache's, only for as long as it goes on, and without
-    /// reading a file, which could take long.
-    #[inline]
-    pub fn look<'s>(
-        &'s self,
-        (key, hash): (&[u8], u64),
-        seqno: SeqNo,
-        fill_cache: bool,
-        reading: Option<&'s Reading<'_>>,
-    ) -> Result<Looked<TableLook<'s>>> {
-        if !self.may_contain(key, hash) {
-            return Ok(Looked::Absent);
-        }
-        let index = &self.meta.index;
-        let mut at = self.find_block(key);
-        while at < index.count() {
-            self.prefetch(at);
-            let block = match reading {
-                Some(reading) => match self.cache().see_on(&self.shelf, at, reading) {
-                    Some(seen) => Held::Seen(seen),
-                    None => return Ok(Looked::Unread),
-                },
-                None => Held::Own(self.load(at, fill_cache)?),
-            };
-            match block.find(self.order(), key, seqno) {
-                Lookup::Found(row) => return Ok(Looked::Found(TableLook { block, row })),
-                Lookup::PastEnd if index.continues(at, key) => at += 1,
-                Lookup::PastEnd | Lookup::Absent => return Ok(Looked::Absent),
-            }
-        }
-        Ok(Looked::Absent)
     }
 
     /// The range tombstones, cut into fragments.

@@ -1,0 +1,109 @@
+//! Many keys in one call find what a get of each finds, wherever the versions lie.
+
+use std::collections::BTreeMap;
+
+use esker::fs::mem::MemFs;
+use esker::{Db, Options, Snapshot};
+use esker_testkit::rng::SplitMix64;
+
+const KEYS: u64 = 400;
+
+fn key(id: u64) -> Vec<u8> {
+    format!("key-{id:05}").into_bytes()
+}
+
+/// Asks for keys that are there, were deleted and never were, some twice, in groups of every length
+/// around those that are looked for together.
+fn check(
+    db: &Db,
+    snapshot: Option<&Snapshot>,
+    model: &BTreeMap<Vec<u8>, Vec<u8>>,
+    rng: &mut SplitMix64,
+) {
+    for length in [0, 1, 2, 15, 16, 17, 33, 100] {
+        let keys: Vec<Vec<u8>> =
+            (0..length).map(|_| key(rng.next_u64() % (KEYS + KEYS / 4))).collect();
+        let found = match snapshot {
+            Some(snapshot) => snapshot.multi_get(&keys),
+            None => db.multi_get(&keys),
+        }
+        .unwrap();
+        assert_eq!(found.len(), keys.len());
+        for (key, value) in keys.iter().zip(&found) {
+            let expected = model.get(key).map(Vec::as_slice);
+            assert_eq!(value.as_deref(), expected, "{} of {length}", key.escape_ascii());
+        }
+    }
+}
+
+/// `runs` tables over the same keys, each with other values and deletions, and a memtable above.
+fn check_store(options: Options, runs: u64, range: bool, seed: u64) {
+    let mut rng = SplitMix64::new(seed);
+    let db = Db::open_on(MemFs::new(), "/db", options).unwrap();
+    let mut model = BTreeMap::new();
+    let mut snapshots = Vec::new();
+    for run in 0..=runs {
+        for _ in 0..KEYS / 3 {
+            let key = key(rng.next_u64() % KEYS);
+            if rng.next_u64().is_multiple_of(4) {
+                db.delete(&key).unwrap();
+                model.remove(&key);
+            } else {
+                let value = format!("{run}/{}", "v".repeat((rng.next_u64() % 90) as usize));
+                db.put(&key, &value).unwrap();
+                model.insert(key, value.into_bytes());
+            }
+        }
+        if range && run == runs / 2 {
+            let (start, end) = (key(KEYS / 4), key(KEYS / 2));
+            db.delete_range(&start, &end).unwrap();
+            model.retain(|key, _| *key < start || *key >= end);
+        }
+        snapshots.push((db.snapshot(), model.clone()));
+        if run < runs {
+            db.flush().unwrap();
+        }
+    }
+    check(&db, None, &model, &mut rng);
+    for (snapshot, model) in &snapshots {
+        check(&db, Some(snapshot), model, &mut rng);
+    }
+    db.compact_range(None, None).unwrap();
+    check(&db, None, &model, &mut rng);
+    for (snapshot, model) in &snapshots {
+        check(&db, Some(snapshot), model, &mut rng);
+    }
+}
+
+fn options(pairs: &[(&str, &str)]) -> Options {
+    let mut options = Options::default();
+    let fixed = [("auto_compaction", "false"), ("block_size_bytes", "256")];
+    for (name, value) in fixed.iter().chain(pairs) {
+        options.set(name, value).unwrap();
+    }
+    options
+}
+
+#[test]
+fn many_keys_find_what_each_finds() {
+    // One table, some, and more than are asked at once; the filters deny, often err, or are not there.
+    for (seed, runs) in [1, 3, 12].into_iter().enumerate() {
+        for bits in ["10", "1", "0"] {
+            for range in [false, true] {
+                let bits = [("filter_bits_per_key", bits)];
+                check_store(options(&bits), runs, range, seed as u64);
+            }
+        }
+    }
+}
+
+#[test]
+fn many_keys_find_what_each_finds_without_cached_blocks_and_with_other_indexes() {
+    for pairs in [
+        [("cache_size_bytes", "0"), ("index_search", "binary")],
+        [("cache_size_bytes", "20000"), ("index_search", "interpolation")],
+        [("memtable", "skiplist"), ("block_layout", "delta")],
+    ] {
+        check_store(options(&pairs), 4, false, 7);
+    }
+}

@@ -1,9 +1,11 @@
 //! Many keys in one call find what a get of each finds, wherever the versions lie.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use esker::fs::mem::MemFs;
-use esker::{Db, Options, Snapshot};
+use esker::{Comparator, Db, ErrorKind, KeyOrder, Options, Snapshot};
 use esker_testkit::rng::SplitMix64;
 
 const KEYS: u64 = 400;
@@ -43,8 +45,10 @@ fn check_store(options: Options, runs: u64, range: bool, seed: u64) {
     let mut model = BTreeMap::new();
     let mut snapshots = Vec::new();
     for run in 0..=runs {
+        // Every second run has the lower half alone, so that keys of a group lie in few tables and in many.
+        let span = if run % 2 == 0 { KEYS } else { KEYS / 2 };
         for _ in 0..KEYS / 3 {
-            let key = key(rng.next_u64() % KEYS);
+            let key = key(rng.next_u64() % span);
             if rng.next_u64().is_multiple_of(4) {
                 db.delete(&key).unwrap();
                 model.remove(&key);
@@ -87,7 +91,7 @@ fn options(pairs: &[(&str, &str)]) -> Options {
 #[test]
 fn many_keys_find_what_each_finds() {
     // One table, some, and more than are asked at once; the filters deny, often err, or are not there.
-    for (seed, runs) in [1, 3, 12].into_iter().enumerate() {
+    for (seed, runs) in [1, 3, 7, 8, 9, 12, 20].into_iter().enumerate() {
         for bits in ["10", "1", "0"] {
             for range in [false, true] {
                 let bits = [("filter_bits_per_key", bits)];
@@ -106,4 +110,64 @@ fn many_keys_find_what_each_finds_without_cached_blocks_and_with_other_indexes()
     ] {
         check_store(options(&pairs), 4, false, 7);
     }
+}
+
+/// Letters of either case are one key.
+struct NoCase;
+
+impl Comparator for NoCase {
+    fn name(&self) -> &str {
+        "test.no_case"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
+    }
+}
+
+#[test]
+fn keys_that_compare_equal_are_one_key() {
+    let order = KeyOrder::Custom(Arc::new(NoCase));
+    let db =
+        Db::open_on(MemFs::new(), "/db", Options { key_order: order, ..options(&[]) }).unwrap();
+    for run in 0..3 {
+        for id in 0..20 {
+            let key = if run % 2 == 0 { format!("Key{id}") } else { format!("kEY{id}") };
+            db.put(key, format!("{run}")).unwrap();
+        }
+        db.flush().unwrap();
+        let keys: Vec<String> = (0..25).map(|id| format!("KEY{id}")).collect();
+        for (id, value) in db.multi_get(&keys).unwrap().iter().enumerate() {
+            let expected = (id < 20).then(|| format!("{run}").into_bytes());
+            assert_eq!(value.as_deref(), expected.as_deref(), "{id} in run {run}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_block_among_many_is_told_and_the_others_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let fill = || -> esker::Result<()> {
+        let db = Db::open(&path, options(&[]))?;
+        (0..KEYS).try_for_each(|id| db.put(key(id), "a value of some length"))?;
+        db.flush()?;
+        db.close()
+    };
+    fill().unwrap();
+    let files = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+    let tables = files.filter(|path| path.extension().is_some_and(|end| end == "sst"));
+    let table = tables.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = std::fs::read(&table).unwrap();
+    let middle = bytes.len() / 3;
+    bytes[middle] ^= 1;
+    std::fs::write(&table, bytes).unwrap();
+    let db = Db::open(&path, options(&[])).unwrap();
+    let keys: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
+    assert_eq!(db.multi_get(&keys).unwrap_err().kind(), ErrorKind::Corruption);
+    let lost = keys.iter().filter(|key| db.get(key).is_err()).count();
+    assert!((1..20).contains(&lost), "one block has {lost} keys");
+    let whole: Vec<_> = keys.iter().filter(|key| db.get(key).is_ok()).collect();
+    let found = db.multi_get(&whole).unwrap();
+    assert!(found.iter().all(|value| value.as_deref() == Some(b"a value of some length")));
 }

@@ -57,10 +57,15 @@ functions! {
 }
 
 functions! {
-    /// RocksDB's ways to read without a copy, and many keys in one call.
+    /// RocksDB's ways to read without a copy, and many keys in one call; that needs a column family,
+    /// which has to be named when the store is opened.
     Pinned {
-        multi_get: fn(
-            Handle, Handle, usize, *const Bytes, *const usize, *mut *mut u8, *mut usize, ErrorText
+        open_column_families: fn(
+            Handle, *const c_char, i32, *const *const c_char, *const Handle, *mut Handle, ErrorText
+        ) -> Handle,
+        column_family_handle_destroy: fn(Handle),
+        batched_multi_get_cf: fn(
+            Handle, Handle, Handle, usize, *const Bytes, *const usize, *mut Handle, ErrorText, bool
         ),
         get_pinned: fn(Handle, Handle, Bytes, usize, ErrorText) -> Handle,
         pinnableslice_value: fn(Handle, *mut usize) -> Bytes,
@@ -85,6 +90,8 @@ impl Drop for Owned {
 pub struct CStore {
     common: Common,
     pinned: Option<Pinned>,
+    /// RocksDB's column family of all keys, which goes before the store does.
+    family: Option<Owned>,
     engine: String,
     stats_property: &'static CStr,
     db: Handle,
@@ -125,9 +132,30 @@ impl Common {
         let path = CString::new(dir.as_os_str().as_bytes())
             .map_err(|_| LabError::engine("the path holds a zero byte"))?;
         let mut error: *mut c_char = std::ptr::null_mut();
-        // SAFETY: options and path live through the call; `error` starts null as required.
-        let db = unsafe { (self.open)(opening.options.handle, path.as_ptr(), &raw mut error) };
+        let options = opening.options.handle;
+        let (db, family) = match opening.pinned {
+            // SAFETY: options and path live through the call; `error` starts null as required.
+            None => (unsafe { (self.open)(options, path.as_ptr(), &raw mut error) }, None),
+            Some(pinned) => {
+                let mut family: Handle = std::ptr::null_mut();
+                // SAFETY: the same; one name, one options object and room for one handle are given.
+                let db = unsafe {
+                    let names = [c"default".as_ptr()];
+                    (pinned.open_column_families)(
+                        options,
+                        path.as_ptr(),
+                        1,
+                        names.as_ptr(),
+                        &raw const options,
+                        &raw mut family,
+                        &raw mut error,
+                    )
+                };
+                (db, Some((family, pinned.column_family_handle_destroy)))
+            }
+        };
         self.check(opening.engine, error)?;
+        let family = family.map(|(handle, destroy)| Owned { handle, destroy });
         let write = |sync: bool| {
             // SAFETY: a fresh options object, set before anything else uses it.
             unsafe {
@@ -148,6 +176,7 @@ impl Common {
         Ok(Box::new(CStore {
             common: self,
             pinned: opening.pinned,
+            family,
             engine: opening.engine.into(),
             stats_property: opening.stats_property,
             db,
@@ -174,6 +203,7 @@ impl Common {
 
 impl Drop for CStore {
     fn drop(&mut self) {
+        drop(self.family.take());
         // SAFETY: `db` is open and no call on it is running, as this is the only owner.
         unsafe { (self.common.close)(self.db) }
     }
@@ -280,35 +310,46 @@ impl CStore {
         Ok(true)
     }
 
-    fn get_together(&self, pinned: Pinned, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
+    /// Many keys in RocksDB's batched `MultiGet`.
+    fn get_together(
+        &self,
+        (pinned, family): (Pinned, Handle),
+        keys: &[&[u8]],
+        see: SeeMany<'_>,
+    ) -> Result<()> {
         let starts: Vec<Bytes> = keys.iter().map(|key| key.as_ptr()).collect();
-        let key_lens: Vec<usize> = keys.iter().map(|key| key.len()).collect();
-        let mut values: Vec<*mut u8> = vec![std::ptr::null_mut(); keys.len()];
-        let mut lens = vec![0usize; keys.len()];
+        let lens: Vec<usize> = keys.iter().map(|key| key.len()).collect();
+        let mut values: Vec<Handle> = vec![std::ptr::null_mut(); keys.len()];
         let mut errors: Vec<*mut c_char> = vec![std::ptr::null_mut(); keys.len()];
-        // SAFETY: the keys live through the call, and each list is as long as the call is told.
+        // SAFETY: the keys live through the call, the family is this store's, and each list is as long
+        // as the call is told.
         unsafe {
-            (pinned.multi_get)(
+            (pinned.batched_multi_get_cf)(
                 self.db,
                 self.read.handle,
+                family,
                 keys.len(),
                 starts.as_ptr(),
-                key_lens.as_ptr(),
+                lens.as_ptr(),
                 values.as_mut_ptr(),
-                lens.as_mut_ptr(),
                 errors.as_mut_ptr(),
+                false,
             );
         }
         let mut outcome = Ok(());
-        for ((value, len), error) in values.into_iter().zip(lens).zip(errors) {
-            // Every error's text and every value is ours to free, also behind the first failure.
+        for (held, error) in values.into_iter().zip(errors) {
+            // Every error's text and every value is ours to let go of, also behind the first failure.
             outcome = outcome.and(self.common.check(&self.engine, error));
-            // SAFETY: a non-null value holds `len` bytes and is ours until it is freed.
+            if held.is_null() {
+                see(None);
+                continue;
+            }
+            let mut len = 0usize;
+            // SAFETY: the bytes of a value live until its slice object is destroyed.
             unsafe {
-                see((!value.is_null()).then(|| slice(value, len)));
-                if !value.is_null() {
-                    (self.common.free)(value.cast());
-                }
+                let value = (pinned.pinnableslice_value)(held, &raw mut len);
+                see(Some(slice(value, len)));
+                (pinned.pinnableslice_destroy)(held);
             }
         }
         outcome
@@ -357,8 +398,8 @@ impl Target for CStore {
     }
 
     fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
-        if let Some(pinned) = self.pinned {
-            return self.get_together(pinned, keys, see);
+        if let (Some(pinned), Some(family)) = (self.pinned, &self.family) {
+            return self.get_together((pinned, family.handle), keys, see);
         }
         for key in keys {
             if !self.get_copied(key, &mut |value| see(Some(value)))? {

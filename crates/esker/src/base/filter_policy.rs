@@ -6,7 +6,7 @@ use super::checksum::checksum;
 const SEED: u64 = 0x5BD1_E995_A3B1_C6F7;
 
 /// The hash a key is filtered by.
-#[inline]
+#[inline(always)]
 pub fn key_hash(key: &[u8]) -> u64 {
     checksum(key, SEED)
 }

@@ -196,7 +196,7 @@ impl Btree {
         Btree { leaves, inners, root, height: 0, first: root, last: root, prefix: Vec::new() }
     }
 
-    /// Bytes held by the nodes.
+    /// Bytes of the nodes there are; what is left of their last chunk is not counted.
     pub fn memory_bytes(&self) -> usize {
         self.leaves.len() * size_of::<Leaf>() + self.inners.len() * size_of::<Inner>()
     }

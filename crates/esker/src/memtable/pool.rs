@@ -6,8 +6,8 @@
 //! takes them in twos where its entries and its tree's nodes fill one at the same time, and the thread
 //! has to share a processor with the flush, so that one ahead is not enough.
 //!
-//! What stays true: a chunk is in the pool or in one arena; who takes one waits for nobody's clearing
-//! but its own.
+//! What stays true: a chunk is in the pool, or in one arena or slab; who takes one where there is none
+//! clears it by itself.
 
 use crate::base::chunk::{CHUNK_BYTES, Chunk};
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -125,7 +125,7 @@ impl ChunkPool {
 
     fn keep_words(&self, mut words: Box<[AtomicU64]>) {
         let mut free = self.free.lock();
-        if words.len() == free.words_wanted {
+        if words.len() == free.words_wanted && free.ahead != Ahead::Ended {
             std::mem::swap(&mut free.words, &mut words);
         }
         // What is not kept is freed without the lock.
@@ -154,7 +154,10 @@ impl ChunkPool {
             }
             free = self.free.lock();
             if free.ahead == Ahead::Wanted {
-                free.chunks.push(chunk);
+                // The capacity may be less by now.
+                if free.chunks.len() < self.capacity.load(Ordering::Relaxed) {
+                    free.chunks.push(chunk);
+                }
                 if free.chunks.len() >= self.ahead() {
                     free.ahead = Ahead::Idle;
                 }

@@ -22,7 +22,7 @@ const BOXED: usize = if cfg!(any(test, miri)) { 2 } else { 16 };
 pub(super) struct Slab<T: Copy> {
     segments: Vec<NonNull<T>>,
     len: usize,
-    /// Where the segments behind the first lie.
+    /// Where the segments behind the first [`BOXED`] lie.
     chunks: Vec<Chunk>,
     pool: Arc<ChunkPool>,
 }
@@ -145,6 +145,28 @@ mod tests {
         assert_eq!(chunks, if Slab::<Node>::IN_CHUNK > 0 { 2 } else { 0 });
         drop(slab);
         assert_eq!(pool.free_bytes(), chunks * CHUNK_BYTES);
+    }
+
+    #[test]
+    fn segments_share_a_chunk_side_by_side() {
+        #[derive(Clone, Copy)]
+        #[repr(align(64))]
+        struct Lines([u64; 1024]);
+        type Plain = [u64; 1024];
+        let pool = Arc::new(ChunkPool::new(0));
+        let (mut aligned, mut plain) = (Slab::new(pool.clone()), Slab::<Plain>::new(pool));
+        // Two boxed segments, a whole chunk of others where one has room for some, and more.
+        let nodes = SEGMENT * (BOXED + Slab::<Plain>::IN_CHUNK.min(8) + 1) + 5;
+        for i in 0..nodes {
+            aligned.push(Lines([i as u64; 1024]));
+            plain.push([!(i as u64); 1024]);
+        }
+        for i in 0..nodes {
+            let (Lines(lines), words) = (aligned.at(i as u32), plain.at(i as u32));
+            assert!(lines.iter().all(|&word| word == i as u64), "{i}");
+            assert!(words.iter().all(|&word| word == !(i as u64)), "{i}");
+            assert!(std::ptr::from_ref(lines).addr().is_multiple_of(64));
+        }
     }
 
     #[test]

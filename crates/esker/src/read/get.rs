@@ -116,7 +116,7 @@ impl<'v> Lookup<'v> {
     }
 
     /// The table of a fragment; `None` where it would have to be opened first and must not.
-    #[inline]
+    #[inline(always)]
     fn table(&self, fragment: &'v Fragment) -> Result<Option<&'v Table>> {
         match fragment.file.opened() {
             Some(table) => Ok(Some(table)),

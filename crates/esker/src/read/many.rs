@@ -2,8 +2,8 @@
 //! waits for of memory comes while the others are looked for (as the interleaved searches of Psaropoulos
 //! et al., "Interleaving with Coroutines", VLDB 2017, in a loop a step in place of a coroutine a key).
 //!
-//! What stays true: what is found is what a get of each key finds, at one sequence number; where a range
-//! tombstone may hide something, or many tables may hold a key, gets of their own find it.
+//! What stays true: what is found is what a get of each key finds, at one sequence number. A key that a
+//! range tombstone covers somewhere, or that many tables may hold, is looked for by a get of its own.
 
 use super::get::{Look, Lookup, shown};
 use super::{Slice, View};
@@ -13,7 +13,7 @@ use crate::table::{Fetch, Looked, Table, key_hash};
 
 /// How many keys are looked for beside one another.
 const KEYS_AT_ONCE: usize = 16;
-/// How many tables may hold a key that is.
+/// How many tables may hold a key that is looked for in steps.
 const TABLES_MAX: usize = 8;
 /// What is asked for of a value that was found, at most.
 const FETCHED_BYTES_MAX: usize = 256;
@@ -49,22 +49,18 @@ impl<'v> Lookup<'v> {
         view: &'v View,
         keys: &[K],
     ) -> Result<Vec<Option<Slice>>> {
+        debug_assert!(self.reading.is_none(), "files may have to be read");
         let mut found = Vec::with_capacity(keys.len());
-        let plain = view.version.fragments_with_range_deletes().is_empty()
-            && view.memtables().all(|memtable| memtable.range_delete_count() == 0);
         for group in keys.chunks(KEYS_AT_ONCE) {
-            if plain && group.len() > 1 {
-                self.get_group(view, group, &mut found)?;
-            } else {
-                for key in group {
-                    found.push(self.get(view, key.as_ref())?);
-                }
+            match group {
+                [key] => found.push(self.get(view, key.as_ref())?),
+                _ => self.get_group(view, group, &mut found)?,
             }
         }
         Ok(found)
     }
 
-    /// [`Lookup::multi_get`] of at most [`KEYS_AT_ONCE`] keys, where there are no range tombstones.
+    /// [`Lookup::multi_get`] of at most [`KEYS_AT_ONCE`] keys.
     fn get_group<K: AsRef<[u8]>>(
         &self,
         view: &'v View,
@@ -121,6 +117,9 @@ impl<'v> Lookup<'v> {
         value: &mut Option<Slice>,
     ) -> Result<Step<'v>> {
         for memtable in view.memtables() {
+            if memtable.covering(key, self.seqno).is_some() {
+                return Ok(Step::Alone);
+            }
             if let Some(hit) = memtable.look(key, sought.hash, self.seqno) {
                 *value = shown(Look::Memtable(hit), 0, &mut Look::pin).found();
                 return Ok(Step::Done);
@@ -130,6 +129,9 @@ impl<'v> Lookup<'v> {
         for (level, fragment) in view.version.fragments_holding(key) {
             let Some(place) = sought.tables.get_mut(count) else { return Ok(Step::Alone) };
             let table = self.tables.get(&fragment.file)?;
+            if table.range_deletes().covering(self.order, key, self.seqno).is_some() {
+                return Ok(Step::Alone);
+            }
             table.prefetch_filter(sought.hash);
             *place = Some((level, table));
             count += 1;

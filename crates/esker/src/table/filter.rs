@@ -53,8 +53,8 @@ fn for_each_bit(hash: u64, probes: u32, mut visit: impl FnMut(usize) -> bool) ->
 /// How many hashes are kept together.
 const SEGMENT: usize = 8 << 10;
 
-/// Hashes in segments, none of which is ever copied: a vector of all, while it grows, takes up to three
-/// times what they take, and tables of small pairs have a million.
+/// Hashes in segments, of which the first alone is copied while it grows: a vector of all takes up to
+/// three times what they take then, and tables of small pairs have a million.
 #[derive(Default)]
 pub(super) struct Hashes {
     full: Vec<Vec<u64>>,
@@ -231,7 +231,7 @@ impl Filter {
     }
 
     /// Whether the table may hold `key`, whose [`key_hash`] is `hash`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn may_contain(&self, key: &[u8], hash: u64) -> bool {
         match self {
             Filter::None => true,

@@ -267,7 +267,7 @@ impl Index {
 
     /// The first block whose separator is not before `key`; [`Index::count`] if there is none. As soon
     /// as it is known to be one of a few, `near` is called with the first of them and how many.
-    #[inline]
+    #[inline(never)]
     pub(super) fn find(&self, key: &[u8], near: impl FnOnce(usize, usize)) -> usize {
         let begun = self.begin(key);
         if let Begun::Near(_, group) = begun {
@@ -277,7 +277,7 @@ impl Index {
     }
 
     /// The first half of a search: of a tree, up to the level that waits for memory; else all of it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin(&self, key: &[u8]) -> Begun {
         if self.heads.is_empty() {
             return Begun::At(self.binary(0, self.count(), key));
@@ -306,7 +306,7 @@ impl Index {
     }
 
     /// The second half of a search for `key`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&self, key: &[u8], begun: Begun) -> usize {
         let (wanted, low) = match begun {
             Begun::At(block) => return block,

@@ -77,7 +77,7 @@ impl Table {
 
     /// Whether the table may hold `key`, whose [`key_hash`](super::key_hash) is `hash`, as far as its
     /// filter knows.
-    #[inline]
+    #[inline(always)]
     pub fn may_contain(&self, key: &[u8], hash: u64) -> bool {
         self.meta.filter.may_contain(key, hash)
     }

@@ -20,11 +20,17 @@ impl Timeline {
     /// Counts one operation that ended `nanos` after the start.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
+        self.record_many(nanos, 1);
+    }
+
+    /// Counts `operations` that ended together.
+    #[inline]
+    pub fn record_many(&mut self, nanos: u64, operations: u32) {
         let bucket = (nanos / (BUCKET_MS * 1_000_000)) as usize;
         if bucket >= self.operations.len() {
             self.operations.resize(bucket + 1, 0);
         }
-        self.operations[bucket] += 1;
+        self.operations[bucket] += operations;
     }
 
     /// Adds what another thread did.

@@ -87,17 +87,28 @@ fn each(
     count: usize,
     mut op: impl FnMut(usize, &mut Done) -> Result<()>,
 ) -> Result<Done> {
+    calls(context, count, |index, done| op(index, done).map(|()| 1))
+}
+
+/// The same, where a call does as many operations as `op` says.
+#[inline]
+fn calls(
+    context: &Context<'_>,
+    count: usize,
+    mut op: impl FnMut(usize, &mut Done) -> Result<u32>,
+) -> Result<Done> {
     let mut done = Done::default();
     let mut latencies = context.histogram.then(Latencies::new);
     let mut timeline = Timeline::default();
     let start = Instant::now();
     let mut last = start;
     for index in 0..count {
-        op(index, &mut done)?;
+        let operations = op(index, &mut done)?;
+        done.operations += u64::from(operations);
         if let Some(latencies) = &mut latencies {
             let now = Instant::now();
             latencies.record((now - last).as_nanos() as u64);
-            timeline.record((now - start).as_nanos() as u64);
+            timeline.record_many((now - start).as_nanos() as u64, operations);
             last = now;
         }
         if index % TICK_OPERATIONS == TICK_OPERATIONS - 1 {
@@ -105,7 +116,6 @@ fn each(
         }
     }
     done.elapsed = start.elapsed();
-    done.operations = count as u64;
     done.timeline = latencies.is_some().then_some(timeline);
     done.latencies = latencies;
     Ok(done)
@@ -151,7 +161,7 @@ pub fn gets(context: &Context<'_>, list: &OpList) -> Result<Done> {
 /// Gets the list's keys, `together` in a call, and compares the values. A latency is that of a call.
 pub fn gets_together(context: &Context<'_>, list: &OpList, together: usize) -> Result<Done> {
     let mut keys: Vec<&[u8]> = Vec::with_capacity(together.min(list.len()));
-    let mut done = each(context, list.len().div_ceil(together), |call, done| {
+    calls(context, list.len().div_ceil(together), |call, done| {
         let first = call * together;
         let places = first..list.len().min(first + together);
         keys.clear();
@@ -174,10 +184,8 @@ pub fn gets_together(context: &Context<'_>, list: &OpList, together: usize) -> R
             done.mistake(|| format!("{} keys in a call got {} answers", keys.len(), next - first));
         }
         context.progress.add(keys.len() as u64 - 1);
-        Ok(())
-    })?;
-    done.operations = list.len() as u64;
-    Ok(done)
+        Ok(keys.len() as u32)
+    })
 }
 
 fn describe(key: &[u8], found: bool, expected: ValueRef) -> String {

@@ -1,11 +1,13 @@
 //! Many keys in one call find what a get of each finds, wherever the versions lie.
 
-use std::cmp::Ordering;
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use common::NoCase;
 use esker::fs::mem::MemFs;
-use esker::{Comparator, Db, ErrorKind, KeyOrder, Options, Snapshot};
+use esker::{Db, ErrorKind, KeyOrder, Options, Snapshot};
 use esker_testkit::rng::SplitMix64;
 
 const KEYS: u64 = 400;
@@ -109,19 +111,6 @@ fn many_keys_find_what_each_finds_without_cached_blocks_and_with_other_indexes()
         [("memtable", "skiplist"), ("block_layout", "delta")],
     ] {
         check_store(options(&pairs), 4, false, 7);
-    }
-}
-
-/// Letters of either case are one key.
-struct NoCase;
-
-impl Comparator for NoCase {
-    fn name(&self) -> &str {
-        "test.no_case"
-    }
-
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
     }
 }
 

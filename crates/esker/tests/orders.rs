@@ -6,22 +6,9 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, Weak};
 
-use common::{pairs, tiny_options};
+use common::{NoCase, pairs, tiny_options};
 use esker::fs::mem::MemFs;
 use esker::{Comparator, Db, ErrorKind, KeyOrder, Options, ReadOptions};
-
-/// Letters of either case are one key.
-struct NoCase;
-
-impl Comparator for NoCase {
-    fn name(&self) -> &str {
-        "test.no_case"
-    }
-
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
-    }
-}
 
 #[test]
 fn an_excluded_bound_leaves_out_the_key_in_either_case() {

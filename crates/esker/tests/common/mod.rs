@@ -388,3 +388,16 @@ pub fn several_logs(dir: &Path, written: &WriteOptions) -> Vec<(String, Vec<u8>)
     assert!(left.iter().filter(|(name, _)| name.ends_with(".wal")).count() >= 3);
     left
 }
+
+/// Letters of either case are one key.
+pub struct NoCase;
+
+impl Comparator for NoCase {
+    fn name(&self) -> &str {
+        "test.no_case"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
+    }
+}

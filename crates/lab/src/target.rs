@@ -193,12 +193,7 @@ pub trait Target: Send + Sync {
     /// Shows the value of each of `keys` in their order, or that it has none. One call where the engine
     /// has one for many keys; else a get for each.
     fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
-        for key in keys {
-            if !self.get(key, &mut |value| see(Some(value)))? {
-                see(None);
-            }
-        }
-        Ok(())
+        get_each(keys, see, |key, see| self.get(key, see))
     }
 
     /// Opens an iterator, moves to the first key ≥ `key`, and shows that pair if there is one. By
@@ -234,6 +229,20 @@ pub trait Target: Send + Sync {
 
     /// Closes the store; unsynced data is left to the operating system.
     fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// [`Target::get_many`] by a `get` of each key.
+pub fn get_each(
+    keys: &[&[u8]],
+    see: SeeMany<'_>,
+    mut get: impl FnMut(&[u8], &mut dyn FnMut(&[u8])) -> Result<bool>,
+) -> Result<()> {
+    for key in keys {
+        if !get(key, &mut |value| see(Some(value)))? {
+            see(None);
+        }
+    }
+    Ok(())
 }
 
 /// An error for an operation an engine does not offer.

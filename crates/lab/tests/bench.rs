@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_lab::bench::{self, BenchOutcome};
 use esker_lab::error::{LabError, LabErrorKind, Result};
+use esker_lab::record::schema::TaskSample;
 use esker_lab::record::store;
 use esker_lab::reference::Reference;
 use esker_lab::report::html;
 use esker_lab::run::interleave::Candidate;
-use esker_lab::target::{Capabilities, Direction, Engine, SeeMany, SeePair, StoreOptions, Target};
+use esker_lab::target::{
+    Capabilities, Direction, Engine, SeeMany, SeePair, StoreOptions, Target, get_each,
+};
 use esker_lab::{BenchConfig, workload::tasks::TASKS};
 
 /// An in-memory engine with one fault.
@@ -78,12 +81,7 @@ impl Target for FaultyStore {
     }
     fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
         let kept = keys.len() - usize::from(self.fault == Fault::FewAnswers);
-        for key in &keys[..kept] {
-            if !self.get(key, &mut |value| see(Some(value)))? {
-                see(None);
-            }
-        }
-        Ok(())
+        get_each(&keys[..kept], see, |key, see| self.get(key, see))
     }
     fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         self.store.seek(key, see)
@@ -279,7 +277,7 @@ fn wrong_data_is_an_error_and_the_others_go_on() {
         let ran = run(dir.path(), &tasks, engines);
         assert_eq!(ran.outcome.exit_code, 1);
         assert!(ran.talk.contains(sign), "{sign}: {}", ran.talk);
-        let whole = |s: &&esker_lab::record::schema::TaskSample| s.engine == "reference";
+        let whole = |s: &&TaskSample| s.engine == "reference";
         assert_eq!(ran.outcome.record.samples.iter().filter(whole).count(), 12);
     }
 }
@@ -311,19 +309,30 @@ fn csv_rows_with_repeated_keys_read_back() {
     }
 }
 
+/// What `task` did with so many threads over the in-memory engine: it found what it should, for each of
+/// the 200 keys of each.
+fn right_reads(dir: &Path, threads: &str, flags: &[(&str, &str)], task: &str) -> Vec<TaskSample> {
+    let flags = [flags, &[("threads", threads)]].concat();
+    let ran = run(dir, &flags, vec![Box::new(Reference)]);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    let mut samples = ran.outcome.record.samples;
+    samples.retain(|sample| sample.task == task);
+    assert!(!samples.is_empty(), "{task} was not run");
+    for sample in &samples {
+        assert_eq!(sample.found, sample.found_expected, "{sample:?}");
+        assert_eq!(sample.operations, 200 * threads.parse::<u64>().expect("a number"));
+    }
+    samples
+}
+
 #[test]
 fn keys_asked_for_together_are_each_checked() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = "fillrandom,deleterandom,fillrandom,multireadrandom";
     for (threads, size) in [("1", "1"), ("3", "7"), ("1", "1000")] {
-        let flags = [("threads", threads), ("batch_size", size), ("benchmarks", tasks)];
-        let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
-        let samples = &ran.outcome.record.samples;
-        for sample in samples.iter().filter(|s| s.task == "multireadrandom") {
-            assert_eq!(sample.found, sample.found_expected, "{sample:?}");
+        let flags = [("batch_size", size), ("benchmarks", tasks)];
+        for sample in right_reads(dir.path(), threads, &flags, "multireadrandom") {
             assert!(sample.found > Some(0) && sample.user_read_bytes > 0, "{sample:?}");
-            assert_eq!(sample.operations, 200 * threads.parse::<u64>().expect("a number"));
         }
     }
     let flags = [("benchmarks", "fillseq,multireadrandom"), ("batch_size", "9")];
@@ -342,14 +351,8 @@ fn seeks_walk_on_and_every_pair_of_the_walk_is_checked() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = "fillrandom,deleterandom,seekrandom,fillseq,seekrandom";
     for (threads, nexts) in [("1", "50"), ("3", "7"), ("1", "100000")] {
-        let flags = [("threads", threads), ("seek_nexts", nexts), ("benchmarks", tasks)];
-        let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
-        let seeks = ran.outcome.record.samples.iter().filter(|s| s.task == "seekrandom");
-        for sample in seeks {
-            assert_eq!(sample.found, sample.found_expected, "{sample:?}");
-            assert_eq!(sample.operations, 200 * threads.parse::<u64>().expect("a number"));
-        }
+        let flags = [("seek_nexts", nexts), ("benchmarks", tasks)];
+        right_reads(dir.path(), threads, &flags, "seekrandom");
     }
     let flags = [("benchmarks", "fillseq,seekrandom"), ("seek_nexts", "5")];
     for fault in [Fault::ShortWalks, Fault::WrongWalks] {

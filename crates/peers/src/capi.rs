@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use esker_lab::error::{LabError, Result};
-use esker_lab::target::{Direction, SeeMany, SeePair, Target};
+use esker_lab::target::{Direction, SeeMany, SeePair, Target, get_each};
 
 use crate::library::functions;
 
@@ -89,9 +89,8 @@ impl Drop for Owned {
 /// An open store.
 pub struct CStore {
     common: Common,
-    pinned: Option<Pinned>,
-    /// RocksDB's column family of all keys, which goes before the store does.
-    family: Option<Owned>,
+    /// RocksDB's own functions, and its column family of all keys, which goes before the store does.
+    pinned: Option<(Pinned, Owned)>,
     engine: String,
     stats_property: &'static CStr,
     db: Handle,
@@ -151,11 +150,13 @@ impl Common {
                         &raw mut error,
                     )
                 };
-                (db, Some((family, pinned.column_family_handle_destroy)))
+                (db, Some((pinned, family)))
             }
         };
         self.check(opening.engine, error)?;
-        let family = family.map(|(handle, destroy)| Owned { handle, destroy });
+        let pinned = family.map(|(pinned, handle)| {
+            (pinned, Owned { handle, destroy: pinned.column_family_handle_destroy })
+        });
         let write = |sync: bool| {
             // SAFETY: a fresh options object, set before anything else uses it.
             unsafe {
@@ -175,8 +176,7 @@ impl Common {
         };
         Ok(Box::new(CStore {
             common: self,
-            pinned: opening.pinned,
-            family,
+            pinned,
             engine: opening.engine.into(),
             stats_property: opening.stats_property,
             db,
@@ -203,7 +203,7 @@ impl Common {
 
 impl Drop for CStore {
     fn drop(&mut self) {
-        drop(self.family.take());
+        drop(self.pinned.take());
         // SAFETY: `db` is open and no call on it is running, as this is the only owner.
         unsafe { (self.common.close)(self.db) }
     }
@@ -313,7 +313,7 @@ impl CStore {
     /// Many keys in RocksDB's batched `MultiGet`.
     fn get_together(
         &self,
-        (pinned, family): (Pinned, Handle),
+        (pinned, family): &(Pinned, Owned),
         keys: &[&[u8]],
         see: SeeMany<'_>,
     ) -> Result<()> {
@@ -327,7 +327,7 @@ impl CStore {
             (pinned.batched_multi_get_cf)(
                 self.db,
                 self.read.handle,
-                family,
+                family.handle,
                 keys.len(),
                 starts.as_ptr(),
                 lens.as_ptr(),
@@ -391,22 +391,17 @@ impl Target for CStore {
     }
 
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        match self.pinned {
-            Some(pinned) => self.get_pinned(pinned, key, see),
+        match &self.pinned {
+            Some((pinned, _)) => self.get_pinned(*pinned, key, see),
             None => self.get_copied(key, see),
         }
     }
 
     fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
-        if let (Some(pinned), Some(family)) = (self.pinned, &self.family) {
-            return self.get_together((pinned, family.handle), keys, see);
+        match &self.pinned {
+            Some(pinned) => self.get_together(pinned, keys, see),
+            None => get_each(keys, see, |key, see| self.get_copied(key, see)),
         }
-        for key in keys {
-            if !self.get_copied(key, &mut |value| see(Some(value)))? {
-                see(None);
-            }
-        }
-        Ok(())
     }
 
     fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {

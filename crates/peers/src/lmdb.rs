@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Durability, Engine, SeeMany, SeePair, StoreOptions, Target,
+    Capabilities, Direction, Durability, Engine, SeeMany, SeePair, StoreOptions, Target, get_each,
     not_offered,
 };
 
@@ -331,14 +331,7 @@ impl Target for LmdbStore {
     }
 
     fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
-        self.read(|txn| {
-            for key in keys {
-                if !self.get_in(txn, key, &mut |value| see(Some(value)))? {
-                    see(None);
-                }
-            }
-            Ok(())
-        })
+        self.read(|txn| get_each(keys, see, |key, see| self.get_in(txn, key, see)))
     }
 
     fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {

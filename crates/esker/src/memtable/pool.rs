@@ -188,11 +188,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    #[test]
-    fn a_large_memtable_finds_three_chunks_and_a_small_one_one() {
-        let ahead = |chunks: usize| ChunkPool::new(chunks * CHUNK_BYTES).ahead();
-        assert_eq!([0, 1, 4, 8, 11, 12, 99].map(ahead), [0, 1, 1, 2, 2, 3, 3]);
-        let pool = Arc::new(ChunkPool::new(12 * CHUNK_BYTES));
+    /// A thread that serves the pool, and waits to be asked.
+    fn served(pool: &Arc<ChunkPool>) -> std::thread::JoinHandle<()> {
         let server = {
             let pool = pool.clone();
             std::thread::spawn(move || pool.serve())
@@ -200,6 +197,15 @@ mod tests {
         while pool.free.lock().ahead != Ahead::Idle {
             std::thread::yield_now();
         }
+        server
+    }
+
+    #[test]
+    fn a_large_memtable_finds_three_chunks_and_a_small_one_one() {
+        let ahead = |chunks: usize| ChunkPool::new(chunks * CHUNK_BYTES).ahead();
+        assert_eq!([0, 1, 4, 8, 11, 12, 99].map(ahead), [0, 1, 1, 2, 2, 3, 3]);
+        let pool = Arc::new(ChunkPool::new(12 * CHUNK_BYTES));
+        let server = served(&pool);
         for _ in 0..2 {
             // The first time there is none; then one of three is taken, and made again.
             let taken = pool.take(true);
@@ -217,13 +223,7 @@ mod tests {
         let pool = Arc::new(ChunkPool::new(CHUNK_BYTES));
         drop(pool.take(true));
         assert_eq!(pool.free_bytes(), 0, "nobody serves it");
-        let server = {
-            let pool = pool.clone();
-            std::thread::spawn(move || pool.serve())
-        };
-        while pool.free.lock().ahead != Ahead::Idle {
-            std::thread::yield_now();
-        }
+        let server = served(&pool);
         drop(pool.take(false));
         assert_eq!(pool.free.lock().ahead, Ahead::Idle, "a small memtable needs no second chunk");
         let taken = pool.take(true);

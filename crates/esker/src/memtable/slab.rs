@@ -33,11 +33,13 @@ unsafe impl<T: Copy + Send> Send for Slab<T> {}
 unsafe impl<T: Copy + Sync> Sync for Slab<T> {}
 
 impl<T: Copy> Slab<T> {
-    /// How many segments a chunk holds; none are taken from chunks where that is 0.
+    /// How many segments a chunk holds.
     const IN_CHUNK: usize = match align_of::<T>() <= CHUNK_ALIGNMENT {
         true => CHUNK_BYTES / (SEGMENT * size_of::<T>()),
         false => 0,
     };
+    /// How many come from the allocator: all, where a chunk has room for none.
+    const BOXED: usize = if Self::IN_CHUNK > 0 { BOXED } else { usize::MAX };
 
     /// No nodes yet; chunks come from `pool` and go back there.
     pub fn new(pool: Arc<ChunkPool>) -> Slab<T> {
@@ -91,9 +93,8 @@ impl<T: Copy> Slab<T> {
     /// Memory for the next `SEGMENT` nodes.
     #[cold]
     fn next_segment(&mut self) -> NonNull<T> {
-        let behind = match self.segments.len().checked_sub(BOXED) {
-            Some(behind) if Self::IN_CHUNK > 0 => behind,
-            _ => return NonNull::from(Box::leak(Box::<[T]>::new_uninit_slice(SEGMENT))).cast(),
+        let Some(behind) = self.segments.len().checked_sub(Self::BOXED) else {
+            return NonNull::from(Box::leak(Box::<[T]>::new_uninit_slice(SEGMENT))).cast();
         };
         let at = behind % Self::IN_CHUNK;
         if at == 0 {
@@ -107,8 +108,7 @@ impl<T: Copy> Slab<T> {
 
 impl<T: Copy> Drop for Slab<T> {
     fn drop(&mut self) {
-        let boxed = if Self::IN_CHUNK > 0 { BOXED } else { usize::MAX };
-        for segment in self.segments.drain(..).take(boxed) {
+        for segment in self.segments.drain(..).take(Self::BOXED) {
             let segment = segment.cast::<MaybeUninit<T>>();
             // SAFETY: these were leaked from boxes of so many nodes, which nobody uses any more.
             drop(unsafe {

@@ -184,14 +184,26 @@ impl<'v> Lookup<'v> {
         covered: SeqNo,
         take: &mut impl FnMut(Look<'v>) -> R,
     ) -> Result<Option<Looked<R>>> {
-        let look = match table.look_past_filter(key, self.seqno, self.fill_cache, self.reading)? {
-            Looked::Found(look) => look,
-            Looked::Absent => return Ok(None),
-            Looked::Unread => return Ok(Some(Looked::Unread)),
-        };
+        let looked = table.look_past_filter(key, self.seqno, self.fill_cache, self.reading)?;
+        Ok(match looked {
+            Looked::Found(look) => Some(self.answer(level, look, covered, take)),
+            Looked::Absent => None,
+            Looked::Unread => Some(Looked::Unread),
+        })
+    }
+
+    /// What `take` makes of what a table of `level` has of a key, which is counted as its answer.
+    #[inline(always)]
+    pub(super) fn answer<R>(
+        &self,
+        level: usize,
+        look: TableLook<'v>,
+        covered: SeqNo,
+        take: &mut impl FnMut(Look<'v>) -> R,
+    ) -> Looked<R> {
         if let Some(counters) = self.counters.levels.get(level) {
             counters.table_gets.add(1);
         }
-        Ok(Some(shown(Look::Table(look), covered, take)))
+        shown(Look::Table(look), covered, take)
     }
 }

@@ -18,6 +18,15 @@ const TABLES_MAX: usize = 8;
 /// What is asked for of a value that was found, at most.
 const FETCHED_BYTES_MAX: usize = 256;
 
+/// A table that may hold a key.
+#[derive(Clone, Copy)]
+struct Candidate<'v> {
+    /// Which it is of those that may.
+    place: usize,
+    level: usize,
+    table: &'v Table,
+}
+
 /// How far a key is.
 #[derive(Clone, Copy)]
 enum Step<'v> {
@@ -25,17 +34,18 @@ enum Step<'v> {
     Done,
     /// It is looked for by itself.
     Alone,
-    /// One of its first so many tables may hold it.
-    Tables(usize),
-    /// The table at this place may, whose index is being fetched.
-    Index(usize, Fetch),
+    /// Its tables are known, and their filters are being fetched.
+    Tables,
+    /// So is the index of the first whose filter does not deny it.
+    Index(Candidate<'v>, Fetch),
     /// The same, whose block of this number is.
-    Block(usize, &'v Table, usize),
+    Block(Candidate<'v>, usize),
 }
 
 /// A key that is looked for.
 #[derive(Clone, Copy)]
-struct Sought<'v> {
+struct Sought<'v, 'k> {
+    key: &'k [u8],
     hash: u64,
     /// With their levels, newest first.
     tables: [Option<(usize, &'v Table)>; TABLES_MAX],
@@ -50,58 +60,56 @@ impl<'v> Lookup<'v> {
         keys: &[K],
     ) -> Result<Vec<Option<Slice>>> {
         debug_assert!(self.reading.is_none(), "files may have to be read");
-        let mut found = Vec::with_capacity(keys.len());
-        for group in keys.chunks(KEYS_AT_ONCE) {
-            match group {
-                [key] => found.push(self.get(view, key.as_ref())?),
-                _ => self.get_group(view, group, &mut found)?,
+        let mut found = Vec::new();
+        found.resize_with(keys.len(), || None);
+        for (keys, found) in keys.chunks(KEYS_AT_ONCE).zip(found.chunks_mut(KEYS_AT_ONCE)) {
+            match keys {
+                [key] => found[0] = self.get(view, key.as_ref())?,
+                _ => self.get_group(view, keys, found)?,
             }
         }
         Ok(found)
     }
 
-    /// [`Lookup::multi_get`] of at most [`KEYS_AT_ONCE`] keys.
+    /// [`Lookup::multi_get`] of at most [`KEYS_AT_ONCE`] keys, into as many places.
     fn get_group<K: AsRef<[u8]>>(
         &self,
         view: &'v View,
         keys: &[K],
-        found: &mut Vec<Option<Slice>>,
+        found: &mut [Option<Slice>],
     ) -> Result<()> {
-        let mut group =
-            [Sought { hash: 0, tables: [None; TABLES_MAX], step: Step::Done }; KEYS_AT_ONCE];
-        let first = found.len();
-        found.resize_with(first + keys.len(), || None);
-        let found = &mut found[first..];
+        let sought = Sought { key: b"", hash: 0, tables: [None; TABLES_MAX], step: Step::Done };
+        let mut group = [sought; KEYS_AT_ONCE];
+        let group = &mut group[..keys.len()];
         for (sought, key) in group.iter_mut().zip(keys) {
-            sought.hash = key_hash(key.as_ref());
+            sought.key = key.as_ref();
+            sought.hash = key_hash(sought.key);
             view.memtables().for_each(|memtable| memtable.prefetch_filter(sought.hash));
         }
-        for ((sought, key), value) in group.iter_mut().zip(keys).zip(&mut *found) {
-            sought.step = self.find_tables(view, key.as_ref(), sought, value)?;
+        for (sought, value) in group.iter_mut().zip(&mut *found) {
+            sought.step = self.find_tables(view, sought, value)?;
         }
-        for (sought, key) in group.iter_mut().zip(keys) {
-            if let Step::Tables(count) = sought.step {
-                sought.step = sought.ask_filters(key.as_ref(), count);
+        for sought in &mut *group {
+            if let Step::Tables = sought.step {
+                sought.step = sought.ask_filters();
             }
         }
-        for (sought, key) in group.iter_mut().zip(keys) {
-            if let Step::Index(place, fetch) = sought.step
-                && let Some((_, table)) = sought.tables[place]
-            {
-                let block = table.finish_fetch(key.as_ref(), fetch);
-                sought.step = Step::Block(place, table, block);
+        for sought in &mut *group {
+            if let Step::Index(candidate, fetch) = sought.step {
+                let block = candidate.table.finish_fetch(sought.key, fetch);
+                sought.step = Step::Block(candidate, block);
             }
         }
-        for ((sought, key), value) in group.iter().zip(keys).zip(found) {
+        for (sought, value) in group.iter().zip(found) {
             match sought.step {
-                Step::Block(place, table, block) => {
-                    *value = self.find_in_block(key.as_ref(), sought, (place, table, block))?;
+                Step::Block(candidate, block) => {
+                    *value = self.find_in_block(sought, candidate, block)?;
                     if let Some(value) = value {
                         let bytes = value.len().min(FETCHED_BYTES_MAX);
                         prefetch_bytes(value.as_ptr().addr(), bytes);
                     }
                 }
-                Step::Alone => *value = self.get(view, key.as_ref())?,
+                Step::Alone => *value = self.get(view, sought.key)?,
                 _ => {}
             }
         }
@@ -112,50 +120,45 @@ impl<'v> Lookup<'v> {
     fn find_tables(
         &self,
         view: &'v View,
-        key: &[u8],
-        sought: &mut Sought<'v>,
+        sought: &mut Sought<'v, '_>,
         value: &mut Option<Slice>,
     ) -> Result<Step<'v>> {
+        let Sought { key, hash, .. } = *sought;
         for memtable in view.memtables() {
             if memtable.covering(key, self.seqno).is_some() {
                 return Ok(Step::Alone);
             }
-            if let Some(hit) = memtable.look(key, sought.hash, self.seqno) {
+            if let Some(hit) = memtable.look(key, hash, self.seqno) {
                 *value = shown(Look::Memtable(hit), 0, &mut Look::pin).found();
                 return Ok(Step::Done);
             }
         }
-        let mut count = 0;
+        let mut places = sought.tables.iter_mut();
         for (level, fragment) in view.version.fragments_holding(key) {
-            let Some(place) = sought.tables.get_mut(count) else { return Ok(Step::Alone) };
+            let Some(place) = places.next() else { return Ok(Step::Alone) };
             let table = self.tables.get(&fragment.file)?;
             if table.range_deletes().covering(self.order, key, self.seqno).is_some() {
                 return Ok(Step::Alone);
             }
-            table.prefetch_filter(sought.hash);
+            table.prefetch_filter(hash);
             *place = Some((level, table));
-            count += 1;
         }
-        Ok(Step::Tables(count))
+        Ok(Step::Tables)
     }
 
-    /// The value of a key in the block where the first table has it that may, or in a table behind that.
+    /// The value of a key in the block where `candidate` has it, if it does, or in a table behind that.
     fn find_in_block(
         &self,
-        key: &[u8],
-        sought: &Sought<'v>,
-        (place, table, block): (usize, &'v Table, usize),
+        sought: &Sought<'v, '_>,
+        Candidate { place, level, table }: Candidate<'v>,
+        block: usize,
     ) -> Result<Option<Slice>> {
-        let looked = table.look_from(block, key, self.seqno, self.fill_cache, None)?;
+        let looked = table.look_from(block, sought.key, self.seqno, self.fill_cache, None)?;
         if let Looked::Found(look) = looked {
-            let level = sought.tables[place].map_or(usize::MAX, |(level, _)| level);
-            if let Some(counters) = self.counters.levels.get(level) {
-                counters.table_gets.add(1);
-            }
-            return Ok(shown(Look::Table(look), 0, &mut Look::pin).found());
+            return Ok(self.answer(level, look, 0, &mut Look::pin).found());
         }
         for (level, table) in sought.tables[place + 1..].iter().flatten() {
-            let key = (key, sought.hash);
+            let key = (sought.key, sought.hash);
             if let Some(looked) = self.look_into(*level, table, key, &mut 0, &mut Look::pin)? {
                 return Ok(looked.found());
             }
@@ -164,13 +167,14 @@ impl<'v> Lookup<'v> {
     }
 }
 
-impl<'v> Sought<'v> {
-    /// Which of the first `count` tables is to be looked into first, if any.
+impl<'v> Sought<'v, '_> {
+    /// Which of the tables is to be looked into first, if any.
     #[inline]
-    fn ask_filters(&self, key: &[u8], count: usize) -> Step<'v> {
-        for (place, (_, table)) in self.tables[..count].iter().flatten().enumerate() {
-            if table.may_contain(key, self.hash) {
-                return Step::Index(place, table.begin_fetch(key));
+    fn ask_filters(&self) -> Step<'v> {
+        for (place, &(level, table)) in self.tables.iter().flatten().enumerate() {
+            if table.may_contain(self.key, self.hash) {
+                let fetch = table.begin_fetch(self.key);
+                return Step::Index(Candidate { place, level, table }, fetch);
             }
         }
         Step::Done

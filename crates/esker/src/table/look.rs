@@ -108,30 +108,18 @@ impl Table {
         seqno: SeqNo,
         fill_cache: bool,
     ) -> Result<Option<TableHit>> {
-        let look = self.look((key, hash), seqno, fill_cache, None)?.found();
+        if !self.may_contain(key, hash) {
+            return Ok(None);
+        }
+        let look = self.look_past_filter(key, seqno, fill_cache, None)?.found();
         Ok(look.map(|look| {
             let (seqno, kind) = (look.row.seqno(), look.row.kind());
             TableHit { seqno, kind, value: look.pin() }
         }))
     }
 
-    /// [`Table::get`]; if `reading` is one of the cache's, only for as long as it goes on, and without
-    /// reading a file, which could take long.
-    #[inline]
-    pub fn look<'s>(
-        &'s self,
-        (key, hash): (&[u8], u64),
-        seqno: SeqNo,
-        fill_cache: bool,
-        reading: Option<&'s Reading<'_>>,
-    ) -> Result<Looked<TableLook<'s>>> {
-        if !self.may_contain(key, hash) {
-            return Ok(Looked::Absent);
-        }
-        self.look_past_filter(key, seqno, fill_cache, reading)
-    }
-
-    /// [`Table::look`] where the filter does not deny the key.
+    /// [`Table::get`] of a key that the filter does not deny; if `reading` is one of the cache's, only
+    /// for as long as it goes on, and without reading a file, which could take long.
     #[inline]
     pub fn look_past_filter<'s>(
         &'s self,

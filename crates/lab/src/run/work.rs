@@ -100,6 +100,8 @@ fn calls(
     let mut done = Done::default();
     let mut latencies = context.histogram.then(Latencies::new);
     let mut timeline = Timeline::default();
+    // Operations the live line has not heard of.
+    let mut untold = 0;
     let start = Instant::now();
     let mut last = start;
     for index in 0..count {
@@ -111,8 +113,9 @@ fn calls(
             timeline.record_many((now - start).as_nanos() as u64, operations);
             last = now;
         }
-        if index % TICK_OPERATIONS == TICK_OPERATIONS - 1 {
-            context.progress.add(TICK_OPERATIONS as u64);
+        untold += u64::from(operations);
+        if untold >= TICK_OPERATIONS as u64 {
+            context.progress.add(std::mem::take(&mut untold));
         }
     }
     done.elapsed = start.elapsed();
@@ -146,8 +149,8 @@ pub fn gets(context: &Context<'_>, list: &OpList) -> Result<Done> {
         let data = context.data;
         let mut right = false;
         let found = context.target.get(key, &mut |value| {
-            right = (!expected.is_absent() && value == data.value(expected))
-                || (alternatives && !other.is_absent() && value == data.value(other));
+            right =
+                is_value(data, value, expected) || (alternatives && is_value(data, value, other));
         })?;
         done.found += u64::from(found);
         let fits = if found { right } else { expected.is_absent() };
@@ -173,7 +176,7 @@ pub fn gets_together(context: &Context<'_>, list: &OpList, together: usize) -> R
             done.found += u64::from(value.is_some());
             let expected = expected.unwrap_or(ValueRef::ABSENT);
             let fits = match value {
-                Some(value) => !expected.is_absent() && value == context.data.value(expected),
+                Some(value) => is_value(context.data, value, expected),
                 None => expected.is_absent(),
             };
             if context.checked && !fits {
@@ -183,9 +186,14 @@ pub fn gets_together(context: &Context<'_>, list: &OpList, together: usize) -> R
         if next != places.end {
             done.mistake(|| format!("{} keys in a call got {} answers", keys.len(), next - first));
         }
-        context.progress.add(keys.len() as u64 - 1);
         Ok(keys.len() as u32)
     })
+}
+
+/// Whether `value` is the expected one, and one is expected.
+#[inline]
+fn is_value(data: &Dataset, value: &[u8], expected: ValueRef) -> bool {
+    !expected.is_absent() && value == data.value(expected)
 }
 
 fn describe(key: &[u8], found: bool, expected: ValueRef) -> String {

@@ -4,10 +4,11 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::NoCase;
 use esker::fs::mem::MemFs;
-use esker::{Db, ErrorKind, KeyOrder, Options, Snapshot};
+use esker::{Db, ErrorKind, FilterPolicy, KeyOrder, Options, Snapshot};
 use esker_testkit::rng::SplitMix64;
 
 const KEYS: u64 = 400;
@@ -112,6 +113,52 @@ fn many_keys_find_what_each_finds_without_cached_blocks_and_with_other_indexes()
     ] {
         check_store(options(&pairs), 4, false, 7);
     }
+}
+
+/// A filter of the user's own: the last letters of the keys, and how often it let a key through or not.
+#[derive(Default)]
+struct LastLetters {
+    passed: AtomicU64,
+    denied: AtomicU64,
+}
+
+impl FilterPolicy for LastLetters {
+    fn name(&self) -> &str {
+        "test.last-letters"
+    }
+    fn create(&self, keys: &[&[u8]]) -> Vec<u8> {
+        keys.iter().flat_map(|key| key.last_chunk::<2>().copied().unwrap_or_default()).collect()
+    }
+    fn may_contain(&self, key: &[u8], filter: &[u8]) -> bool {
+        let last = key.last_chunk::<2>().copied().unwrap_or_default();
+        let passes = filter.chunks_exact(2).any(|two| two == last);
+        if passes { &self.passed } else { &self.denied }.fetch_add(1, Relaxed);
+        passes
+    }
+}
+
+#[test]
+fn many_keys_find_what_each_finds_through_a_filter_of_the_users_own() {
+    let policy = Arc::new(LastLetters::default());
+    let options = || Options { filter_policy: Some(policy.clone()), ..options(&[]) };
+    for runs in [1, 3, 9] {
+        check_store(options(), runs, false, 3);
+    }
+    // Ends that no key has: of what is asked together, the filters answer all.
+    let db = Db::open_on(MemFs::new(), "/db", options()).unwrap();
+    for run in 0..3 {
+        (0..20).for_each(|id| db.put(key(10 * id), format!("{run}")).unwrap());
+        db.flush().unwrap();
+    }
+    let (passed, denied) = (policy.passed.load(Relaxed), policy.denied.load(Relaxed));
+    let absent: Vec<Vec<u8>> = (0..19).map(|id| key(10 * id + 1)).collect();
+    assert!(db.multi_get(&absent).unwrap().iter().all(Option::is_none));
+    assert_eq!(policy.passed.load(Relaxed), passed, "none is let through");
+    assert_eq!(policy.denied.load(Relaxed), denied + 3 * 19, "each is asked about once a table");
+    let present: Vec<Vec<u8>> = (0..20).map(|id| key(10 * id)).collect();
+    let found = db.multi_get(&present).unwrap();
+    assert!(found.iter().all(|value| value.as_deref() == Some(b"2")));
+    assert_eq!(policy.passed.load(Relaxed), passed + 20, "the newest table answers");
 }
 
 #[test]

@@ -16,6 +16,10 @@ const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 const NON_BLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+#[cfg(target_os = "linux")]
+const NO_ACCESS_TIME: i32 = rustix::fs::OFlags::NOATIME.bits() as i32;
+#[cfg(not(target_os = "linux"))]
+const NO_ACCESS_TIME: i32 = 0;
 
 /// The operating system's files.
 #[derive(Debug, Clone, Copy, Default)]
@@ -106,8 +110,13 @@ impl Fs for OsFs {
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).custom_flags(NO_FOLLOW | NON_BLOCK).open(path)?;
+        let open = |flags| OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let flags = NO_FOLLOW | NON_BLOCK;
+        // Only its owner may leave the file's time of access as it is, which each read looks at.
+        let file = open(flags | NO_ACCESS_TIME).or_else(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied if NO_ACCESS_TIME != 0 => open(flags),
+            _ => Err(error),
+        })?;
         Ok(Arc::new(OsReadable(regular(file)?)))
     }
 
@@ -226,6 +235,22 @@ mod tests {
         assert_eq!(fs.read(&path, 3).unwrap(), b"abc");
         assert_eq!(fs.read(&path, 2).unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert!(fs.free_bytes(&root).unwrap().unwrap() > 0);
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn reading_leaves_the_time_of_access_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        OsFs.create_new(&path).unwrap().append(b"abc").unwrap();
+        // So old that each read would change it, but where the file system keeps none.
+        let old = std::fs::FileTimes::new().set_accessed(std::time::SystemTime::UNIX_EPOCH);
+        File::options().write(true).open(&path).unwrap().set_times(old).unwrap();
+        let mut read = [0; 3];
+        OsFs.open_read(&path).unwrap().read_exact_at(&mut read, 0).unwrap();
+        assert_eq!(&read, b"abc");
+        let accessed = std::fs::metadata(&path).unwrap().accessed().unwrap();
+        assert_eq!(accessed, std::time::SystemTime::UNIX_EPOCH);
     }
 
     #[test]

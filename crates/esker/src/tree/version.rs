@@ -25,9 +25,15 @@ pub struct Version {
     pub levels: Vec<Arc<Level>>,
     /// Which of them hold anything.
     used: Used,
+    /// Entries of all its files.
+    entries: u64,
     order: KeyOrder,
     with_range_deletes: Vec<Arc<Fragment>>,
 }
+
+/// Filters of 10 bits for so many entries have 1.5 MiB, more than the second-level cache of the processors
+/// this was measured on. With a fifth fewer, all found, looks that do nothing ahead were the faster ones.
+const ENTRIES_MANY: u64 = if cfg!(debug_assertions) { 200 } else { 1_250_000 };
 
 /// A level's bounds and pieces while an edit changes them.
 type Content = (Vec<Vec<u8>>, Vec<Piece>);
@@ -51,7 +57,7 @@ impl Version {
     pub fn empty(order: KeyOrder) -> Version {
         let level = Arc::new(build_level(&order, Vec::new(), Vec::new()));
         let (levels, used) = (vec![level; LEVELS], Used::default());
-        Version { levels, used, order, with_range_deletes: Vec::new() }
+        Version { levels, used, entries: 0, order, with_range_deletes: Vec::new() }
     }
 
     /// The order of keys.
@@ -70,6 +76,13 @@ impl Version {
     #[inline]
     pub fn fragments_holding<'v, 'k>(&'v self, key: &'k [u8]) -> Holding<'v, 'k> {
         Holding::new(self, self.used, key)
+    }
+
+    /// Whether its filters and indexes are more than a processor keeps near it, so that most looks into
+    /// them wait for memory.
+    #[inline]
+    pub fn has_many_entries(&self) -> bool {
+        self.entries >= ENTRIES_MANY
     }
 
     /// The guards of `level` that may share a key with `[lo, hi]`; `None` is infinite.
@@ -211,6 +224,9 @@ impl Version {
             }
         }
         next.used = Used::of(&next.levels);
+        // What a damaged manifest says may be any number.
+        next.entries =
+            next.files().iter().fold(0, |sum, file| sum.saturating_add(file.info.entries));
         next.check()?;
         let fragments =
             next.levels.iter().flat_map(|l| l.guards.iter()).flat_map(|g| g.fragments());

@@ -112,7 +112,8 @@ impl Fs for OsFs {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
         let open = |flags| OpenOptions::new().read(true).custom_flags(flags).open(path);
         let flags = NO_FOLLOW | NON_BLOCK;
-        // Only its owner may leave the file's time of access as it is, which each read looks at.
+        // Else each read looks whether the time of access is to be written. Only who owns the file may ask
+        // for that.
         let file = open(flags | NO_ACCESS_TIME).or_else(|error| match error.kind() {
             io::ErrorKind::PermissionDenied if NO_ACCESS_TIME != 0 => open(flags),
             _ => Err(error),

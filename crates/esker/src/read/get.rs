@@ -157,7 +157,7 @@ impl<'v> Lookup<'v> {
     }
 
     /// What `table` has to say, the only one that may hold the key. Its index is searched while its filter
-    /// is waited for, and not when that has passed the key. Not cold, but the way of small stores, which
+    /// is waited for, not after it has passed the key. Not cold, but the way of small stores, which
     /// wait for nothing, is the shorter for being told so.
     #[cold]
     #[inline(never)]

@@ -349,7 +349,9 @@ impl Inner {
             stopped: &|| {
                 self.rest(&rest);
                 let queue = self.queue.lock();
-                queue.stop || (queue.make_way > 0 && !queue.exclusive)
+                // Who compacts by hand, alone, does not make way.
+                let alone = queue.exclusive && queue.running == 0;
+                queue.stop || (queue.make_way > 0 && !alone)
             },
         };
         let opened = context.output.opened.clone();
@@ -447,21 +449,20 @@ impl Inner {
         self.sizes.load().compaction_threads == 0
     }
 
-    /// In a store without threads, flushes the oldest frozen memtables until at most `keep` wait.
-    pub fn flush_here(&self, keep: usize) -> Result<()> {
+    /// In a store without threads, flushes the oldest frozen memtables until there is none or it
+    /// `suffices`.
+    pub fn flush_here(&self, suffices: impl Fn(&Queue) -> bool) -> Result<()> {
         loop {
             // Of two callers that took the same memtable, the second would drop the one behind it.
             let _turn = self.stepping.lock();
             let next = {
                 let queue = self.queue.lock();
-                if queue.frozen.len() <= keep {
-                    return Ok(());
+                match queue.frozen.front() {
+                    Some(front) if !suffices(&queue) => front.clone(),
+                    _ => return Ok(()),
                 }
-                queue.frozen.front().cloned()
             };
-            if let Some(frozen) = next {
-                self.flush_one(&frozen)?;
-            }
+            self.flush_one(&next)?;
         }
     }
 
@@ -474,7 +475,7 @@ impl Inner {
         }
         let waiting = self.queue.lock().frozen.len();
         if waiting > 0 {
-            return self.flush_here(waiting - 1).map(|()| true);
+            return self.flush_here(|queue| queue.frozen.len() < waiting).map(|()| true);
         }
         let _turn = self.stepping.lock();
         match self.pick(&Default::default()) {
@@ -486,23 +487,11 @@ impl Inner {
     /// Merges everything between `lo` and `hi` down to the deepest level, guard by guard.
     pub fn compact_range(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<()> {
         self.flush()?;
-        {
-            let mut queue = self.queue.lock();
-            while queue.exclusive || queue.running > 0 {
-                queue.awaited += 1;
-                self.idle.wait_for(&mut queue, Duration::from_millis(50));
-                queue.awaited -= 1;
-                self.check_open()?;
-            }
-            queue.exclusive = true;
-        }
+        let bar = self.bar_compactions()?;
         let turn = self.stepped().then(|| self.stepping.lock());
         let patience = be_patient();
         let result = self.compact_by_hand(lo, hi);
-        drop((patience, turn));
-        self.queue.lock().exclusive = false;
-        self.work.notify_all();
-        self.idle.notify_all();
+        drop((patience, turn, bar));
         result.map(|merged| self.warm(&merged))
     }
 

@@ -80,7 +80,7 @@ pub(crate) struct Queue {
     pub busy: BusySet,
     /// Compactions running.
     pub running: usize,
-    /// Set while one caller compacts by hand; no other compaction starts.
+    /// Set while one caller compacts by hand, or waits to; no other compaction starts.
     pub exclusive: bool,
     /// How many need the space that compactions hold: while any does, they give up and wait.
     pub make_way: usize,
@@ -100,6 +100,13 @@ pub(crate) struct Queue {
     pub compaction_failed: Option<Error>,
     /// The store is closing.
     pub stop: bool,
+}
+
+impl Queue {
+    /// Whether this memtable waits for its flush or is being flushed.
+    pub fn waits(&self, memtable: &Arc<Memtable>) -> bool {
+        self.frozen.iter().any(|frozen| Arc::ptr_eq(&frozen.memtable, memtable))
+    }
 }
 
 /// Copies of what every write asks of `options` and `sizes`: to load those costs each write more than
@@ -471,7 +478,7 @@ impl Inner {
     fn wait_for_memtable(&self) -> Result<()> {
         let most = self.options.load().frozen_memtables_max as usize;
         if self.stepped() {
-            return self.flush_here(most - 1);
+            return self.flush_here(|queue| queue.frozen.len() < most);
         }
         let mut queue = self.queue.lock();
         if queue.frozen.len() < most {

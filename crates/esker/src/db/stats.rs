@@ -181,7 +181,7 @@ impl Inner {
             return Ok(());
         }
         let mut must;
-        {
+        let last = {
             let mut core = self.committer.lock();
             // With the core held: until then any thread may freeze what no log holds.
             must = !self.queue.lock().frozen.is_empty();
@@ -194,8 +194,9 @@ impl Inner {
                     frozen?;
                 }
             }
-        }
-        let flushed = self.wait_flushed();
+            self.last_frozen()
+        };
+        let flushed = self.wait_flushed(last.as_ref());
         if must { flushed } else { Ok(()) }
     }
 

@@ -1,12 +1,30 @@
 //! Those who wait for what the background threads do.
 //!
 //! What stays true: a failure of the work is told to whoever waits for it; while someone waits for
-//! merges, none of them rests for longer than the nap it has begun.
+//! merges, none of them rests for longer than the nap it has begun; writers that go on make nobody
+//! wait longer, but in [`Inner::wait_idle`], which waits for a moment without work.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::Inner;
+use super::state::{Inner, Queue};
+use crate::base::sync::MutexGuard;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memtable::Memtable;
+
+/// While there is one, no compaction runs but those of who has it.
+#[must_use]
+pub(super) struct Bar<'a> {
+    inner: &'a Inner,
+}
+
+impl Drop for Bar<'_> {
+    fn drop(&mut self) {
+        self.inner.queue.lock().exclusive = false;
+        self.inner.work.notify_all();
+        self.inner.idle.notify_all();
+    }
+}
 
 impl Inner {
     /// Waits until nothing is left to flush or compact.
@@ -43,28 +61,36 @@ impl Inner {
         }
     }
 
-    /// Flushes everything written so far and waits for it.
+    /// Flushes everything written so far and waits for it, and for nothing written later.
     pub fn flush(&self) -> Result<()> {
         self.check_writable()?;
-        {
+        let last = {
             let mut core = self.committer.lock();
             if !core.memtable.is_empty() {
                 self.with_room(|| self.freeze(&mut core))?;
             }
-        }
-        self.wait_flushed()
+            // With the core held: what is frozen after this is not this call's.
+            self.last_frozen()
+        };
+        self.wait_flushed(last.as_ref())
     }
 
-    /// Waits until no memtable is frozen.
-    pub fn wait_flushed(&self) -> Result<()> {
+    /// The memtable that is flushed after all others that wait now.
+    pub fn last_frozen(&self) -> Option<Arc<Memtable>> {
+        self.queue.lock().frozen.back().map(|frozen| frozen.memtable.clone())
+    }
+
+    /// Waits until the frozen memtable `last`, and with it every older one, is flushed.
+    pub fn wait_flushed(&self, last: Option<&Arc<Memtable>>) -> Result<()> {
+        let Some(last) = last else { return Ok(()) };
         if self.stepped() {
-            return self.flush_here(0);
+            return self.flush_here(|queue| !queue.waits(last));
         }
         self.work.notify_all();
         let mut queue = self.queue.lock();
         // Only what is tried from now on counts: a full device may have room again.
         let tries = queue.flush_tries;
-        while !queue.frozen.is_empty() {
+        while queue.waits(last) {
             if let Some(error) = queue.flush_failed.as_ref().filter(|_| queue.flush_tries > tries) {
                 return Err(error.clone());
             }
@@ -74,5 +100,89 @@ impl Inner {
             self.idle.wait(&mut queue);
         }
         Ok(())
+    }
+
+    /// Bars other compactions and waits for those that run, for as long as what is returned is held.
+    /// The bar comes first: else one that runs is followed by the next, and there is always one.
+    pub(super) fn bar_compactions(&self) -> Result<Bar<'_>> {
+        let mut queue = self.queue.lock();
+        queue.awaited += 1;
+        let waited = self.wait_alone(&mut queue);
+        queue.awaited -= 1;
+        drop(queue);
+        waited
+    }
+
+    fn wait_alone<'a>(&'a self, queue: &mut MutexGuard<'_, Queue>) -> Result<Bar<'a>> {
+        let mut mine = false;
+        loop {
+            if !queue.exclusive && !mine {
+                (queue.exclusive, mine) = (true, true);
+            }
+            if mine && queue.running == 0 {
+                return Ok(Bar { inner: self });
+            }
+            self.idle.wait_for(queue, Duration::from_millis(50));
+            if let Err(error) = self.check_open() {
+                queue.exclusive &= !mine;
+                return Err(error);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::db::Db;
+    use crate::error::ErrorKind;
+    use crate::fs::mem::MemFs;
+    use crate::options::Options;
+
+    /// Waits for what other threads make true.
+    fn wait_until(seen: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !seen() {
+            assert!(began.elapsed() < Duration::from_secs(120), "it does not come");
+            std::thread::yield_now();
+        }
+    }
+
+    /// A compaction that runs, as the queue sees it: between its end and that of `compact_range`
+    /// others may begin only if nothing bars them.
+    #[test]
+    fn compact_range_bars_other_compactions_before_it_waits_for_those_that_run() {
+        let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
+        db.put("key", "value").unwrap();
+        db.inner.queue.lock().running += 1;
+        std::thread::scope(|scope| {
+            let compacting = scope.spawn(|| db.compact_range(None, None));
+            wait_until(|| db.inner.queue.lock().exclusive);
+            // A second one waits for the first.
+            let second = scope.spawn(|| db.compact_range(None, None));
+            wait_until(|| db.inner.queue.lock().awaited == 2);
+            assert!(!second.is_finished() && !compacting.is_finished());
+            db.inner.queue.lock().running -= 1;
+            compacting.join().unwrap().unwrap();
+            second.join().unwrap().unwrap();
+        });
+        let queue = db.inner.queue.lock();
+        assert!(!queue.exclusive && queue.awaited == 0);
+    }
+
+    #[test]
+    fn a_close_ends_who_waits_for_compactions() {
+        let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
+        db.inner.queue.lock().running += 1;
+        std::thread::scope(|scope| {
+            let compacting = scope.spawn(|| db.compact_range(None, None));
+            wait_until(|| db.inner.queue.lock().exclusive);
+            db.inner.stop();
+            assert_eq!(compacting.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+        });
+        let mut queue = db.inner.queue.lock();
+        assert!(!queue.exclusive && queue.awaited == 0);
+        queue.running -= 1;
     }
 }

@@ -11,6 +11,8 @@
 //!    unknown. A full device is the exception while the log could be cut back to its last record.
 //! 4. A put has cut the skip hints before it is visible ([`super::hints`]).
 //! 5. Who has locked the core finds every operation before `next_seqno` in the memtable and visible.
+//! 6. Who wants the core for something else, as a flush does, waits for the commit that goes on and for
+//!    at most one that was about to begin, however many writers there are.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -118,6 +120,11 @@ pub struct Committer {
     core: Mutex<Core>,
     visible: Arc<Visible>,
     line: Mutex<Line>,
+    /// Held by the caller who is next to have the core, until it has it.
+    next: Mutex<()>,
+    /// How many wait for the core to do something other than commit; changed with the line locked.
+    callers_count: AtomicUsize,
+    /// They and those in the line.
     waiting_count: AtomicUsize,
     rivals: Rivals,
 }
@@ -129,14 +136,35 @@ impl Committer {
             visible: core.visible.clone(),
             core: Mutex::new(core),
             line: Mutex::default(),
+            next: Mutex::new(()),
+            callers_count: AtomicUsize::new(0),
             waiting_count: AtomicUsize::new(0),
             rivals: Rivals::default(),
         }
     }
 
-    /// The core itself, for freezing and closing.
+    /// The core itself, for freezing and closing. Writers that commit without a pause would have it
+    /// again and again before a sleeper is awake, so those who come now let the caller go first.
     pub fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock()
+        let count = |line: MutexGuard<'_, Line>, callers| {
+            self.callers_count.store(callers, Ordering::Relaxed);
+            self.count_waiting(&line);
+        };
+        let callers = || self.callers_count.load(Ordering::Relaxed);
+        let line = self.line.lock();
+        count(line, callers() + 1);
+        let next = self.next.lock();
+        let core = self.core.lock();
+        let line = self.line.lock();
+        count(line, callers() - 1);
+        drop(next);
+        core
+    }
+
+    /// Says how many wait, the line being locked.
+    fn count_waiting(&self, line: &Line) {
+        let callers = self.callers_count.load(Ordering::Relaxed);
+        self.waiting_count.store(line.requests.len() + callers, Ordering::Relaxed);
     }
 
     /// As [`Committer::lock`], for who has little to do with it: between two writes it is free for
@@ -239,7 +267,7 @@ impl Committer {
     fn join(&self, mine: &Arc<Request>) -> Role {
         let mut line = self.line.lock();
         line.requests.push(mine.clone());
-        self.waiting_count.store(line.requests.len(), Ordering::Relaxed);
+        self.count_waiting(&line);
         let syncing = line.syncing();
         if line.awaited.take_if(|wanted| *wanted <= syncing).is_some() {
             // Who came last leads in place of who waits for it, and nobody need be woken for that.
@@ -263,11 +291,16 @@ impl Committer {
 
     /// Commits everyone who waits, tells them, and lets the next who came meanwhile lead.
     fn lead(&self, around: &dyn Surroundings) {
+        if self.callers_count.load(Ordering::Relaxed) > 0 {
+            // One of them has the core before this is free.
+            drop(self.next.lock());
+        }
         let mut core = self.core.lock();
         let group = {
             let mut line = self.line.lock();
-            self.waiting_count.store(0, Ordering::Relaxed);
-            std::mem::take(&mut line.requests)
+            let group = std::mem::take(&mut line.requests);
+            self.count_waiting(&line);
+            group
         };
         let turn = Turn { committer: self, group };
         let members: Vec<Member<'_>> = turn
@@ -367,9 +400,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_leader_that_panics_leaves_nobody_waiting() {
-        let committer = Committer::new(Core {
+    fn committer() -> Committer {
+        Committer::new(Core {
             log: None,
             unsynced_logs: Vec::new(),
             memtable: Arc::new(Memtable::new(MemtableKind::Btree, KeyOrder::Bytewise)),
@@ -379,7 +411,51 @@ mod tests {
             hints: HintKeeper::new(KeyOrder::Bytewise),
             poisoned: None,
             visible: Arc::new(Visible::new(0)),
-        });
+        })
+    }
+
+    #[test]
+    fn who_locks_the_core_goes_before_writers_that_came_later() {
+        /// Where a commit leaves a trace.
+        struct Marked(Counters);
+        impl Surroundings for Marked {
+            fn make_room(&self, core: &mut Core) -> Result<()> {
+                core.unlogged = true;
+                Err(Error::new(ErrorKind::NoSpace, "no room"))
+            }
+            fn show_hints(&self, _: Arc<Hints>) {}
+            fn ask_for_hints(&self, _: Vec<u8>) {}
+            fn close_log(&self, _: LogWriter) {}
+            fn counters(&self) -> &Counters {
+                &self.0
+            }
+        }
+        for round in 0..100 {
+            let (committer, around) = (committer(), Marked(Counters::default()));
+            std::thread::scope(|scope| {
+                let held = committer.core.lock();
+                let caller = scope.spawn(|| committer.lock().unlogged);
+                while committer.next.try_lock().is_some() {
+                    std::thread::yield_now();
+                }
+                let write = || committer.commit(b"", 1, 0, Durability::Buffered, &around);
+                let writers: Vec<_> = (0..2).map(|_| scope.spawn(write)).collect();
+                while committer.line.lock().requests.len() < writers.len() {
+                    std::thread::yield_now();
+                }
+                drop(held);
+                assert!(!caller.join().unwrap(), "a writer went before, in round {round}");
+                for writer in writers {
+                    assert_eq!(writer.join().unwrap().unwrap_err().kind(), ErrorKind::NoSpace);
+                }
+                assert!(committer.lock().unlogged);
+            });
+        }
+    }
+
+    #[test]
+    fn a_leader_that_panics_leaves_nobody_waiting() {
+        let committer = committer();
         let commit = |panics| {
             let member =
                 Member { payload: b"", count: 0, user_bytes: 0, durability: Durability::Sync };

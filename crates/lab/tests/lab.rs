@@ -137,7 +137,9 @@ fn reports_are_made_from_the_record_alone() {
         String::from_utf8(out).expect("text")
     };
     let plain = text(lab_text::Form::Terminal);
-    for part in ["blocks, us/op", "LevelDB (reported)", "3.25", "offers no sync", "9000"] {
+    for part in
+        ["blocks, us/op", "LevelDB (reported)", "3.25", "offers no sync", "900 (full size 9000)"]
+    {
         assert!(plain.contains(part), "{part} is missing: {plain}");
     }
     assert!(text(lab_text::Form::Markdown).contains("| fillseq"));

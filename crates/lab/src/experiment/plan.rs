@@ -55,6 +55,8 @@ pub struct Point {
     pub series: usize,
     /// Its parameters as the document has them: `entries`, `threads` and the varied options.
     pub params: Vec<(String, String)>,
+    /// Those of them that are run with another value, and which.
+    pub params_run: Vec<(String, String)>,
     /// Pairs, scaled.
     pub entries: u64,
     /// Share of the document's size.
@@ -156,22 +158,18 @@ fn point(
     let mut options = pairs(&file.options);
     options.extend(pairs(&series.options));
     options.extend(varied);
-    let least = file.scaled_min.as_ref().and_then(|least| bytes_of(&text_of(least.get_ref())));
-    let least = least.unwrap_or(SCALED_BYTES_MIN);
-    let scaled = file.scaled_options.iter().chain(&series.scaled_options);
     for (name, value) in &mut options {
-        if scaled.clone().any(|scaled| scaled.get_ref() == name) {
-            // Reads are counted, not measured in bytes.
-            let least = if name == "reads" { 1 } else { least };
-            *value = scaled_bytes(value, base.share, least);
+        if let Some(scaled) = scaled_option(experiment, series, name, value, base.share) {
+            *value = scaled;
         }
     }
     let engines = series.engines.as_ref().unwrap_or(&file.engines).get_ref();
     let repetitions = series.repetitions.as_ref().unwrap_or(&file.repetitions);
     Point {
         series: base.index,
+        params_run: params_run(experiment, series, &params, base.share),
         params,
-        entries: ((base.entries as f64 * base.share).round() as u64).max(ENTRIES_MIN),
+        entries: scaled_entries(base.entries, base.share),
         share: base.share,
         threads: base.threads as usize,
         options,
@@ -182,6 +180,45 @@ fn point(
         engines: engines.iter().map(|name| name.get_ref().clone()).collect(),
         repetitions: *repetitions.get_ref() as usize,
     }
+}
+
+/// The parameters that are run with another value at a share of the full size, and that value.
+pub fn params_run(
+    experiment: &Experiment,
+    series: &SeriesFile,
+    params: &[(String, String)],
+    share: f64,
+) -> Vec<(String, String)> {
+    let run = |(name, value): &(String, String)| {
+        let run = match (name.as_str(), value.parse::<u64>()) {
+            ("entries", Ok(entries)) => scaled_entries(entries, share).to_string(),
+            ("entries", Err(_)) => return None,
+            _ => scaled_option(experiment, series, name, value, share)?,
+        };
+        (run != *value).then(|| (name.clone(), run))
+    };
+    params.iter().filter_map(run).collect()
+}
+
+fn scaled_entries(entries: u64, share: f64) -> u64 {
+    ((entries as f64 * share).round() as u64).max(ENTRIES_MIN)
+}
+
+/// The value of an option at a share of the full size; none where it does not shrink with it.
+fn scaled_option(
+    experiment: &Experiment,
+    series: &SeriesFile,
+    name: &str,
+    value: &str,
+    share: f64,
+) -> Option<String> {
+    let file = &experiment.file;
+    let mut scaled = file.scaled_options.iter().chain(&series.scaled_options);
+    scaled.find(|scaled| scaled.get_ref() == name)?;
+    let least = file.scaled_min.as_ref().and_then(|least| bytes_of(&text_of(least.get_ref())));
+    // Reads are counted, not measured in bytes.
+    let least = if name == "reads" { 1 } else { least.unwrap_or(SCALED_BYTES_MIN) };
+    Some(scaled_bytes(value, share, least))
 }
 
 /// Every combination of the varied options.
@@ -243,6 +280,7 @@ mod tests {
         assert_eq!(points.len(), 2 * 2 * 3);
         assert_eq!(points[0].entries, 500);
         assert_eq!(points[0].param("entries"), Some("1000"));
+        assert_eq!(points[0].params_run, [("entries".to_string(), "500".to_string())]);
         let mut keys: Vec<String> = points.iter().map(Point::key).collect();
         keys.dedup();
         assert_eq!(keys.len(), points.len());

@@ -56,8 +56,15 @@ impl Eta {
         repetition: usize,
     ) -> String {
         self.begun += 1;
-        let params: Vec<String> =
-            point.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let run = |name: &String, value: &String| {
+            let run = point.params_run.iter().find(|(own, _)| own == name);
+            run.map_or(value.clone(), |(_, run)| format!("{run} (full size {value})"))
+        };
+        let params: Vec<String> = point
+            .params
+            .iter()
+            .map(|(name, value)| format!("{name}={}", run(name, value)))
+            .collect();
         let left = if self.weight_done > 0.0 {
             let seconds = self.seconds_done / self.weight_done * self.weight_left.max(0.0);
             format!(", about {} left", HumanDuration(Duration::from_secs_f64(seconds)))

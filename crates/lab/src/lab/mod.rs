@@ -308,6 +308,7 @@ impl Runner<'_> {
                     sample,
                 }));
                 record.sessions.push(LabSession { point: index, session: done.session });
+                record.note_sizes();
                 for warning in done.warnings {
                     if !record.warnings.contains(&warning) {
                         say(talk, &format!("warning: {warning}"));
@@ -386,7 +387,11 @@ fn blank(
     let point = |point: &Point| PointRecord {
         series: experiment.series(point.series).name.clone(),
         params: point.params.clone(),
+        params_run: point.params_run.clone(),
         entries: point.entries,
+        bytes: None,
+        document_entries: point.param("entries").and_then(|entries| entries.parse().ok()),
+        steps: Vec::new(),
         share: point.share,
         repetitions: point.repetitions,
         given: Default::default(),

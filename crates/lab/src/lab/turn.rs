@@ -128,7 +128,7 @@ impl LabTurn<'_> {
         let work = apart::Work::Lab {
             name: self.experiment.name.clone(),
             text: self.experiment.text.clone(),
-            point: self.point.clone(),
+            point: Box::new(self.point.clone()),
             seed: self.seed,
             base_dir: self.base_dir.to_path_buf(),
             repetition: self.repetition,

@@ -107,6 +107,7 @@ pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>,
         user_written_bytes,
         write_amplification: amplified.filter(|_| persistent).map(|(ratio, _)| ratio),
         read_amplification: read_amplification(&phases_used, &samples),
+        data_bytes: Some(turn.space.data_bytes(turn.entries)),
         memory_limit: None,
     };
     (samples, record)

@@ -198,12 +198,30 @@ impl Space {
             let keys = rows.keys.key_bytes() as f64 / rows.keys.len().max(1) as f64;
             return keys + self.pool.len_bytes() as f64 / rows.values.len().max(1) as f64;
         }
+        self.pair_bytes_of(0..256)
+    }
+
+    /// Bytes of keys and values of the first `entries` pairs, by those of some all over them: a
+    /// number's text is the longer the larger it is.
+    pub fn data_bytes(&self, entries: u64) -> u64 {
+        if self.rows.is_some() {
+            return (self.pair_bytes_mean() * entries as f64).round() as u64;
+        }
+        let last = u32::try_from(entries).unwrap_or(u32::MAX).max(1);
+        let every = (last / 1024).max(1) as usize;
+        (self.pair_bytes_of((0..last).step_by(every)) * entries as f64).round() as u64
+    }
+
+    /// Mean bytes of a key and a value of these records.
+    fn pair_bytes_of(&self, records: impl Iterator<Item = u32>) -> f64 {
         let (mut text, mut buffer) = (KeyText::default(), Vec::new());
         let of = |record: u32| {
             let key = self.key(record, &mut text).len();
             key + self.value(record, &mut |_| 0, &mut buffer).len()
         };
-        (0..256).map(of).sum::<usize>() as f64 / 256.0
+        let (sum, count) =
+            records.map(of).fold((0, 0usize), |(sum, count), bytes| (sum + bytes, count + 1));
+        sum as f64 / count.max(1) as f64
     }
 
     fn field(&self, record: u32, field: usize, version: u16) -> &[u8] {
@@ -356,6 +374,18 @@ mod tests {
         assert_eq!(key(KeyForm::Decimal { width: 16 }, 42), b"0000000000000042");
         assert_eq!(key(KeyForm::Decimal { width: 0 }, 42), b"42");
         assert_eq!(key(KeyForm::Binary, 258), [0, 0, 1, 2]);
+    }
+
+    #[test]
+    fn data_is_as_large_as_all_its_pairs_together() {
+        let space =
+            Space::new(KeyForm::Decimal { width: 0 }, 1, FieldLength::Constant(100), 1.0, 1);
+        let mut text = KeyText::default();
+        let exact: usize = (0..5000).map(|record| space.key(record, &mut text).len() + 100).sum();
+        let told = space.data_bytes(5000);
+        assert!(told.abs_diff(exact as u64) < 1000, "{told} of {exact}");
+        let binary = Space::new(KeyForm::Binary, 1, FieldLength::Constant(4), 1.0, 1);
+        assert_eq!(binary.data_bytes(33_554_432), 33_554_432 * 8);
     }
 
     #[test]

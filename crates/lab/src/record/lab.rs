@@ -55,8 +55,20 @@ pub struct PointRecord {
     pub series: String,
     /// Its parameters as the document has them.
     pub params: Vec<(String, String)>,
-    /// Pairs, scaled.
+    /// Those of them that were run with another value, and which.
+    #[serde(default)]
+    pub params_run: Vec<(String, String)>,
+    /// Pairs that were run.
     pub entries: u64,
+    /// Bytes of keys and values of so many pairs, once a turn was run.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// Pairs as the document has them.
+    #[serde(default)]
+    pub document_entries: Option<u64>,
+    /// What was put up to each step, where there are steps and a turn was run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepRecord>,
     /// Share of the document's size.
     pub share: f64,
     /// Turns of each engine asked for.
@@ -65,6 +77,17 @@ pub struct PointRecord {
     pub given: BTreeMap<String, Vec<(String, String)>>,
     /// Why it could not be measured.
     pub not_available: Option<String>,
+}
+
+/// What was put in a turn when a step ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// The step as the document counts it.
+    pub step: String,
+    /// Pairs put so far, by their mean size; none where that is not known.
+    pub put_entries: Option<u64>,
+    /// Bytes of keys and values put so far.
+    pub put_bytes: u64,
 }
 
 /// A sample at a point.
@@ -100,6 +123,64 @@ impl LabRecord {
                 && done.session.engine == engine
                 && done.session.repetition == repetition
         })
+    }
+
+    /// Notes at each point what was run there, from its first whole turn: what a record written before
+    /// these were noted lacks, and what a new turn adds.
+    pub fn note_sizes(&mut self) {
+        for index in 0..self.points.len() {
+            let missing = self.points[index].steps.is_empty();
+            let steps = if missing { self.steps_put(index) } else { Vec::new() };
+            let of_point = |turn: &&LabSession| turn.point == index;
+            let bytes = self.sessions.iter().filter(of_point).find_map(|t| t.session.data_bytes);
+            let point = &mut self.points[index];
+            let named = point.params.iter().find(|(name, _)| name == "entries");
+            let document_entries = named.and_then(|(_, entries)| entries.parse().ok());
+            point.document_entries = point.document_entries.or(document_entries);
+            point.bytes = point.bytes.or(bytes);
+            if missing {
+                let pair = point.bytes.map(|bytes| bytes as f64 / point.entries.max(1) as f64);
+                let pairs =
+                    |put: u64| Some((put as f64 / pair.filter(|b| *b > 0.0)?).round() as u64);
+                let step = |(step, put_bytes): (String, u64)| {
+                    let put_entries = pairs(put_bytes);
+                    StepRecord { step, put_entries, put_bytes }
+                };
+                point.steps = steps.into_iter().map(step).collect();
+            }
+        }
+    }
+
+    /// Each step of a point, and the bytes put until it ended, of the first turn that went through.
+    fn steps_put(&self, index: usize) -> Vec<(String, u64)> {
+        let own = || self.samples.iter().filter(|sample| sample.point == index);
+        let whole = |turn: &&LabSession| {
+            let session = &turn.session;
+            let mut of_turn = own().filter(|s| {
+                s.sample.engine == session.engine && s.sample.repetition == session.repetition
+            });
+            turn.point == index && of_turn.all(|sample| !sample.sample.failed())
+        };
+        if own().all(|sample| sample.step.is_none()) {
+            return Vec::new();
+        }
+        let Some(turn) = self.sessions.iter().find(whole) else { return Vec::new() };
+        let session = &turn.session;
+        let mut steps: Vec<(String, u64)> = Vec::new();
+        let mut put = 0;
+        for sample in own() {
+            let done = &sample.sample;
+            if done.engine != session.engine || done.repetition != session.repetition {
+                continue;
+            }
+            put += done.user_written_bytes;
+            let Some(step) = &sample.step else { continue };
+            match steps.last_mut().filter(|(last, _)| last == step) {
+                Some((_, bytes)) => *bytes = put,
+                None => steps.push((step.clone(), put)),
+            }
+        }
+        steps
     }
 
     /// The samples of one phase, in one step, of one engine at one point.

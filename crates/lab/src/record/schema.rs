@@ -218,6 +218,9 @@ pub struct SessionRecord {
     /// read instead.
     #[serde(default)]
     pub read_amplification: Option<f64>,
+    /// Bytes of keys and values of as many pairs as the turn was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_bytes: Option<u64>,
     /// What memory was limited to, and by what, where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<String>,

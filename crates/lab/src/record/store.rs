@@ -101,7 +101,9 @@ pub fn load(path: &Path) -> Result<RunRecord> {
 
 /// Reads the record of an experiment. Fails on a newer schema, saying which.
 pub fn load_lab(path: &Path) -> Result<LabRecord> {
-    read(path, "lab_schema_version", LAB_SCHEMA_VERSION)
+    let mut record: LabRecord = read(path, "lab_schema_version", LAB_SCHEMA_VERSION)?;
+    record.note_sizes();
+    Ok(record)
 }
 
 /// The newest record of the experiment `name` (of any, where it is empty) in `dir`.

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use super::sizes::Sizes;
 use crate::experiment::check::{Experiment, phase_labels};
 use crate::experiment::file::SeriesFile;
 use crate::experiment::reported::{figures, own_units};
 use crate::record::lab::{LabRecord, PointRecord};
 use crate::record::schema::TaskSample;
-use crate::stats::compare::{Ratio, median, ratio};
+use crate::stats::compare::{Ratio, median};
 use crate::stats::summary::BASE_ENGINE;
 use crate::stats::unit::Unit;
+use crate::workload::tasks::is_without_engine;
 
 /// One figure: measured, or reported by a document.
 #[derive(Clone, Debug)]
@@ -23,13 +25,18 @@ pub struct Figure {
     pub phase: String,
     /// The parameters.
     pub params: BTreeMap<String, String>,
-    /// Pairs, scaled; none for reported figures.
+    /// Pairs that were run; none for reported figures.
     pub entries: Option<u64>,
+    /// Bytes of what was put until then where there are steps, and else of those pairs.
+    pub bytes: Option<u64>,
+    /// Pairs as the document has them.
+    pub document_entries: Option<u64>,
     /// Every sample, in the series' unit.
     pub samples: Vec<f64>,
     /// Their median; none where nothing was measured.
     pub value: Option<f64>,
-    /// Speed over the base engine's.
+    /// How many times better than the base engine's figure, in the unit shown: above 1 is better,
+    /// whether more or less of the unit is.
     pub ratio: Option<Ratio>,
     /// Why there is no value, or what was wrong with it.
     pub note: Option<String>,
@@ -46,6 +53,8 @@ pub struct SeriesView<'a> {
     pub rows: String,
     /// What the columns are.
     pub columns: String,
+    /// How the values of its axes were run.
+    pub sizes: Sizes,
     /// Measured figures first, then those reported.
     pub figures: Vec<Figure>,
 }
@@ -69,7 +78,11 @@ pub fn views<'a>(experiment: &'a Experiment, record: &LabRecord) -> Vec<SeriesVi
     let series = experiment.file.series.iter().map(|series| series.get_ref());
     series
         .filter(|series| record.points.iter().any(|point| point.series == series.name))
-        .flat_map(|series| units(series).into_iter().map(move |unit| view(series, record, unit)))
+        .flat_map(|series| {
+            let sizes = Sizes::of(experiment, series, record);
+            let view = move |unit| view(series, record, unit, sizes.clone());
+            units(series).into_iter().map(view)
+        })
         .collect()
 }
 
@@ -86,7 +99,12 @@ fn units(series: &SeriesFile) -> Vec<Unit> {
 /// The axis of a unit that stands for several side by side.
 pub const MEASURE: &str = "measure";
 
-fn view<'a>(series: &'a SeriesFile, record: &LabRecord, unit: Unit) -> SeriesView<'a> {
+fn view<'a>(
+    series: &'a SeriesFile,
+    record: &LabRecord,
+    unit: Unit,
+    sizes: Sizes,
+) -> SeriesView<'a> {
     let mut all = Vec::new();
     let base = base_engine(record);
     for (index, point) in record.points.iter().enumerate() {
@@ -95,14 +113,13 @@ fn view<'a>(series: &'a SeriesFile, record: &LabRecord, unit: Unit) -> SeriesVie
         }
         for step in record.steps(index) {
             for phase in phase_labels(series) {
-                let place = Place { record, index, phase: &phase, step };
+                let by_engines = !is_engineless(series, &phase);
+                let place = Place { record, index, phase: &phase, step, by_engines };
                 let parts = unit.parts();
                 for &part in &parts {
                     let mut figures = measured(&place, point, part, base);
                     for figure in figures.iter_mut().filter(|_| parts.len() > 1) {
                         figure.params.insert(MEASURE.into(), part.name().into());
-                        // A speed says nothing of a pause.
-                        figure.ratio = None;
                     }
                     all.extend(figures);
                 }
@@ -116,6 +133,8 @@ fn view<'a>(series: &'a SeriesFile, record: &LabRecord, unit: Unit) -> SeriesVie
         phase: figure.phase.unwrap_or_default(),
         params: figure.params,
         entries: None,
+        bytes: None,
+        document_entries: None,
         samples: vec![figure.value],
         value: Some(figure.value),
         ratio: None,
@@ -125,7 +144,7 @@ fn view<'a>(series: &'a SeriesFile, record: &LabRecord, unit: Unit) -> SeriesVie
         1 => axes(series),
         _ => ("engine".into(), MEASURE.into()),
     };
-    SeriesView { series, unit, rows, columns, figures: all }
+    SeriesView { series, unit, rows, columns, sizes, figures: all }
 }
 
 /// One phase, in one step, at one point of a record.
@@ -134,9 +153,31 @@ struct Place<'a> {
     index: usize,
     phase: &'a str,
     step: Option<&'a str>,
+    /// Whether engines take part in it.
+    by_engines: bool,
+}
+
+/// Whether no engine takes part in a phase of the series.
+fn is_engineless(series: &SeriesFile, phase: &str) -> bool {
+    series.tasks.is_some() && is_without_engine(phase)
 }
 
 impl<'a> Place<'a> {
+    /// What an engine did here in `unit`, to compare engines by; nothing where the unit is a speed
+    /// and operations arrived at a rate: how many were done then says nothing of the engine.
+    fn values(&self, engine: &'a str, unit: Unit) -> Vec<f64> {
+        let tells = |s: &&TaskSample| s.rate_per_second.is_none() || !unit.is_speed();
+        let samples = self.samples(engine).into_iter().filter(tells);
+        samples.filter_map(|sample| unit.of(sample)).collect()
+    }
+
+    /// How many times better `engine` is here than `base` in `unit`.
+    fn advantage(&self, engine: &'a str, base: &'a str, unit: Unit) -> Option<Ratio> {
+        let compared = self.by_engines && engine != base;
+        let of = |engine| self.values(engine, unit);
+        compared.then(|| unit.advantage(&of(engine), &of(base))).flatten()
+    }
+
     /// An engine's samples, those that only prepare left out.
     fn samples(&self, engine: &'a str) -> Vec<&'a TaskSample> {
         let own = self.record.of(self.index, (self.phase, self.step), engine);
@@ -152,34 +193,47 @@ fn measured<'a>(
     base: Option<&'a str>,
 ) -> Vec<Figure> {
     let record = place.record;
-    // Where operations arrive at a rate, how many were done says nothing of the engine.
-    let speed = |name: &'a str| -> Vec<f64> {
-        let free = place.samples(name).into_iter().filter(|s| s.rate_per_second.is_none());
-        free.filter_map(|sample| Unit::OpsPerSec.of(sample)).collect()
-    };
-    let base_speed = base.map(speed).unwrap_or_default();
     let mut params: BTreeMap<String, String> = point.params.iter().cloned().collect();
     params.extend(place.step.map(|step| ("step".to_string(), step.to_string())));
+    let put = point.steps.iter().find(|put| Some(put.step.as_str()) == place.step);
     let figure = |engine: &'a str| {
         let samples = place.samples(engine);
         if samples.is_empty() {
             return None;
         }
         let values: Vec<f64> = samples.iter().filter_map(|sample| unit.of(sample)).collect();
-        let is_base = base == Some(engine);
         Some(Figure {
             who: engine.into(),
             reported: false,
             phase: place.phase.into(),
             params: params.clone(),
-            entries: Some(point.entries),
+            entries: Some(put.and_then(|step| step.put_entries).unwrap_or(point.entries)),
+            bytes: put.map(|step| step.put_bytes).or(point.bytes),
+            document_entries: point.document_entries,
             value: median(&values),
             samples: values,
-            ratio: (!is_base).then(|| ratio(&speed(engine), &base_speed)).flatten(),
+            ratio: base.and_then(|base| place.advantage(engine, base, unit)),
             note: samples.iter().find_map(|sample| sample.error.clone()),
         })
     };
     record.measured_engines().into_iter().filter_map(figure).collect()
+}
+
+/// The speed of `engine` over that of the base engine at every place of the series where both were
+/// measured and engines take part.
+pub fn speeds<'a>(series: &SeriesFile, record: &'a LabRecord, engine: &'a str) -> Vec<Ratio> {
+    let Some(base) = base_engine(record) else { return Vec::new() };
+    let mut speeds = Vec::new();
+    for index in (0..record.points.len()).filter(|&at| record.points[at].series == series.name) {
+        for step in record.steps(index) {
+            for phase in phase_labels(series) {
+                let by_engines = !is_engineless(series, &phase);
+                let place = Place { record, index, phase: &phase, step, by_engines };
+                speeds.extend(place.advantage(engine, base, Unit::OpsPerSec));
+            }
+        }
+    }
+    speeds
 }
 
 /// The engine ratios refer to: Esker, or the first that was measured.
@@ -281,6 +335,14 @@ impl SeriesView<'_> {
         slices
     }
 
+    /// One value of an axis in words.
+    pub fn place_text(&self, axis: &str, key: &str) -> String {
+        match axis {
+            "phase" | "engine" | MEASURE => key.to_string(),
+            _ => format!("{} {}", self.sizes.axis(axis), self.sizes.label(axis, key)),
+        }
+    }
+
     /// The figures of a slice.
     pub fn in_slice<'s>(
         &'s self,
@@ -297,7 +359,7 @@ impl SeriesView<'_> {
         let by_engine = self.rows == "engine" || self.columns == "engine";
         for slice in self.slices() {
             let slice_title: Vec<String> =
-                slice.iter().map(|(name, key)| format!("{name} {key}")).collect();
+                slice.iter().map(|(name, key)| self.place_text(name, key)).collect();
             let whos = if by_engine { vec![String::new()] } else { self.keys("engine") };
             for who in whos {
                 let figures: Vec<&Figure> = self
@@ -327,6 +389,10 @@ impl SeriesView<'_> {
             self.keys(axis).into_iter().filter(|key| there(axis, key)).collect()
         };
         let columns = keys(&self.columns);
+        let head = |axis: &str, key: &str| match reported {
+            true => key.to_string(),
+            false => self.sizes.label(axis, key),
+        };
         let row = |row: String| {
             let cell = |column: &String| {
                 let here = |figure: &&&Figure| {
@@ -336,10 +402,11 @@ impl SeriesView<'_> {
                 figures.iter().find(here).map(|figure| (*figure).clone())
             };
             let cells = columns.iter().map(cell).collect();
-            (row.clone(), cells)
+            (head(&self.rows, &row), cells)
         };
         let rows = keys(&self.rows).into_iter().map(row).collect();
-        Grid { title, columns: columns.clone(), rows, reported }
+        let columns = columns.iter().map(|column| head(&self.columns, column)).collect();
+        Grid { title, columns, rows, reported }
     }
 
     fn is_on(&self, figure: &Figure, axis: &str, key: &str) -> bool {

@@ -4,9 +4,9 @@
 use std::fmt::Write;
 
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::{HPos, VPos};
 
-use super::grid::{SeriesView, base_engine};
+use super::grid::{SeriesView, base_engine, speeds};
 use super::html::escape;
 use super::lab_html::{Whos, colour};
 use super::lab_text::number;
@@ -47,13 +47,12 @@ pub fn glances(record: &LabRecord, views: &[SeriesView<'_>]) -> Vec<Glance> {
         let mut seen: Vec<&str> = Vec::new();
         let mut ratios = Vec::new();
         for view in views {
-            // A series that is shown in several units is counted once.
+            // A series that is shown in several units is counted once, by its speed.
             if seen.contains(&view.series.name.as_str()) {
                 continue;
             }
             seen.push(&view.series.name);
-            let own = view.figures.iter().filter(|f| !f.reported && f.who == *engine);
-            for ratio in own.filter_map(|figure| figure.ratio) {
+            for ratio in speeds(view.series, record, engine) {
                 ratios.push(ratio.ratio);
                 let place = match ratio.shows_difference() {
                     true if ratio.ratio > 1.0 => 0,
@@ -274,8 +273,7 @@ fn draw_triangle(
     whos: &Whos,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let style = |colour: &'static RGBColor, size: i32| {
-        let style = TextStyle::from(("sans-serif", size).into_font()).color(colour);
-        style.pos(Pos::new(HPos::Center, VPos::Center))
+        super::frame::font(colour, size, HPos::Center, VPos::Center)
     };
     let centre = (CENTRE.0 as i32, CENTRE.1 as i32);
     for pick in [|span: &(f64, f64)| span.0, |span: &(f64, f64)| span.1] {

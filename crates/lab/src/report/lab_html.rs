@@ -2,12 +2,11 @@
 
 use std::fmt::Write;
 
-use super::grid::{Figure, Grid, MEASURE, SeriesView, views};
+use super::grid::{SeriesView, base_engine, views};
 use super::html::escape;
-use super::lab_text::{cell_text, circumstances, left_out, limits, number};
-use super::lines::{Axes, Line, lines, short};
+use super::lab_text::{brackets, circumstances, left_out, limits};
 use super::page_text::{LAB_METHOD, METHOD, STYLE};
-use super::plot::{Bar, COLOURS, bars};
+use super::sizes::ran_text;
 use super::table::system_line_of;
 use crate::experiment::check::Experiment;
 use crate::record::lab::LabRecord;
@@ -22,7 +21,7 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <title>{title}</title><style>{STYLE}</style></head><body><main>\n<h1>{title}</h1>\
          <p class=\"soft\">{}</p><p>{}</p>",
-        escape(&circumstances(record)),
+        escape(&circumstances(experiment, record)),
         escape(&experiment.file.about)
     );
     if let Some(document) = &experiment.file.document {
@@ -35,8 +34,10 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     legend(&mut page, &whos);
     super::lab_glance::glance(&mut page, record, &views, &whos);
     for (index, view) in views.iter().enumerate() {
-        let limits = limits(record, &view.series.name);
-        series(&mut page, view, (index, &heading(&views, view)), &whos, &limits);
+        let mut limits = limits(record, &view.series.name);
+        limits.splice(0..0, ran_text(experiment, record, &view.series.name));
+        let base = base_engine(record).unwrap_or("none");
+        series(&mut page, view, (index, &heading(&views, view)), &whos, (&limits, base));
     }
     super::lab_time::pictures(&mut page, experiment, record, &whos);
     super::lab_measures::measures(&mut page, experiment, record, &whos);
@@ -129,17 +130,8 @@ pub fn colour(whos: &Whos, name: &str) -> usize {
 }
 
 fn legend(page: &mut String, whos: &Whos) {
-    page.push_str("<p class=\"legend\">");
-    for (index, (name, reported)) in whos.iter().enumerate() {
-        let class = if *reported { "chip dashed" } else { "chip" };
-        let colour = index % COLOURS;
-        let _ = write!(
-            page,
-            "<span><i class=\"{class}\" style=\"--c:var(--e{colour})\"></i>{}</span> ",
-            escape(name)
-        );
-    }
-    page.push_str("</p>\n");
+    let marks = whos.iter().enumerate().map(|(index, who)| (index, who.0.as_str(), who.1));
+    super::lab_charts::legend(page, marks);
 }
 
 fn series(
@@ -147,15 +139,17 @@ fn series(
     view: &SeriesView<'_>,
     (index, head): (usize, &str),
     whos: &Whos,
-    limits: &[String],
+    (limits, base): (&[String], &str),
 ) {
-    let better = if view.unit.more_is_better() { "higher" } else { "lower" };
+    let better = if view.unit.more_is_better() { "More is better." } else { "Less is better." };
+    let told = brackets(view, base).unwrap_or_else(|| better.into());
     let _ = write!(
         page,
-        "<h2 id=\"s{index}\">{}</h2><p>{}</p><p class=\"soft\">In {}; {better} is better.</p>",
+        "<h2 id=\"s{index}\">{}</h2><p>{}</p><p class=\"soft\">In {}. {}</p>",
         escape(head),
         escape(&view.series.about),
-        escape(view.unit.name())
+        escape(view.unit.title()),
+        escape(&told)
     );
     if let Some(about) = view.unit.about() {
         let _ = write!(page, "<p class=\"soft\">{}</p>", escape(about));
@@ -163,14 +157,8 @@ fn series(
     for limit in limits {
         let _ = write!(page, "<p class=\"soft\">{}</p>", escape(limit));
     }
-    page.push_str("<div class=\"grid\">\n");
-    for slice in view.slices() {
-        let figures: Vec<&Figure> = view.in_slice(&slice).collect();
-        let head: Vec<String> = slice.iter().map(|(name, key)| format!("{name} {key}")).collect();
-        pictures(page, view, &figures, &head.join(", "), whos);
-    }
-    page.push_str("</div>\n");
-    tables(page, view);
+    super::lab_charts::charts(page, view, whos);
+    super::lab_tables::tables(page, view);
     let notes: Vec<String> = view
         .figures
         .iter()
@@ -182,244 +170,6 @@ fn series(
     for note in told {
         let _ = write!(page, "<p class=\"soft\">{}</p>", escape(&note));
     }
-}
-
-/// Most rows of a series' tables that are shown at once.
-const OPEN_ROWS_MAX: usize = 16;
-
-/// The tables in the document's shape, folded away where they are long.
-fn tables(page: &mut String, view: &SeriesView<'_>) {
-    let grids = view.grids();
-    let rows: usize = grids.iter().map(|grid| grid.rows.len()).sum();
-    let open = if rows <= OPEN_ROWS_MAX || heats(view) { " open" } else { "" };
-    let many =
-        if grids.len() == 1 { "table".to_string() } else { format!("{} tables", grids.len()) };
-    let _ = write!(
-        page,
-        "<details{open}><summary>The {many} in figures</summary><div class=\"tables\">"
-    );
-    for grid in &grids {
-        table(page, view, grid);
-    }
-    page.push_str("</div></details>\n");
-}
-
-/// Lines over the axis that counts something, or else bars.
-fn pictures(
-    page: &mut String,
-    view: &SeriesView<'_>,
-    figures: &[&Figure],
-    head: &str,
-    whos: &Whos,
-) {
-    let counted = |axis: &str| {
-        let keys = view.keys(axis);
-        keys.len() >= 2 && keys.iter().all(|key| count(key).is_some())
-    };
-    let (across, apart) = if counted(&view.rows) {
-        (Some(view.rows.as_str()), view.columns.as_str())
-    } else if counted(&view.columns) {
-        (Some(view.columns.as_str()), view.rows.as_str())
-    } else {
-        (None, if view.rows == "engine" { &*view.columns } else { &*view.rows })
-    };
-    for key in view.keys(apart) {
-        let here: Vec<&Figure> = figures
-            .iter()
-            .filter(|figure| figure.on(apart).is_none_or(|own| own == key))
-            .copied()
-            .collect();
-        if here.iter().all(|figure| figure.reported) {
-            continue;
-        }
-        let name = if ["phase", MEASURE].contains(&apart) {
-            key.clone()
-        } else {
-            format!("{apart} {key}")
-        };
-        let name = if head.is_empty() { name } else { format!("{name}, {head}") };
-        let picture = match across {
-            Some(axis) => line_picture(view, &here, axis, &name, whos),
-            None => bar_picture(view, &here, &name, whos),
-        };
-        let about = about(&key);
-        let _ = writeln!(
-            page,
-            "<figure><figcaption>{}<small>{about}</small></figcaption>{picture}</figure>",
-            escape(&name)
-        );
-    }
-}
-
-fn about(phase: &str) -> &'static str {
-    let name = phase.split('#').next().unwrap_or(phase);
-    let row = crate::workload::tasks::TASKS.iter().find(|row| row.name == name);
-    row.map_or("", |row| row.about)
-}
-
-/// A key as a number: `4096`, `4M`.
-fn count(key: &str) -> Option<f64> {
-    let plain = key.parse::<f64>().ok();
-    plain.or_else(|| crate::run::config::bytes_of(key).map(|bytes| bytes as f64))
-}
-
-/// Most values of an axis that are set side by side instead of by their size.
-const MARKS_MAX: usize = 8;
-
-fn line_picture(
-    view: &SeriesView<'_>,
-    figures: &[&Figure],
-    axis: &str,
-    name: &str,
-    whos: &Whos,
-) -> String {
-    let keys = view.keys(axis);
-    let mut marks = Vec::new();
-    if keys.len() <= MARKS_MAX {
-        // Large counts are shortened: their zeros would run into each other.
-        let text = |key: &String| match count(key) {
-            Some(number) if number >= 1e6 && key.parse::<f64>().is_ok() => short(number),
-            _ => key.clone(),
-        };
-        let mark = |(place, key): (usize, &String)| (place as f64, text(key));
-        marks = keys.iter().enumerate().map(mark).collect();
-    }
-    let mut all = Vec::new();
-    for (index, (who, reported)) in whos.iter().enumerate() {
-        let own = figures.iter().filter(|figure| figure.who_text() == *who);
-        let mut line = Line {
-            name: who.clone(),
-            colour: index,
-            dashed: *reported,
-            points: Vec::new(),
-            spreads: Vec::new(),
-        };
-        for figure in own {
-            let x = figure.on(axis).and_then(|key| match marks.is_empty() {
-                true => count(key),
-                false => keys.iter().position(|own| own == key).map(|place| place as f64),
-            });
-            let (Some(x), Some(y)) = (x, figure.value) else { continue };
-            line.points.push((x, y));
-            let (low, high) = figure
-                .samples
-                .iter()
-                .fold((y, y), |(low, high), &value| (low.min(value), high.max(value)));
-            if high > low {
-                line.spreads.push((x, low, high));
-            }
-        }
-        line.points.sort_by(|left, right| left.0.total_cmp(&right.0));
-        if !line.points.is_empty() {
-            all.push(line);
-        }
-    }
-    let axes = Axes { x: axis, y: view.unit.name(), x_marks: marks, ..Axes::default() };
-    let text: Vec<String> = all
-        .iter()
-        .map(|line| {
-            let last = line.points.last().map_or(0.0, |point| point.1);
-            format!("{} ends at {}", line.name, number(last))
-        })
-        .collect();
-    lines(&all, &axes, &format!("{name}: {}", text.join("; ")))
-}
-
-fn bar_picture(view: &SeriesView<'_>, figures: &[&Figure], name: &str, whos: &Whos) -> String {
-    let bar = |figure: &&Figure| {
-        let low = figure.samples.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = figure.samples.iter().copied().fold(0.0, f64::max);
-        Bar {
-            name: figure.who.clone(),
-            colour: colour(whos, &figure.who_text()),
-            value: figure.value,
-            spread: (figure.samples.len() > 1).then_some((low, high)),
-            text: figure.value.map_or("n/a".into(), number),
-        }
-    };
-    // Another machine's figures have a scale of their own, below.
-    let mut drawn = String::new();
-    for reported in [false, true] {
-        let own = figures.iter().filter(|figure| figure.reported == reported);
-        let picture: Vec<Bar> = own.map(bar).collect();
-        if picture.is_empty() {
-            continue;
-        }
-        if reported {
-            drawn.push_str(
-                "<small class=\"soft\">the document's, on its own machine and scale</small>",
-            );
-        }
-        let values: Vec<String> =
-            picture.iter().map(|bar| format!("{} {}", bar.name, bar.text)).collect();
-        let label = format!("{name}, {}: {}", view.unit.name(), values.join("; "));
-        drawn.push_str(&bars(&picture, &label));
-    }
-    drawn
-}
-
-fn table(page: &mut String, view: &SeriesView<'_>, grid: &Grid) {
-    let class = match (grid.reported, heats(view)) {
-        (true, _) => " class=\"reported\"",
-        (false, true) => " class=\"heat\"",
-        (false, false) => "",
-    };
-    let title = escape(&grid.title);
-    let _ = write!(page, "<div class=\"scroll\"><table{class}>");
-    if !title.is_empty() {
-        let _ = write!(page, "<caption>{title}</caption>");
-    }
-    let _ = write!(page, "<tr><th>{}</th>", escape(&view.rows));
-    for column in &grid.columns {
-        let _ = write!(page, "<th class=\"n\">{}</th>", escape(column));
-    }
-    page.push_str("</tr>\n");
-    let heat = heat(view, grid);
-    for (name, cells) in &grid.rows {
-        let _ = write!(page, "<tr><td>{}</td>", escape(name));
-        for cell in cells {
-            let mark = match cell.as_ref().and_then(|figure| figure.ratio) {
-                Some(ratio) if ratio.shows_difference() && ratio.ratio > 1.0 => " good",
-                Some(ratio) if ratio.shows_difference() => " bad",
-                _ => "",
-            };
-            let style = match (cell.as_ref().and_then(|figure| figure.value), heat) {
-                (Some(value), Some((low, high))) if high > low => {
-                    // By its logarithm, and the better the stronger.
-                    let part = ((value.max(1e-9) / low.max(1e-9)).ln()
-                        / (high.max(1e-9) / low.max(1e-9)).ln())
-                    .clamp(0.0, 1.0);
-                    let good = if view.unit.more_is_better() { part } else { 1.0 - part };
-                    let share = (6.0 + good * 64.0).round();
-                    format!(
-                        " style=\"background:color-mix(in srgb,var(--e2) {share}%,transparent)\""
-                    )
-                }
-                _ => String::new(),
-            };
-            let text = cell.as_ref().map_or(String::new(), cell_text);
-            let _ = write!(page, "<td class=\"n{mark}\"{style}>{}</td>", escape(&text));
-        }
-        page.push_str("</tr>\n");
-    }
-    page.push_str("</table></div>\n");
-}
-
-/// Whether the series' tables cross two options, and are drawn as heat maps.
-fn heats(view: &SeriesView<'_>) -> bool {
-    let varied = |axis: &str| view.series.vary.keys().any(|name| name.get_ref() == axis);
-    varied(&view.rows) && varied(&view.columns)
-}
-
-/// The range of a heat map.
-fn heat(view: &SeriesView<'_>, grid: &Grid) -> Option<(f64, f64)> {
-    if !heats(view) {
-        return None;
-    }
-    let values = grid.rows.iter().flat_map(|(_, cells)| cells.iter().flatten());
-    let values: Vec<f64> = values.filter_map(|figure| figure.value).collect();
-    let low = values.iter().copied().reduce(f64::min)?;
-    Some((low, values.iter().copied().reduce(f64::max)?))
 }
 
 fn given(page: &mut String, experiment: &Experiment, record: &LabRecord) {

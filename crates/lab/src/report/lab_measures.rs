@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use super::dots::{Dot, Row, dots, values};
+use super::frame::{LOG_FROM, Span};
 use super::html::escape;
 use super::lab_html::{Whos, colour};
-use super::plot::{Bar, bars};
 use super::table::bytes_text;
 use crate::experiment::check::Experiment;
 use crate::measure::quiet::Quiet;
@@ -40,10 +41,10 @@ const MEASURES: &[Measure] = &[
         |ratio| format!("{ratio:.2}"),
     ),
     (
-        "CPU",
-        "seconds of all threads",
+        "CPU seconds",
+        "of all threads",
         |turn| turn.session.used.map(|used| used.cpu_seconds),
-        |seconds| format!("{seconds:.1} s"),
+        |seconds| format!("{seconds:.2}"),
     ),
 ];
 
@@ -69,44 +70,50 @@ fn turns<'a>(record: &'a LabRecord, point: usize, engine: &'a str) -> Vec<Turn<'
     own.map(|t| turn(&t.session)).collect()
 }
 
-/// Bars of whole turns, one picture for each series and measure.
+/// Whole turns: one picture for each measure, in it a row for each series.
 pub fn measures(page: &mut String, experiment: &Experiment, record: &LabRecord, whos: &Whos) {
     if record.sessions.is_empty() {
         return;
     }
     page.push_str(
-        "<h2 id=\"turns\">Whole turns</h2><p class=\"soft\">All phases of an engine together, at the last point \
-         of each series; shorter is better.</p><div class=\"grid\">\n",
+        "<h2 id=\"turns\">Whole turns</h2><p class=\"soft\">All phases of an engine together, medians \
+         of the turns, at the last point of each series; less is better.</p>\n",
     );
-    for series in experiment.file.series.iter().map(|series| series.get_ref()) {
-        let last = record.points.iter().rposition(|point| point.series == series.name);
-        let Some(last) = last else { continue };
-        for (name, about, of, text) in MEASURES {
-            let bar = |engine: &&str| {
+    let names = record.measured_engines();
+    let marks = names.iter().map(|name| (colour(whos, name), *name, false));
+    super::lab_charts::legend(page, marks);
+    page.push_str("<div class=\"grid\">\n");
+    for (name, about, of, text) in MEASURES {
+        let mut rows = Vec::new();
+        for series in experiment.file.series.iter().map(|series| series.get_ref()) {
+            let last = record.points.iter().rposition(|point| point.series == series.name);
+            let Some(last) = last else { continue };
+            let dot = |engine: &&str| {
                 let own = turns(record, last, engine);
                 let value = median(&own.iter().filter_map(of).collect::<Vec<f64>>());
-                Bar {
-                    name: engine.to_string(),
-                    colour: colour(whos, engine),
+                Dot {
+                    style: colour(whos, engine),
                     value,
                     spread: None,
                     text: value.map_or("n/a".into(), text),
+                    reported: false,
                 }
             };
-            let picture: Vec<Bar> = record.measured_engines().iter().map(bar).collect();
-            if picture.iter().all(|bar| bar.value.is_none()) {
-                continue;
+            let ran = |engine: &&&str| !turns(record, last, engine).is_empty();
+            let dots: Vec<Dot> = names.iter().filter(ran).map(dot).collect();
+            if dots.iter().any(|dot| dot.value.is_some()) {
+                rows.push(Row { label: series.name.clone(), dots });
             }
-            let texts: Vec<String> =
-                picture.iter().map(|bar| format!("{} {}", bar.name, bar.text)).collect();
-            let title = format!("{name}: {}", series.name);
-            let _ = writeln!(
-                page,
-                "<figure><figcaption>{}<small>{about}</small></figcaption>{}</figure>",
-                escape(&title),
-                bars(&picture, &format!("{title}: {}", texts.join("; ")))
-            );
         }
+        if rows.is_empty() {
+            continue;
+        }
+        let span = Span::of(values(&rows), LOG_FROM, true);
+        let _ = writeln!(
+            page,
+            "<figure><figcaption>{name}<small>{about}</small></figcaption>{}</figure>",
+            dots(&rows, span, &name.to_lowercase(), name)
+        );
     }
     page.push_str("</div>\n");
     memory_and_disk(page, record);

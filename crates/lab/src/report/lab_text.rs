@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use comfy_table::{Table, presets};
 
 use super::grid::{Figure, Grid, SeriesView, base_engine, views};
+use super::sizes::{ran_text, share_text};
 use super::table::{align_right, bytes_text, count_text, ratio_text};
 use crate::experiment::check::Experiment;
 use crate::record::env::utc_text;
@@ -29,7 +30,7 @@ pub fn write(
 ) -> io::Result<()> {
     let mark = |text: &str| if form == Form::Markdown { text.to_string() } else { String::new() };
     writeln!(out, "{}{}", mark("# "), experiment.file.title)?;
-    writeln!(out, "{}\n", circumstances(record))?;
+    writeln!(out, "{}\n", circumstances(experiment, record))?;
     for warning in &record.warnings {
         writeln!(out, "warning: {warning}")?;
     }
@@ -50,8 +51,12 @@ pub fn write(
         if let Some(about) = view.unit.about() {
             writeln!(out, "{about}")?;
         }
-        for limit in limits(record, &view.series.name) {
-            writeln!(out, "{limit}")?;
+        if let Some(brackets) = brackets(&view, base) {
+            writeln!(out, "{brackets}")?;
+        }
+        let ran = ran_text(experiment, record, &view.series.name);
+        for line in ran.into_iter().chain(limits(record, &view.series.name)) {
+            writeln!(out, "{line}")?;
         }
         for grid in view.grids() {
             if !grid.title.is_empty() {
@@ -66,10 +71,20 @@ pub fn write(
     terms(experiment, record, out)?;
     writeln!(
         out,
-        "\nIn brackets: speed over that of {base} at the same point, above 1 is faster; ~ means no \
-         difference is shown at 95 %, ? that one turn gives no interval. Reported figures are from \
-         other machines."
+        "\nIn brackets: above 1 is better than {base} at the same point, in the unit of the table; \
+         ~ means no difference is shown at 95 %, ? that one turn gives no interval. Reported figures \
+         are from other machines."
     )
+}
+
+/// What stands in brackets behind a view's figures; none where nothing does.
+pub fn brackets(view: &SeriesView<'_>, base: &str) -> Option<String> {
+    let any = view.figures.iter().any(|figure| figure.ratio.is_some());
+    let (better, over) = match view.unit.more_is_better() {
+        true => ("More", format!("this figure over {base}'s")),
+        false => ("Less", format!("{base}'s figure over this one")),
+    };
+    any.then(|| format!("{better} is better. In brackets: {over}; above 1 is better than {base}."))
 }
 
 /// What each engine was given, and where it is not on equal terms.
@@ -112,18 +127,17 @@ pub fn limits(record: &LabRecord, series: &str) -> Vec<String> {
 /// What was not measured, and why.
 pub fn left_out(point: &PointRecord) -> String {
     let why = point.not_available.as_deref().unwrap_or_default();
-    let entries = point.params.first().map_or("", |(_, entries)| entries.as_str());
-    format!("{}, entries {entries}: n/a ({why})", point.series)
+    format!("{}, {} entries: n/a ({why})", point.series, count_text(point.entries as f64))
 }
 
 /// When, where and how much, in a line.
-pub fn circumstances(record: &LabRecord) -> String {
+pub fn circumstances(experiment: &Experiment, record: &LabRecord) -> String {
     let machine = &record.machine;
     format!(
-        "{} UTC, {:.0} s, scale {}, {} × {}, {}{}",
+        "{} UTC, {:.0} s, {}, {} × {}, {}{}",
         utc_text(record.started_unix_seconds),
         record.elapsed_seconds,
-        record.scale,
+        share_text(experiment, record),
         machine.cpu_count,
         machine.cpu_model.as_deref().unwrap_or("unknown processor"),
         machine.memory_bytes.map_or(String::new(), |bytes| bytes_text(bytes as f64) + ", "),
@@ -135,7 +149,7 @@ fn table(view: &SeriesView<'_>, grid: &Grid, form: Form) -> Table {
     let mut table = Table::new();
     let markdown = form == Form::Markdown;
     table.load_style(if markdown { presets::ASCII_MARKDOWN } else { presets::NOTHING });
-    let mut head = vec![view.rows.clone()];
+    let mut head = vec![view.sizes.axis(&view.rows)];
     head.extend(grid.columns.iter().cloned());
     table.set_header(head);
     for (name, cells) in &grid.rows {
@@ -191,6 +205,8 @@ pub fn write_csv(
         "series",
         "params",
         "entries",
+        "bytes",
+        "document_entries",
         "phase",
         "who",
         "source",
@@ -215,6 +231,7 @@ pub fn write_csv(
 fn csv_row(view: &SeriesView<'_>, figure: &Figure) -> Vec<String> {
     let params: Vec<String> =
         figure.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let count = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
     let text = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
     let low = figure.samples.iter().copied().reduce(f64::min);
     let high = figure.samples.iter().copied().reduce(f64::max);
@@ -222,7 +239,9 @@ fn csv_row(view: &SeriesView<'_>, figure: &Figure) -> Vec<String> {
     vec![
         view.series.name.clone(),
         params.join(" "),
-        figure.entries.map_or(String::new(), |entries| entries.to_string()),
+        count(figure.entries),
+        count(figure.bytes),
+        count(figure.document_entries),
         figure.phase.clone(),
         figure.who.clone(),
         if figure.reported { "reported" } else { "measured" }.into(),

@@ -3,14 +3,18 @@
 
 use std::fmt::Write;
 
+use super::frame::{LOG_FROM, Span};
 use super::html::escape;
+use super::lab_charts::{Range, grouped, legend};
 use super::lab_html::{Whos, colour};
 use super::lab_text::number;
-use super::lines::{Axes, Line, lines};
+use super::lines::{Axes, Line, Tick, lines};
+use super::sizes::Sizes;
 use super::table::{align_right, micros_text};
 use crate::experiment::check::{Experiment, phase_labels};
+use crate::experiment::file::SeriesFile;
 use crate::measure::histogram::LatencySummary;
-use crate::measure::timeline::BUCKET_MS;
+use crate::measure::timeline::{BUCKET_MS, Timeline};
 use crate::record::lab::LabRecord;
 use crate::record::schema::TaskSample;
 use crate::stats::unit::Unit;
@@ -32,12 +36,22 @@ pub fn pictures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
         page.push_str(
             "<h2 id=\"time\">Throughput over time</h2><p class=\"soft\">Operations in each tenth of a second, \
              first repetition, last point of each series; shaded in an engine's colour where it \
-             stood almost still (under a tenth of its median).</p><div class=\"grid\">\n",
+             stood almost still (under a tenth of its median). Pictures in one block share the \
+             scale of throughput.</p>\n",
         );
-        for phase in phases.iter().filter(timed) {
-            figure(page, &phase.title, &over_time(phase, whos));
+        marks(page, &phases, whos);
+        let timed: Vec<&PhaseSamples<'_>> = phases.iter().filter(timed).collect();
+        let most: Vec<Range> =
+            timed.iter().map(|phase| Some((rate_most(phase), rate_most(phase)))).collect();
+        for group in grouped(&most, SHARED_RATES_MAX) {
+            let most = group.iter().map(|&place| rate_most(timed[place])).fold(0.0, f64::max);
+            let span = Span::of([0.0, most].into_iter(), f64::INFINITY, true);
+            page.push_str("<div class=\"grid\">\n");
+            for phase in group.iter().map(|&place| timed[place]) {
+                figure(page, &phase.title, &over_time(phase, whos, span));
+            }
+            page.push_str("</div>\n");
         }
-        page.push_str("</div>\n");
     }
     let with_latency: Vec<&PhaseSamples<'_>> =
         phases.iter().filter(|phase| phase.samples.iter().any(|s| s.latency.is_some())).collect();
@@ -46,10 +60,18 @@ pub fn pictures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
     }
     page.push_str(
         "<h2 id=\"latency\">Latency</h2><p class=\"soft\">Microseconds of single operations over the share that is \
-         no slower, on an axis of nines.</p><div class=\"grid\">\n",
+         no slower, on an axis of nines. All pictures have one scale of time.</p>\n",
     );
+    marks(page, &phases, whos);
+    page.push_str("<div class=\"grid\">\n");
+    let curves = with_latency.iter().flat_map(|phase| &phase.samples);
+    let micros: Vec<f64> = curves
+        .filter_map(|sample| sample.latency.as_ref())
+        .flat_map(|latency| latency.curve.iter().map(|&(_, micros)| micros))
+        .collect();
+    let span = Span::of(micros.into_iter(), LOG_FROM, true);
     for phase in &with_latency {
-        figure(page, &phase.title, &nines(phase, whos));
+        figure(page, &phase.title, &nines(phase, whos, span));
     }
     page.push_str("</div>\n");
     percentiles(page, &with_latency);
@@ -71,16 +93,34 @@ fn phases<'a>(experiment: &Experiment, record: &'a LabRecord) -> Vec<PhaseSample
         let Some(last) = last else { continue };
         let own = record.samples.iter().filter(|s| s.point == last && s.sample.repetition == 0);
         let step = own.clone().filter_map(|s| s.step.as_deref()).next_back();
+        let place = last_place(experiment, series, record, (last, step));
         for phase in phase_labels(series) {
             let of_phase = own.clone().filter(|s| s.phase == phase && s.step.as_deref() == step);
             let samples: Vec<&TaskSample> =
                 of_phase.map(|s| &s.sample).filter(|s| !s.hidden && s.error.is_none()).collect();
             if !samples.is_empty() {
-                found.push(PhaseSamples { title: format!("{phase}: {}", series.name), samples });
+                let title = format!("{phase}: {}{place}", series.name);
+                found.push(PhaseSamples { title, samples });
             }
         }
     }
     found
+}
+
+/// Which place of its series the last one is, as far as the series varies.
+fn last_place(
+    experiment: &Experiment,
+    series: &SeriesFile,
+    record: &LabRecord,
+    (last, step): (usize, Option<&str>),
+) -> String {
+    let sizes = Sizes::of(experiment, series, record);
+    let points = || record.points.iter().filter(|point| point.series == series.name);
+    let varied = |param: &&(String, String)| points().any(|point| !point.params.contains(param));
+    let params = record.points[last].params.iter().filter(varied);
+    let params = params.map(|(name, value)| (name.as_str(), value.as_str()));
+    let all = params.chain(step.map(|step| ("step", step)));
+    all.map(|(axis, key)| format!(", {} {}", sizes.axis(axis), sizes.label(axis, key))).collect()
 }
 
 fn long(sample: &TaskSample) -> bool {
@@ -91,21 +131,47 @@ fn figure(page: &mut String, title: &str, picture: &str) {
     let _ = writeln!(page, "<figure><figcaption>{}</figcaption>{picture}</figure>", escape(title));
 }
 
-fn over_time(phase: &PhaseSamples<'_>, whos: &Whos) -> String {
+/// The styles of the engines there are.
+fn marks(page: &mut String, phases: &[PhaseSamples<'_>], whos: &Whos) {
+    let engines = phases.iter().flat_map(|phase| &phase.samples).map(|s| s.engine.as_str());
+    let mut names: Vec<&str> = Vec::new();
+    for engine in engines {
+        if !names.contains(&engine) {
+            names.push(engine);
+        }
+    }
+    legend(page, names.iter().map(|name| (colour(whos, name), *name, false)));
+}
+
+/// Phases whose highest throughputs are no further apart share a scale.
+const SHARED_RATES_MAX: f64 = 6.0;
+
+/// The tenths of a second that are whole: the last one is not.
+fn whole(timeline: &Timeline) -> &[u32] {
+    &timeline.operations[..timeline.operations.len().saturating_sub(1)]
+}
+
+/// Thousands of operations a second in the best tenth of a second of any engine.
+fn rate_most(phase: &PhaseSamples<'_>) -> f64 {
+    let timelines = phase.samples.iter().filter_map(|sample| sample.timeline.as_ref());
+    let drawn = timelines.flat_map(whole);
+    let most = drawn.copied().max();
+    f64::from(most.unwrap_or(0).max(1)) / BUCKET_MS as f64
+}
+
+fn over_time(phase: &PhaseSamples<'_>, whos: &Whos, span: Span) -> String {
     let second = |bucket: usize| bucket as f64 * BUCKET_MS as f64 / 1000.0;
     let mut all = Vec::new();
-    let mut axes = Axes { x: "seconds", y: "kops/s", ..Axes::default() };
+    let mut axes = Axes { x: "seconds", y: "kops/s", y_span: Some(span), ..Axes::default() };
     let mut told = Vec::new();
     for sample in &phase.samples {
         let Some(timeline) = &sample.timeline else { continue };
         let own = colour(whos, &sample.engine);
-        // The last bucket is not full.
-        let whole = timeline.operations.len().saturating_sub(1);
         let rate = |count: u32| f64::from(count) / BUCKET_MS as f64;
-        let counts = timeline.operations[..whole].iter().enumerate();
+        let counts = whole(timeline).iter().enumerate();
         let points = counts.map(|(bucket, &count)| (second(bucket), rate(count))).collect();
         let name = sample.engine.clone();
-        all.push(Line { name, colour: own, dashed: false, points, spreads: Vec::new() });
+        all.push(Line { name, style: own, reported: false, points, spreads: Vec::new() });
         let stalls = timeline.stalls();
         told.push(stall_text(sample));
         axes.shaded.extend(stalls.iter().map(|&(from, to)| (second(from), second(to), own)));
@@ -158,7 +224,7 @@ pub fn write_stalls(
     if any { writeln!(out, "\n{table}") } else { Ok(()) }
 }
 
-fn nines(phase: &PhaseSamples<'_>, whos: &Whos) -> String {
+fn nines(phase: &PhaseSamples<'_>, whos: &Whos, span: Span) -> String {
     let place = |share: f64| -(1.0 - share).log10();
     let marks = ["0", "p90", "p99", "p99.9", "p99.99", "p99.999", "p99.9999"];
     let line = |sample: &&TaskSample| {
@@ -167,17 +233,21 @@ fn nines(phase: &PhaseSamples<'_>, whos: &Whos) -> String {
             latency.curve.iter().map(|&(share, micros)| (place(share), micros)).collect();
         Some(Line {
             name: sample.engine.clone(),
-            colour: colour(whos, &sample.engine),
-            dashed: false,
+            style: colour(whos, &sample.engine),
+            reported: false,
             points,
             spreads: Vec::new(),
         })
     };
     let all: Vec<Line> = phase.samples.iter().filter_map(line).collect();
     let most = all.iter().flat_map(|line| &line.points).map(|point| point.0).fold(0.0, f64::max);
-    let marks = marks.iter().enumerate().map(|(nine, text)| (nine as f64, (*text).to_string()));
-    let x_marks: Vec<(f64, String)> = marks.filter(|(nine, _)| *nine <= most).collect();
-    let axes = Axes { x: "no slower", y: "µs", x_marks, ..Axes::default() };
+    let tick = |(nine, text): (usize, &&str)| Tick {
+        at: nine as f64,
+        text: (*text).to_string(),
+        below: None,
+    };
+    let ticks: Vec<Tick> = marks.iter().enumerate().map(tick).filter(|t| t.at <= most).collect();
+    let axes = Axes { x: "no slower", y: "µs", ticks, y_span: Some(span), ..Axes::default() };
     lines(&all, &axes, &format!("latency of {}", phase.title))
 }
 

@@ -1,26 +1,41 @@
-//! Line plots as inline SVG: one line for each store, dashed where a document reported it.
+//! Line plots as inline SVG: a line, a dash and a mark for each store, dotted and hollow where a
+//! document reported it.
 //!
 //! Values that spread over decades are drawn on a logarithmic scale, and the axis says so.
 
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::{HPos, VPos};
 
-use super::lab_text::number;
-use super::plot::{GRID, INK, SOFT, engine_colour, recolour};
+use super::frame::{
+    Area, Drawn, LOG_FROM, Span, font, marker, picture, rule, soft, stroke, text, tick_text,
+    width_of,
+};
+use super::plot::{SOFT, engine_colour};
 
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Whose.
     pub name: String,
-    /// Which colour.
-    pub colour: usize,
+    /// Which colour, dash and mark.
+    pub style: usize,
     /// Reported, not measured.
-    pub dashed: bool,
+    pub reported: bool,
     /// Its points, by x.
     pub points: Vec<(f64, f64)>,
     /// Smallest and largest sample at some x.
     pub spreads: Vec<(f64, f64, f64)>,
+}
+
+/// One mark of the x axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tick {
+    /// Where it is.
+    pub at: f64,
+    /// What stands there.
+    pub text: String,
+    /// What stands below that.
+    pub below: Option<String>,
 }
 
 /// A plot's fixed parts.
@@ -32,179 +47,139 @@ pub struct Axes<'a> {
     pub y: &'a str,
     /// Stretches of x to shade: from, to, and whose colour.
     pub shaded: Vec<(f64, f64, usize)>,
-    /// Marks of the x axis instead of plain numbers: the value and its text.
-    pub x_marks: Vec<(f64, String)>,
+    /// Marks of the x axis instead of round numbers.
+    pub ticks: Vec<Tick>,
+    /// The x axis' ends, where other plots share them.
+    pub x_span: Option<Span>,
+    /// The y axis' ends, where other plots share them.
+    pub y_span: Option<Span>,
 }
 
-const WIDTH: u32 = 400;
-const HEIGHT: u32 = 260;
-/// A spread from which an axis is logarithmic.
-const LOG_Y_FROM: f64 = 40.0;
+const WIDTH: i32 = 400;
+const HEIGHT: i32 = 280;
+const LEFT: i32 = 62;
+const RIGHT: i32 = WIDTH - 14;
+const TOP: i32 = 10;
+const TEXT: i32 = 13;
 const LOG_X_FROM: f64 = 20.0;
+/// Most points that are each marked.
+const MARKED_MAX: usize = 17;
+/// Marks of a line of more points.
+const MARKS: usize = 6;
+/// Most points of a line that is dashed: among more, dashes are lost.
+const DASHED_MAX: usize = 40;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+/// All values of the lines, the ends of their spreads among them.
+pub fn values(lines: &[Line]) -> impl Iterator<Item = f64> + Clone {
+    lines.iter().flat_map(|line| {
+        let ends = line.spreads.iter().flat_map(|spread| [spread.1, spread.2]);
+        line.points.iter().map(|point| point.1).chain(ends)
+    })
+}
+
+struct Frame {
+    x: Span,
+    y: Span,
+    bottom: i32,
+}
+
+impl Frame {
+    fn x(&self, value: f64) -> i32 {
+        LEFT + (self.x.share(value) * f64::from(RIGHT - LEFT)).round() as i32
+    }
+
+    fn y(&self, value: f64) -> i32 {
+        self.bottom - (self.y.share(value) * f64::from(self.bottom - TOP)).round() as i32
+    }
+}
 
 /// Draws the lines.
 pub fn lines(lines: &[Line], axes: &Axes<'_>, label: &str) -> String {
-    let mut text = String::new();
-    {
-        let root = SVGBackend::with_string(&mut text, (WIDTH, HEIGHT)).into_drawing_area();
-        // Drawing into a string cannot fail for want of space; an error leaves the picture empty.
-        let _ = draw(&root, lines, axes);
-        let _ = root.present();
-    }
-    recolour(&text, label, WIDTH)
+    picture((WIDTH as u32, HEIGHT as u32), label, |area| draw(area, lines, axes))
 }
 
-/// One axis: its ends, and whether it is logarithmic.
-#[derive(Clone, Copy)]
-struct Span {
-    low: f64,
-    high: f64,
-    log: bool,
-}
-
-impl Span {
-    fn of(values: impl Iterator<Item = f64> + Clone, log_from: f64, from_zero: bool) -> Span {
-        let low = values.clone().fold(f64::INFINITY, f64::min);
-        let high = values.fold(f64::NEG_INFINITY, f64::max);
-        if !low.is_finite() || !high.is_finite() {
-            return Span { low: 0.0, high: 1.0, log: false };
-        }
-        let log = low > 0.0 && high / low >= log_from;
-        if log {
-            let (low, high) = (low.log10(), high.log10());
-            let room = (high - low) * 0.04;
-            return Span { low: low - room, high: high + room, log };
-        }
-        let low = if from_zero { low.min(0.0) } else { low };
-        let room = if high > low { (high - low) * 0.06 } else { high.abs().max(1.0) * 0.1 };
-        Span { low: if from_zero { low } else { low - room / 2.0 }, high: high + room, log }
-    }
-
-    fn place(&self, value: f64) -> f64 {
-        if self.log { value.max(f64::MIN_POSITIVE).log10() } else { value }
-    }
-
-    fn text(&self, place: f64) -> String {
-        if !self.log {
-            return short(place);
-        }
-        // Two digits are enough between decades.
-        let value = 10f64.powf(place);
-        let unit = 10f64.powf(place.floor() - 1.0);
-        let rounded = (value / unit).round() * unit;
-        let text = short(rounded);
-        if text.contains('.') {
-            text.trim_end_matches('0').trim_end_matches('.').into()
-        } else {
-            text
-        }
-    }
-}
-
-/// A number of few characters: `1.2M`, `300k`, `0.05`.
-pub fn short(value: f64) -> String {
-    let size = value.abs();
-    let text = match size {
-        _ if size >= 9.95e8 => format!("{:.1}G", value / 1e9),
-        _ if size >= 9.95e5 => format!("{:.1}M", value / 1e6),
-        _ if size >= 9.95e3 => format!("{:.0}k", value / 1e3),
-        _ if size == 0.0 => "0".into(),
-        _ => number(value),
-    };
-    text.replace(".0M", "M").replace(".0G", "G").replace(".00", "")
-}
-
-fn draw(
-    root: &Area<'_>,
-    lines: &[Line],
-    axes: &Axes<'_>,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(area: &Area<'_>, lines: &[Line], axes: &Axes<'_>) -> Drawn {
     let xs = lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
-    let ys = lines.iter().flat_map(|line| {
-        let ends = line.spreads.iter().flat_map(|spread| [spread.1, spread.2]);
-        line.points.iter().map(|point| point.1).chain(ends)
-    });
-    let log_x = if axes.x_marks.is_empty() { LOG_X_FROM } else { f64::INFINITY };
-    let (x, y) = (Span::of(xs, log_x, false), Span::of(ys, LOG_Y_FROM, true));
-    let mut chart = ChartBuilder::on(root)
-        .margin(4)
-        .margin_right(10)
-        .x_label_area_size(42)
-        .y_label_area_size(62)
-        .build_cartesian_2d(x.low..x.high, y.low..y.high)?;
-    let small = TextStyle::from(("sans-serif", 14).into_font()).color(&SOFT);
-    let log_text = |name: &str, log: bool| format!("{name}{}", if log { " (log)" } else { "" });
-    let mark = |place: &f64| {
-        let mark = axes.x_marks.iter().find(|mark| (mark.0 - place).abs() < 0.01);
-        match mark {
-            Some((_, text)) => text.clone(),
-            None if axes.x_marks.is_empty() => x.text(*place),
-            None => String::new(),
-        }
-    };
-    chart
-        .configure_mesh()
-        .x_labels(if axes.x_marks.is_empty() { 6 } else { axes.x_marks.len() + 1 })
-        .y_labels(5)
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(GRID.stroke_width(1))
-        .axis_style(GRID.stroke_width(1))
-        .x_label_style(small.clone())
-        .y_label_style(small.clone())
-        .axis_desc_style(small)
-        .x_desc(log_text(axes.x, x.log))
-        .y_desc(log_text(axes.y, y.log))
-        .x_label_formatter(&mark)
-        .y_label_formatter(&|place| y.text(*place))
-        .draw()?;
+    let log_x = if axes.ticks.is_empty() { LOG_X_FROM } else { f64::INFINITY };
+    let x = axes.x_span.unwrap_or_else(|| Span::of(xs, log_x, false));
+    let y = axes.y_span.unwrap_or_else(|| Span::of(values(lines), LOG_FROM, true));
+    let below = axes.ticks.iter().any(|tick| tick.below.is_some());
+    let frame = Frame { x, y, bottom: HEIGHT - if below { 54 } else { 40 } };
     for &(from, to, colour) in &axes.shaded {
-        let corners = [(x.place(from), y.low), (x.place(to), y.high)];
-        chart.draw_series([Rectangle::new(corners, engine_colour(colour).mix(0.3).filled())])?;
+        let corners = [(frame.x(from), TOP), (frame.x(to), frame.bottom)];
+        area.draw(&Rectangle::new(corners, engine_colour(colour).mix(0.3).filled()))?;
     }
-    for line in lines {
-        draw_line(&mut chart, line, x, y)?;
+    draw_axes(area, &frame, axes)?;
+    for (index, line) in lines.iter().enumerate() {
+        draw_line(area, &frame, line, index)?;
     }
     if lines.iter().all(|line| line.points.is_empty()) {
-        let style = TextStyle::from(("sans-serif", 13).into_font()).color(&INK);
-        let middle = (WIDTH as i32 / 2, HEIGHT as i32 / 2);
-        root.draw(&Text::new("n/a", middle, style.pos(Pos::new(HPos::Center, VPos::Center))))?;
+        text(area, "n/a", (WIDTH / 2, HEIGHT / 2), soft(TEXT, HPos::Center))?;
     }
     Ok(())
 }
 
-type Chart<'a, 'b> = ChartContext<
-    'a,
-    SVGBackend<'b>,
-    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
->;
-
-fn draw_line(
-    chart: &mut Chart<'_, '_>,
-    line: &Line,
-    x: Span,
-    y: Span,
-) -> Result<(), Box<dyn std::error::Error>> {
-    let colour = engine_colour(line.colour);
-    let points: Vec<(f64, f64)> =
-        line.points.iter().map(|point| (x.place(point.0), y.place(point.1))).collect();
-    if line.dashed {
-        let style = colour.stroke_width(2);
-        chart.draw_series(DashedLineSeries::new(points.clone(), 5, 4, style))?;
-    } else {
-        chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
+fn draw_axes(area: &Area<'_>, frame: &Frame, axes: &Axes<'_>) -> Drawn {
+    for at in frame.y.ticks(5) {
+        let y = frame.y(at);
+        rule(area, (LEFT, y), (RIGHT, y))?;
+        text(area, &tick_text(at), (LEFT - 6, y), soft(TEXT, HPos::Right))?;
     }
-    if points.len() <= 24 {
-        let dots = points.iter().map(|&point| Circle::new(point, 3, colour.filled()));
-        chart.draw_series(dots)?;
+    rule(area, (LEFT, frame.bottom), (RIGHT, frame.bottom))?;
+    rule(area, (LEFT, TOP), (LEFT, frame.bottom))?;
+    let plain = |at: f64| Tick { at, text: tick_text(at), below: None };
+    let round: Vec<Tick> = frame.x.ticks(6).into_iter().map(plain).collect();
+    let ticks = if axes.ticks.is_empty() { &round } else { &axes.ticks };
+    let mut free_from = 0;
+    for tick in ticks {
+        let below = tick.below.as_deref().unwrap_or("");
+        let half = width_of(&tick.text, TEXT).max(width_of(below, TEXT)) / 2;
+        let at = frame.x(tick.at);
+        rule(area, (at, frame.bottom), (at, frame.bottom + 4))?;
+        let middle = at.clamp(half, WIDTH - half);
+        // What would run into the text before it is left out.
+        if middle - half < free_from {
+            continue;
+        }
+        free_from = middle + half + 8;
+        text(area, &tick.text, (middle, frame.bottom + 12), soft(TEXT, HPos::Center))?;
+        text(area, below, (middle, frame.bottom + 26), soft(TEXT, HPos::Center))?;
+    }
+    let scale = |name: &str, log: bool| format!("{name}{}", if log { " (log)" } else { "" });
+    let middle = (LEFT + RIGHT) / 2;
+    text(area, &scale(axes.x, frame.x.log), (middle, HEIGHT - 9), soft(TEXT, HPos::Center))?;
+    let turned = font(&SOFT, TEXT, HPos::Center, VPos::Center).transform(FontTransform::Rotate270);
+    text(area, &scale(axes.y, frame.y.log), (9, (TOP + frame.bottom) / 2), turned)
+}
+
+fn draw_line(area: &Area<'_>, frame: &Frame, line: &Line, index: usize) -> Drawn {
+    let places: Vec<(i32, i32)> =
+        line.points.iter().map(|&(x, y)| (frame.x(x), frame.y(y))).collect();
+    let many = places.len() > MARKED_MAX;
+    if places.len() > DASHED_MAX && !line.reported {
+        let colour = engine_colour(line.style).stroke_width(1);
+        area.draw(&PathElement::new(places.clone(), colour))?;
+    } else if places.len() > 1 {
+        stroke(area, line.style, &places, line.reported)?;
     }
     for &(at, low, high) in &line.spreads {
-        let ends = vec![(x.place(at), y.place(low)), (x.place(at), y.place(high))];
-        chart.draw_series([PathElement::new(ends, colour.stroke_width(1))])?;
+        let (at, low, high) = (frame.x(at), frame.y(low), frame.y(high));
+        let colour = engine_colour(line.style).stroke_width(1);
+        area.draw(&PathElement::new(vec![(at, low), (at, high)], colour))?;
+        for end in [low, high] {
+            area.draw(&PathElement::new(vec![(at - 3, end), (at + 3, end)], colour))?;
+        }
+    }
+    let every = if many { (places.len() / MARKS).max(1) } else { 1 };
+    let first = if many { (index + 1) * every / (COLOURS_SHARED + 1) } else { 0 };
+    for place in places.iter().skip(first).step_by(every) {
+        marker(area, line.style, *place, line.reported)?;
     }
     Ok(())
 }
+
+/// Lines whose marks are set apart from each other along x.
+const COLOURS_SHARED: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -212,7 +187,7 @@ mod tests {
 
     fn line(points: &[(f64, f64)]) -> Line {
         let (name, points, spreads) = ("esker".into(), points.to_vec(), Vec::new());
-        Line { name, colour: 0, dashed: false, points, spreads }
+        Line { name, style: 0, reported: false, points, spreads }
     }
 
     #[test]
@@ -227,8 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn short_numbers() {
-        let texts = [0.0, 0.05, 3.0, 999.0, 12_000.0, 1.2e6, 2e9].map(short);
-        assert_eq!(texts, ["0", "0.050", "3", "999", "12k", "1.2M", "2G"]);
+    fn marks_of_the_axis_do_not_run_into_each_other() {
+        let tick = |at: f64| Tick { at, text: format!("{at} KiB"), below: Some("x9".into()) };
+        let ticks: Vec<Tick> = (0..40).map(f64::from).map(tick).collect();
+        let axes = Axes { x: "data", y: "ops/ms", ticks, ..Axes::default() };
+        let svg = lines(&[line(&[(0.0, 1.0), (39.0, 2.0)])], &axes, "many");
+        let texts = svg.matches(" KiB").count();
+        assert!((3..12).contains(&texts), "{texts}: {svg}");
+        assert_eq!(svg.matches("x9").count(), texts);
     }
 }

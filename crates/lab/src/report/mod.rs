@@ -1,14 +1,19 @@
 //! Reports: rows, tables, JSON lines and pages with pictures, made from a record alone.
 
+pub mod dots;
+pub mod frame;
 pub mod grid;
 pub mod html;
 pub mod json;
+pub mod lab_charts;
 pub mod lab_glance;
 pub mod lab_html;
 pub mod lab_measures;
+pub mod lab_tables;
 pub mod lab_text;
 pub mod lab_time;
 pub mod lines;
 pub mod page_text;
 pub mod plot;
+pub mod sizes;
 pub mod table;

@@ -3,11 +3,11 @@
 /// Colours, layout and print, light and dark; nothing is fetched.
 pub const STYLE: &str = r#"
 :root { color-scheme: light dark; --paper:#fbfaf7; --card:#fff; --ink:#1d2126; --soft:#66707a; --grid:#c9cdd2;
- --line:#e4e2dc; --good:#1b7f4b; --bad:#b3402a;
- --e0:#d9622b; --e1:#3b6fb6; --e2:#3f9a63; --e3:#8a5bb5; --e4:#1c9aa0; --e5:#b58a1b; --e6:#c2477f; --e7:#7a8290; }
+ --line:#e4e2dc; --good:#0b5f9e; --bad:#b5430a;
+ --e0:#d55e00; --e1:#0072b2; --e2:#009e73; --e3:#b5568f; --e4:#1d2126; --e5:#b87f00; --e6:#2f8fc4; --e7:#8c8300; }
 @media (prefers-color-scheme: dark) { :root { --paper:#15181c; --card:#1d2126; --ink:#e7e9ec; --soft:#98a2ad;
- --grid:#4a525b; --line:#30363d; --good:#5cc98d; --bad:#f08a70;
- --e0:#f0814a; --e1:#6fa1e6; --e2:#66c48b; --e3:#b58ce0; --e4:#4cc4ca; --e5:#dcb24a; --e6:#e87fb0; --e7:#a3abb8; } }
+ --grid:#4a525b; --line:#30363d; --good:#6cb8ee; --bad:#f2936b;
+ --e0:#ff8a3d; --e1:#4aa3e0; --e2:#2fc79b; --e3:#e39cc6; --e4:#e7e9ec; --e5:#e69f00; --e6:#8fd0f5; --e7:#f0e442; } }
 * { box-sizing: border-box; }
 body { margin:0; background:var(--paper); color:var(--ink); font:16px/1.5 system-ui,sans-serif; }
 main { max-width:1180px; margin:0 auto; padding:1.5rem 1rem 4rem; }
@@ -41,8 +41,12 @@ nav a:hover { border-color:var(--soft); }
 details.warn p { margin:.1rem 0; }
 h2 { scroll-margin-top:1rem; }
 .legend span { display:inline-block; margin-right:1rem; white-space:nowrap; }
-.chip { display:inline-block; width:1.4rem; height:0; border-top:4px solid var(--c); vertical-align:middle; margin-right:.35rem; }
-.chip.dashed { border-top-style:dashed; border-top-width:3px; }
+.legend svg { display:inline-block; width:2.75rem; vertical-align:middle; margin-right:.35rem; }
+.chart { margin-top:.8rem; }
+.panels { display:grid; grid-template-columns:repeat(auto-fill,minmax(min(100%,320px),1fr)); gap:.6rem 1rem; align-items:start; }
+.panels.one { display:block; } .panels.one svg { max-width:560px; }
+.panel b { font-size:.92rem; } .scale { margin:.6rem 0 .2rem; }
+@media print { :root { --paper:#fff; --card:#fff; } figure, .scroll, .panel { break-inside:avoid; } }
 details { margin-top:.8rem; } summary { cursor:pointer; }
 "#;
 
@@ -52,7 +56,8 @@ pub const METHOD: &str = "\
 Only one engine is open at a time, in a directory of its own. Keys, values and the order of operations are made \
 before the clock starts and are the same for every engine. Every read is compared with what was written.</p>\
 <p>Times are medians over the repetitions; the thin line on a bar runs from the smallest to the largest sample. \
-A ratio is operations a second over the base engine's; its interval is a bootstrap of both medians at 95 %, and \
+A ratio compares with the base engine, by operations a second where nothing else is said, and above 1 is better; its \
+interval is a bootstrap of both medians at 95 %, and \
 <em>~</em> marks an interval that holds 1: no difference is shown; \
 <em>?</em> marks a ratio of single turns, which have no interval. With three repetitions an interval is little \
 more than the range of what was seen.</p>\
@@ -66,6 +71,7 @@ load, or an application's own mix. The people who wrote the base engine also wro
 /// What an experiment's page says besides.
 pub const LAB_METHOD: &str = "\
 <p>An experiment is a text file: every option, size and phase on this page is in it, and the record keeps it. \
-Parameters are shown as the document has them; sizes are run at the scale named above, so that absolute figures \
-are not those of the full size. Reported figures are the document's, from its own machine: they are context, \
-never a target, and only their shape can be compared. Figures in brackets are speeds over the base engine's.</p>";
+Rows, axes and headings name the \
+sizes that ran; the document's own stand beside or below them, and absolute figures are not those of the full size. Reported figures are the document's, from its own machine: they are context, \
+never a target, and only their shape can be compared. Figures in brackets compare with the base engine in the unit of the table: above 1 is better, \
+whether more or less of the unit is.</p>";

@@ -4,7 +4,7 @@
 //! picture serves light and dark pages.
 
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::{HPos, VPos};
 
 /// One bar.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct Bar {
 pub const COLOURS: usize = 8;
 
 const WIDTH: u32 = 360;
-const NAME_WIDTH: i32 = 84;
+const NAME_WIDTH: i32 = 92;
 const TEXT_WIDTH: i32 = 92;
 const ROW_HEIGHT: i32 = 30;
 const BAR_HEIGHT: i32 = 16;
@@ -91,8 +91,7 @@ fn draw(root: &Area<'_>, bars: &[Bar], height: i32) -> Result<(), Box<dyn std::e
 }
 
 fn font(colour: &'static RGBColor, side: HPos) -> TextStyle<'static> {
-    let style = TextStyle::from(("sans-serif", 13).into_font()).color(colour);
-    style.pos(Pos::new(side, VPos::Center))
+    super::frame::font(colour, 12, side, VPos::Center)
 }
 
 /// Swaps placeholder colours for CSS variables and lets the page size the picture.

@@ -253,7 +253,10 @@ pub fn ratio_text(ratio: &Ratio) -> String {
         Some(_) if !ratio.shows_difference() && ratio.ratio != 1.0 => " ~",
         Some(_) => "",
     };
-    format!("{:.2}{mark}", ratio.ratio)
+    match ratio.ratio {
+        small if small < 0.095 => format!("{small:.3}{mark}"),
+        plain => format!("{plain:.2}{mark}"),
+    }
 }
 
 /// `0.98..1.41`, or nothing without an interval.

@@ -52,7 +52,7 @@ pub enum Work {
         /// Its TOML.
         text: String,
         /// The point.
-        point: Point,
+        point: Box<Point>,
         /// Seed of data and operations.
         seed: u64,
         /// Folder the engines' folders lie in.

@@ -127,6 +127,7 @@ pub fn run(
         user_written_bytes,
         write_amplification: amplified.filter(|_| persistent).map(|(ratio, _)| ratio),
         read_amplification: read_amplification(&used, &samples),
+        data_bytes: Some(turn.data.raw_bytes()),
         memory_limit: None,
     };
     (samples, record)

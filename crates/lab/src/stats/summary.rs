@@ -5,6 +5,7 @@ use crate::measure::histogram::LatencySummary;
 use crate::measure::idle::IdlePauses;
 use crate::measure::timeline::Timeline;
 use crate::record::schema::{RunRecord, TaskSample};
+use crate::workload::tasks::is_without_engine;
 
 /// The engine ratios refer to, where it runs.
 pub const BASE_ENGINE: &str = "esker";
@@ -92,6 +93,7 @@ pub fn cells(record: &RunRecord) -> Vec<Cell> {
             let mut cell = cell(&samples);
             let is_base = record.base_engine.as_ref() == Some(&engine.name);
             cell.ratio = match &base {
+                _ if is_without_engine(task) => None,
                 // An engine beside itself is 1, whatever its samples scatter.
                 Some(_) if is_base => {
                     cell.ops_per_sec.map(|_| Ratio { ratio: 1.0, interval: None })

@@ -1,5 +1,6 @@
 //! The units tables and figures are in, and how a sample is read in each.
 
+use super::compare::{Ratio, median, ratio};
 use crate::record::schema::TaskSample;
 
 /// A unit of a table.
@@ -90,6 +91,21 @@ impl Unit {
         UNITS.iter().find(|(_, unit)| *unit == self).map_or("", |(name, _)| name)
     }
 
+    /// The unit in words, for titles.
+    pub fn title(self) -> &'static str {
+        match self {
+            Unit::MicrosPerOp => "microseconds an operation",
+            Unit::MillisPerOp => "milliseconds an operation",
+            Unit::OpsPerSec => "operations a second",
+            Unit::KopsPerSec => "thousand operations a second",
+            Unit::OpsPerMs => "operations a millisecond",
+            Unit::Seconds => "seconds of the phase",
+            Unit::WrittenGb => "gigabytes written",
+            Unit::PeakMib => "most memory held, MiB",
+            _ => self.name(),
+        }
+    }
+
     /// What stands in a table of this unit: itself, or several side by side.
     pub fn parts(self) -> Vec<Unit> {
         if self == Unit::Stalls { STALLS.to_vec() } else { vec![self] }
@@ -125,6 +141,27 @@ impl Unit {
     /// Whether more is better.
     pub fn more_is_better(self) -> bool {
         matches!(self, Unit::OpsPerSec | Unit::KopsPerSec | Unit::OpsPerMs)
+    }
+
+    /// Whether it tells how fast operations went, which says nothing where they arrive at a rate.
+    pub fn is_speed(self) -> bool {
+        use Unit::{KopsPerSec, MicrosPerOp, MillisPerOp, OpsPerMs, OpsPerSec, Seconds};
+        matches!(self, MicrosPerOp | OpsPerSec | KopsPerSec | OpsPerMs | Seconds | MillisPerOp)
+    }
+
+    /// Whether it tells of the machine alone, so that engines are not compared in it.
+    pub fn is_of_machine(self) -> bool {
+        matches!(self, Unit::IdleP999Ms | Unit::IdleMaxMs)
+    }
+
+    /// How many times better `own` is than `base`, both in this unit: above 1 is better, whether
+    /// more or less of the unit is. None where that cannot be said, as of a median of 0.
+    pub fn advantage(self, own: &[f64], base: &[f64]) -> Option<Ratio> {
+        let above_zero = |samples: &[f64]| median(samples).is_some_and(|middle| middle > 0.0);
+        if self.is_of_machine() || !above_zero(own) || !above_zero(base) {
+            return None;
+        }
+        if self.more_is_better() { ratio(own, base) } else { ratio(base, own) }
     }
 
     /// What the sample says in this unit; none where it was not measured.
@@ -186,6 +223,21 @@ mod tests {
             write_disk_bytes: None,
             read_disk_bytes: Some(read_disk_bytes),
         }
+    }
+
+    #[test]
+    fn above_one_is_better_in_every_unit() {
+        let (few, many) = ([1.19, 1.2, 1.18], [9.18, 9.2, 9.1]);
+        for (name, unit) in UNITS.iter().filter(|(_, unit)| !unit.is_of_machine()) {
+            let better = if unit.more_is_better() { (&many, &few) } else { (&few, &many) };
+            let advantage = unit.advantage(better.0, better.1).expect("both measured");
+            assert!(advantage.ratio > 7.0 && advantage.shows_difference(), "{name}: {advantage:?}");
+            let worse = unit.advantage(better.1, better.0).expect("both measured");
+            assert!(worse.ratio < 0.2 && worse.shows_difference(), "{name}: {worse:?}");
+        }
+        assert_eq!(Unit::WriteAmplification.advantage(&few, &[0.0]), None, "of nothing");
+        assert_eq!(Unit::EmptyWindows.advantage(&[0.0], &many), None, "by nothing");
+        assert_eq!(Unit::IdleMaxMs.advantage(&few, &many), None, "no engine's doing");
     }
 
     #[test]

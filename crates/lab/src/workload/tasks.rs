@@ -147,7 +147,19 @@ pub fn labels<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     names.into_iter().map(label).collect()
 }
 
+/// Whether the task of this name (numbered or not) runs no engine's code, so that nothing of it
+/// says anything of an engine.
+pub fn is_without_engine(name: &str) -> bool {
+    let name = name.split('#').next().unwrap_or(name);
+    TASKS.iter().any(|task| task.name == name && task.is_without_engine())
+}
+
 impl TaskSpec {
+    /// Whether it runs no engine's code.
+    pub fn is_without_engine(&self) -> bool {
+        matches!(self.kind, TaskKind::Checksum | TaskKind::Stats)
+    }
+
     /// Whether it writes to the store.
     pub fn writes(&self) -> bool {
         matches!(self.kind, TaskKind::Fill { .. } | TaskKind::Delete { .. })
@@ -171,5 +183,7 @@ mod tests {
         let error = parse_tasks("fillseq,fillsideways").expect_err("unknown").to_string();
         assert!(error.contains("fillsideways") && error.contains("fillrandom"), "{error}");
         assert!(parse_tasks(" , ").is_err());
+        assert!(["crc32c", "crc32c#2", "stats"].into_iter().all(is_without_engine));
+        assert!(!["readrandom", "open", "compact", "serve"].into_iter().any(is_without_engine));
     }
 }

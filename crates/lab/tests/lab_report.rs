@@ -1,0 +1,476 @@
+//! What an experiment's report says, on records made up for it: no engine runs, so nothing depends
+//! on the machine.
+
+use esker_lab::BenchConfig;
+use esker_lab::experiment::check::{Experiment, Known, phase_labels};
+use esker_lab::experiment::plan::{Point, Scale, points};
+use esker_lab::measure::histogram::Latencies;
+use esker_lab::record::lab::{LAB_SCHEMA_VERSION, LabRecord, LabSample, LabSession, PointRecord};
+use esker_lab::record::schema::{EngineRecord, Machine, SessionRecord, TaskSample};
+use esker_lab::report::grid::views;
+use esker_lab::report::{lab_glance, lab_html, lab_text};
+
+/// One place of a record that is made up.
+struct At<'a> {
+    engine: &'a str,
+    phase: &'a str,
+    /// The point's parameters as the document has them.
+    params: &'a [(String, String)],
+    /// From 1; 0 without steps.
+    step: u64,
+    turn: usize,
+}
+
+impl At<'_> {
+    fn param(&self, name: &str) -> &str {
+        self.params.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
+    }
+}
+
+fn experiment(text: &str) -> Experiment {
+    let mut config = BenchConfig::default();
+    config.accept_engine_options("esker", ["cache_policy"]);
+    let known = Known { engines: &["esker", "rocksdb", "leveldb"], config };
+    Experiment::parse("made-up", text, &known).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+}
+
+/// A record of nothing yet.
+fn blank(experiment: &Experiment, scale: &str) -> LabRecord {
+    let engine = |name: &str| EngineRecord {
+        name: name.into(),
+        description: None,
+        capabilities: None,
+        given: Vec::new(),
+        error: None,
+    };
+    let names = experiment.file.engines.get_ref().iter().map(|name| name.get_ref().as_str());
+    LabRecord {
+        lab_schema_version: LAB_SCHEMA_VERSION,
+        experiment: experiment.name.clone(),
+        text: experiment.text.clone(),
+        scale: scale.into(),
+        started_unix_seconds: 0,
+        elapsed_seconds: 1.0,
+        machine: Machine::default(),
+        commit: None,
+        commit_dirty: None,
+        seed: 1,
+        harness_nanos_per_op: None,
+        engines: names.map(engine).collect(),
+        points: Vec::new(),
+        samples: Vec::new(),
+        sessions: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+/// A record of every point at `scale`, three turns of each engine, filled by `fill`.
+fn record(
+    experiment: &Experiment,
+    scale: &str,
+    fill: impl Fn(&At<'_>, &mut TaskSample),
+) -> LabRecord {
+    let mut record = blank(experiment, scale);
+    for (index, point) in
+        points(experiment, Scale::parse(scale).expect("a scale")).iter().enumerate()
+    {
+        record.points.push(PointRecord {
+            series: experiment.series(point.series).name.clone(),
+            params: point.params.clone(),
+            params_run: point.params_run.clone(),
+            entries: point.entries,
+            bytes: None,
+            document_entries: None,
+            steps: Vec::new(),
+            share: point.share,
+            repetitions: 3,
+            given: Default::default(),
+            not_available: None,
+        });
+        for (engine, turn) in point.engines.iter().flat_map(|e| (0..3).map(move |turn| (e, turn))) {
+            one_turn(&mut record, (experiment, index, point), (engine, turn), &fill);
+        }
+    }
+    record.note_sizes();
+    record
+}
+
+/// Adds a turn of `engine` at a point.
+fn one_turn(
+    record: &mut LabRecord,
+    (experiment, index, point): (&Experiment, usize, &Point),
+    (engine, turn): (&String, usize),
+    fill: &impl Fn(&At<'_>, &mut TaskSample),
+) {
+    let series = experiment.series(point.series);
+    let steps = series.steps.as_ref().map_or(0, |steps| *steps.get_ref());
+    for step in steps.min(1)..=steps {
+        for (position, phase) in phase_labels(series).iter().enumerate() {
+            let mut sample = TaskSample::new(engine, phase, position, turn);
+            sample.operations = point.entries;
+            fill(&At { engine, phase, params: &point.params, step, turn }, &mut sample);
+            let named = (step as f64 * series.step_size.unwrap_or(1.0)).to_string();
+            let (step, phase) = ((step > 0).then_some(named), phase.clone());
+            record.samples.push(LabSample { point: index, phase, step, sample });
+        }
+    }
+    let session = SessionRecord {
+        engine: engine.clone(),
+        repetition: turn,
+        turn,
+        elapsed_seconds: 1.0,
+        used: None,
+        user_written_bytes: 0,
+        write_amplification: None,
+        read_amplification: None,
+        data_bytes: Some(point.entries * 8),
+        memory_limit: None,
+    };
+    record.sessions.push(LabSession { point: index, session });
+}
+
+/// So many operations a second, a little more in every turn.
+fn speed(at: &At<'_>, sample: &mut TaskSample, ops_per_sec: f64) {
+    let speed = ops_per_sec * (1.0 + at.turn as f64 / 100.0);
+    sample.ops_per_sec = Some(speed);
+    sample.micros_per_op = Some(1e6 / speed);
+    sample.elapsed_seconds = sample.operations as f64 / speed;
+}
+
+fn text(experiment: &Experiment, record: &LabRecord) -> String {
+    let mut out = Vec::new();
+    lab_text::write(experiment, record, lab_text::Form::Markdown, &mut out).expect("written");
+    String::from_utf8(out).expect("text")
+}
+
+/// The part of a page under the heading of this text.
+fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let start = page.find(&format!(">{heading}</h2>")).unwrap_or_else(|| panic!("no {heading}"));
+    let rest = &page[start..];
+    &rest[..rest.find("<h2").unwrap_or(rest.len())]
+}
+
+const ALSO: &str = r#"
+title = "Amplification"
+engines = ["esker", "rocksdb"]
+
+[[series]]
+name = "loads"
+tasks = "fillrandom"
+entries = 1_000_000
+unit = "ops/s"
+also = ["write amplification", "p99.9, ms", "an idle thread's longest pause, ms"]
+rows = "phase"
+columns = "engine"
+"#;
+
+fn amplified(at: &At<'_>, sample: &mut TaskSample) {
+    let rocksdb = at.engine == "rocksdb";
+    speed(at, sample, if rocksdb { 300_000.0 } else { 1_000_000.0 });
+    sample.write_amplification = Some(if rocksdb { 1.19 } else { 9.18 });
+    let micros = if rocksdb { 8_000 } else { 2_000 };
+    let mut latencies = Latencies::new();
+    (0..1000).for_each(|_| latencies.record(micros * 1000));
+    sample.latency = latencies.summary();
+    sample.idle = Some(esker_lab::measure::idle::IdlePauses {
+        wakes: 9,
+        p999_micros: 100.0,
+        max_micros: if rocksdb { 900.0 } else { 100.0 },
+        cpu_seconds: 0.0,
+    });
+}
+
+#[test]
+fn ratio_and_colour_belong_to_the_unit_shown() {
+    let experiment = experiment(ALSO);
+    let record = record(&experiment, "1", amplified);
+    let page = lab_html::page(&experiment, &record);
+    let cell = |heading: &str| {
+        let own = section(&page, heading);
+        let row = &own[own.find("<td>fillrandom</td>").expect("a row")..];
+        row[..row.find("</tr>").expect("its end")].to_string()
+    };
+    let speeds = cell("loads");
+    assert!(speeds.contains("<td class=\"n bad\">303,000 (0.30)</td>"), "{speeds}");
+    let written = cell("loads, in write amplification");
+    assert!(written.contains("<td class=\"n good\">1.19 (7.71)</td>"), "less is better: {written}");
+    assert!(written.contains("<td class=\"n\">9.18</td>"), "{written}");
+    let slowest = cell("loads, in p99.9, ms");
+    assert!(slowest.contains("<td class=\"n bad\">") && slowest.contains("(0.25)"), "{slowest}");
+    let pauses = cell("loads, in an idle thread&#39;s longest pause, ms");
+    assert!(!pauses.contains('('), "no engine's doing, and not compared: {pauses}");
+    let text = text(&experiment, &record);
+    for part in [
+        "More is better. In brackets: this figure over esker's; above 1 is better than esker.",
+        "Less is better. In brackets: esker's figure over this one; above 1 is better than esker.",
+        "1.19 (7.71)",
+        "303,000 (0.30)",
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    let mut csv = Vec::new();
+    lab_text::write_csv(&experiment, &record, &mut csv).expect("written");
+    let csv = String::from_utf8(csv).expect("text");
+    let row = csv.lines().find(|line| line.contains("rocksdb,measured,write amplification"));
+    assert!(row.expect("a row").contains(",7.714"), "{row:?}");
+}
+
+#[test]
+fn a_series_first_shown_in_another_unit_counts_by_its_speed_at_a_glance() {
+    let text = ALSO.replace(
+        "unit = \"ops/s\"\nalso = [\"write amplification\", ",
+        "unit = \"write amplification\"\nalso = [",
+    );
+    let experiment = experiment(&text);
+    let record = record(&experiment, "1", amplified);
+    let all = lab_glance::glances(&record, &views(&experiment, &record));
+    let speed = all[1].speed.expect("measured");
+    assert!((speed - 0.3).abs() < 0.001, "{speed}");
+    assert_eq!(all[1].places, [0, 1, 0]);
+}
+
+#[test]
+fn a_task_without_an_engine_is_in_no_mean() {
+    let text = "title = \"Sums\"\nengines = [\"esker\", \"leveldb\"]\n[[series]]\nname = \"a\"\n\
+                tasks = \"fillseq,crc32c,readseq,crc32c\"\nentries = 1000\nrows = \"phase\"\n\
+                columns = \"engine\"\n";
+    let experiment = experiment(text);
+    let record = record(&experiment, "1", |at, sample| {
+        let slower = match (at.engine, at.phase) {
+            ("leveldb", "fillseq" | "readseq") => 0.5,
+            ("leveldb", _) => 20.0,
+            _ => 1.0,
+        };
+        speed(at, sample, 1e6 * slower);
+    });
+    let all = lab_glance::glances(&record, &views(&experiment, &record));
+    let speed = all[1].speed.expect("measured");
+    assert!((speed - 0.5).abs() < 1e-9, "the mean of two halves is {speed}");
+    assert_eq!(all[1].places, [0, 2, 0]);
+    let plain = self::text(&experiment, &record);
+    let row = plain.lines().find(|line| line.contains("crc32c")).expect("still told");
+    assert!(!row.contains('('), "but not compared: {row}");
+}
+
+const SIZES: &str = r#"
+title = "Sizes"
+document = "A report"
+engines = ["esker", "leveldb"]
+scale = 0.5
+scaled_options = ["write_buffer_size"]
+
+[[series]]
+name = "growing"
+tasks = "fillseq"
+entries = [4_000, 8_000, 48_000]
+rows = "entries"
+columns = "phase"
+
+[[series.reported]]
+by = "TheirDB"
+rows = "entries"
+columns = ["fillseq"]
+data = [[4_000, 29.91], [48_000, 131.2]]
+
+[[series]]
+name = "buffers"
+tasks = "fillseq"
+entries = 100_000
+rows = "write_buffer_size"
+columns = "phase"
+vary = { write_buffer_size = ["1M", "4M"] }
+
+[phases.put]
+update = 1
+keys = "low"
+
+[[series]]
+name = "steps"
+phases = ["put"]
+keys = "binary"
+entries = 400_000
+steps = 4
+step_size = 8
+unit = "ops/ms"
+rows = "step"
+columns = "phase"
+"#;
+
+fn sized(at: &At<'_>, sample: &mut TaskSample) {
+    speed(at, sample, if at.engine == "esker" { 2e6 } else { 1e6 });
+    sample.user_written_bytes = 16 << 10;
+}
+
+#[test]
+fn tables_name_the_sizes_that_were_run_beside_the_documents() {
+    let experiment = experiment(SIZES);
+    let record = record(&experiment, "0.4", sized);
+    let text = text(&experiment, &record);
+    for part in [
+        "20 % of the document's sizes (--scale 0.4)",
+        "Ran: 800 to 9,600 entries, 6.2 KiB to 75.0 KiB of keys and values (document 4,000 to 48,000: 20 % of it).",
+        "| 800 (document 4000) ",
+        "| 9,600 (document 48,000) ",
+        "Ran: 20,000 entries, 156.2 KiB of keys and values (document 100,000: 20 % of it).",
+        "| 204.8 KiB (document 1M) ",
+        "| 819.2 KiB (document 4M) ",
+        "| data put so far ",
+        "| 16.0 KiB (document 8) ",
+        "| 64.0 KiB (document 32) ",
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    assert!(!text.contains("scale 0.4,"), "{text}");
+    let reported = text.find("**TheirDB (reported)**").expect("a table of its own");
+    assert!(text[reported..].contains("| 48000 "), "the document's own sizes: {text}");
+}
+
+#[test]
+fn axes_show_the_sizes_that_were_run_beside_the_documents() {
+    let experiment = experiment(SIZES);
+    let record = record(&experiment, "0.4", sized);
+    let page = lab_html::page(&experiment, &record);
+    assert!(page.contains("20 % of the document&#39;s sizes (--scale 0.4)"));
+    let picture = |heading: &str| {
+        let own = section(&page, heading);
+        let start = own.find("<div class=\"panels").expect("panels");
+        own[start..start + own[start..].find("</svg>").expect("a picture")].to_string()
+    };
+    let axis_holds = |heading: &str, texts: &[&str]| {
+        let svg = picture(heading);
+        for text in texts {
+            assert!(svg.contains(&format!("\n{text}\n")), "{heading}: no {text}: {svg}");
+        }
+    };
+    axis_holds(
+        "growing",
+        &["800", "4000", "9,600", "48,000", "entries; below, the document&apos;s entries (log)"],
+    );
+    axis_holds("buffers", &["204.8 KiB", "1M", "819.2 KiB", "4M"]);
+    axis_holds("steps", &["16.0 KiB", "8", "64.0 KiB", "32"]);
+}
+
+#[test]
+fn the_record_names_what_was_run_beside_the_documents() {
+    let experiment = experiment(SIZES);
+    let record = record(&experiment, "0.4", sized);
+    let json = serde_json::to_value(&record).expect("JSON");
+    let point = &json["points"][0];
+    assert_eq!((&point["entries"], &point["bytes"]), (&800.into(), &6400.into()));
+    assert_eq!(point["document_entries"], 4000);
+    assert_eq!(json["points"][3]["params_run"][1][1], "209715");
+    let step = &json["points"][5]["steps"][1];
+    assert_eq!((&step["step"], &step["put_bytes"]), (&"16".into(), &(32 << 10).into()));
+    assert_eq!(step["put_entries"], 4096);
+    let mut old = record.clone();
+    for point in &mut old.points {
+        (point.params_run, point.bytes, point.document_entries) = (Vec::new(), None, None);
+        point.steps.clear();
+    }
+    old.note_sizes();
+    let (was, is) = (text(&experiment, &record), text(&experiment, &old));
+    assert_eq!(was, is, "a record from before tells the same");
+}
+
+const KNOB: &str = r#"
+title = "A knob"
+engines = ["esker", "leveldb"]
+
+[[series]]
+name = "buffers"
+tasks = "fillseq"
+entries = 100_000
+vary = { write_buffer_size = ["1M", "4M", "16M"] }
+unit = "ops/s"
+"#;
+
+fn knob(at: &At<'_>, sample: &mut TaskSample) {
+    let least = if at.engine == "esker" { 200_000.0 } else { 100_000.0 };
+    let megabytes = at.param("write_buffer_size").trim_end_matches('M').parse().unwrap_or(1.0);
+    speed(at, sample, least + megabytes * 1000.0);
+}
+
+/// The figures of a section, and the panels in them.
+fn drawn(section: &str) -> (usize, usize) {
+    (section.matches("<figure").count(), section.matches("class=\"panel\"").count())
+}
+
+#[test]
+fn a_series_over_a_knob_with_two_engines_is_one_chart() {
+    let experiment = experiment(KNOB);
+    let record = record(&experiment, "1", knob);
+    let page = lab_html::page(&experiment, &record);
+    let own = section(&page, "buffers");
+    assert_eq!(drawn(own), (1, 1), "{own}");
+    for part in [
+        "operations a second over write_buffer_size",
+        "a line for each engine",
+        "smallest to the largest",
+    ] {
+        assert!(own.contains(part), "{part} is missing: {own}");
+    }
+    let picture = &own[own.find("<div class=\"panels").expect("panels")..];
+    for part in ["\n1M\n", "\n4M\n", "\n16M\n", "var(--e0)", "var(--e1)", "write_buffer_size (log)"]
+    {
+        assert!(picture.contains(part), "{part} is missing: {picture}");
+    }
+}
+
+#[test]
+fn phases_of_a_knob_are_panels_of_one_chart_on_one_scale() {
+    let text = KNOB.replace("\"fillseq\"", "\"fillseq,readseq,fillrandom\"");
+    let experiment = experiment(&text);
+    let record = record(&experiment, "1", |at, sample| {
+        knob(at, sample);
+        let times = if at.phase == "readseq" { 9.0 } else { 1.0 };
+        speed(at, sample, sample.ops_per_sec.unwrap_or(1.0) * times);
+    });
+    let page = lab_html::page(&experiment, &record);
+    let own = section(&page, "buffers");
+    assert_eq!(drawn(own), (1, 3), "{own}");
+    assert!(own.contains("a panel for each phase, all on one scale"), "{own}");
+    let ticks: Vec<usize> =
+        own.split("class=\"panel\"").map(|p| p.matches("\n1.5M\n").count()).collect();
+    assert_eq!(ticks[1..], [1, 1, 1], "every panel reaches as far as the highest");
+}
+
+#[test]
+fn policies_over_a_growing_store_are_lines_of_one_chart() {
+    let text = "title = \"Policies\"\nengines = [\"esker\"]\n\
+         [phases.put]\nupdate = 1\nkeys = \"low\"\n[phases.get]\nread = 1\nkeys = \"low\"\n\
+         [[series]]\nname = \"policies\"\nphases = [\"put\", \"get\"]\nentries = 10_000\nsteps = 16\n\
+         step_size = 2\nunit = \"ops/ms\"\nrows = \"step\"\ncolumns = \"phase\"\n\
+         vary = { \"esker.cache_policy\" = [\"lru\", \"clock\", \"s3fifo\"] }\n";
+    let experiment = experiment(text);
+    let record = record(&experiment, "1", |at, sample| {
+        speed(at, sample, 1e6 + at.step as f64 * 1000.0);
+        sample.user_written_bytes = 80_000;
+    });
+    let page = lab_html::page(&experiment, &record);
+    let own = section(&page, "policies");
+    assert_eq!(drawn(own), (1, 2), "{own}");
+    for part in
+        ["a line for each esker.cache_policy", "lru", "clock", "s3fifo", "over data put so far"]
+    {
+        assert!(own.contains(part), "{part} is missing: {own}");
+    }
+}
+
+#[test]
+fn a_policy_without_a_size_is_marks_on_one_scale() {
+    let text = "title = \"Policies\"\nengines = [\"esker\"]\n[[series]]\nname = \"policies\"\n\
+                tasks = \"fillseq,readrandom\"\nentries = 10_000\nunit = \"ops/s\"\n\
+                vary = { \"esker.cache_policy\" = [\"lru\", \"clock\"] }\n";
+    let experiment = experiment(text);
+    let record = record(&experiment, "1", |at, sample| {
+        speed(
+            at,
+            sample,
+            if at.param("esker.cache_policy") == "lru" { 219_826.0 } else { 206_296.0 },
+        );
+    });
+    let page = lab_html::page(&experiment, &record);
+    let own = section(&page, "policies");
+    assert_eq!(drawn(own), (1, 1), "{own}");
+    assert!(own.contains("a mark for each esker.cache_policy"), "{own}");
+}

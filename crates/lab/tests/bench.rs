@@ -239,7 +239,7 @@ fn a_record_comes_back_and_gives_the_same_page() {
     let page = html::page(&record);
     assert!(page.contains("<svg") && !page.contains("<script") && !page.contains("src="));
     let newer = std::fs::read_to_string(&path).expect("there");
-    std::fs::write(&path, newer.replace("\"schema_version\": 1", "\"schema_version\": 99"))
+    std::fs::write(&path, newer.replace("\"schema_version\":1,", "\"schema_version\":99,"))
         .expect("written");
     let error = store::load(&path).expect_err("newer").to_string();
     assert!(error.contains("found 99"), "{error}");

@@ -73,7 +73,7 @@ impl RecordFile {
         ))
     }
 
-    /// Replaces the file's content, at once or not at all.
+    /// Replaces the file's content, at once or not at all: one line of JSON.
     pub fn save(&self, record: &impl Serialize) -> Result<()> {
         self.replace(record, &pause_writing())
     }
@@ -81,7 +81,7 @@ impl RecordFile {
     /// [`RecordFile::save`] by who alone is writing.
     fn replace(&self, record: &impl Serialize, _alone: &MutexGuard<'_, ()>) -> Result<()> {
         let fail = |e: std::io::Error| LabError::io("write the record", &self.path, &e);
-        let mut text = serde_json::to_vec_pretty(record).map_err(|e| fail(e.into()))?;
+        let mut text = serde_json::to_vec(record).map_err(|e| fail(e.into()))?;
         text.push(b'\n');
         let next = self.path.with_extension("json.new");
         std::fs::write(&next, text).map_err(fail)?;

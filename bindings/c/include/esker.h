@@ -60,6 +60,9 @@
 // A defect in Esker itself; please report the sentence.
 #define ESKER_INTERNAL 9
 
+// The store or backup that was named is not there; nothing was changed.
+#define ESKER_NOT_FOUND 10
+
 // As the store's option `durability` says.
 #define ESKER_DURABILITY_DEFAULT 0
 

@@ -62,6 +62,8 @@ leveldb::Status StatusOf(int32_t code, char *message) {
   const std::string text = message == nullptr ? "no reason given" : message;
   esker_free(message);
   switch (code) {
+    // LevelDB calls a store that is not there so; its NotFound is a key's.
+    case ESKER_NOT_FOUND:
     case ESKER_INVALID_ARGUMENT:
     case ESKER_INCOMPATIBLE: return leveldb::Status::InvalidArgument(text);
     case ESKER_CORRUPTION: return leveldb::Status::Corruption(text);

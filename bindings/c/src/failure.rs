@@ -25,6 +25,8 @@ pub const ESKER_READ_ONLY: i32 = 7;
 pub const ESKER_CLOSED: i32 = 8;
 /// A defect in Esker itself; please report the sentence.
 pub const ESKER_INTERNAL: i32 = 9;
+/// The store or backup that was named is not there; nothing was changed.
+pub const ESKER_NOT_FOUND: i32 = 10;
 
 /// A code that is not [`ESKER_OK`], and the sentence.
 #[derive(Debug, Clone)]
@@ -54,18 +56,22 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        let code = match error.kind() {
-            ErrorKind::InvalidArgument => ESKER_INVALID_ARGUMENT,
-            ErrorKind::Corruption => ESKER_CORRUPTION,
-            ErrorKind::Io => ESKER_IO,
-            ErrorKind::NoSpace => ESKER_NO_SPACE,
-            ErrorKind::Locked => ESKER_LOCKED,
-            ErrorKind::Incompatible => ESKER_INCOMPATIBLE,
-            ErrorKind::ReadOnly => ESKER_READ_ONLY,
-            ErrorKind::Closed => ESKER_CLOSED,
-            _ => ESKER_INTERNAL,
-        };
-        Failure { code, message: error.to_string() }
+        Failure { code: code_of(error.kind()), message: error.to_string() }
+    }
+}
+
+fn code_of(kind: ErrorKind) -> i32 {
+    match kind {
+        ErrorKind::InvalidArgument => ESKER_INVALID_ARGUMENT,
+        ErrorKind::NotFound => ESKER_NOT_FOUND,
+        ErrorKind::Corruption => ESKER_CORRUPTION,
+        ErrorKind::Io => ESKER_IO,
+        ErrorKind::NoSpace => ESKER_NO_SPACE,
+        ErrorKind::Locked => ESKER_LOCKED,
+        ErrorKind::Incompatible => ESKER_INCOMPATIBLE,
+        ErrorKind::ReadOnly => ESKER_READ_ONLY,
+        ErrorKind::Closed => ESKER_CLOSED,
+        _ => ESKER_INTERNAL,
     }
 }
 
@@ -77,4 +83,27 @@ pub fn attempt<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
 /// The object behind a handle, or the sentence that there is none.
 pub fn there<T>(handle: Option<T>, what: &str) -> Outcome<T> {
     handle.ok_or_else(|| Failure::invalid(format!("the {what} is NULL")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_the_table_in_the_documentation() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let row = |name: &str, code: i32| {
+            let constant = format!("ESKER_{} {code}", name.to_uppercase().replace([' ', '-'], "_"));
+            let constant = constant.replace("I/O", "IO");
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+            let row = row.unwrap_or_else(|| panic!("docs/errors.md has no row for {name}"));
+            assert!(row.contains(&format!("`{constant}`")), "{row} lacks {constant}");
+        };
+        for kind in ErrorKind::ALL {
+            assert_ne!(code_of(*kind), ESKER_INTERNAL, "{kind:?} has no code");
+            row(kind.name(), code_of(*kind));
+        }
+        row("internal", ESKER_INTERNAL);
+    }
 }

@@ -32,34 +32,33 @@ pub fn nowhere(py: Python<'_>) -> PyErr {
 
 /// What a failure of the engine raises.
 pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
-    made(py, error, None).unwrap_or_else(|failed| failed)
+    made(py, error).unwrap_or_else(|failed| failed)
 }
 
-/// What opening a store that is not there raises: an `IOError`, as for a file.
-pub fn missing(py: Python<'_>, error: &Error) -> PyErr {
-    made(py, error, Some(libc::ENOENT)).unwrap_or_else(|failed| failed)
-}
-
-fn made(py: Python<'_>, error: &Error, errno: Option<i32>) -> PyResult<PyErr> {
+fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     static PLAIN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     static IO: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     static CORRUPTION: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let kind = error.kind();
     let io = matches!(
         kind,
-        ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::Locked | ErrorKind::ReadOnly
+        ErrorKind::NotFound
+            | ErrorKind::Io
+            | ErrorKind::NoSpace
+            | ErrorKind::Locked
+            | ErrorKind::ReadOnly
     );
     let class = match kind {
         ErrorKind::Closed => return Ok(closed("database")),
         ErrorKind::Corruption => CORRUPTION.import(py, "esker._errors", "CorruptionError")?,
-        _ if io || errno.is_some() => IO.import(py, "esker._errors", "IOError")?,
+        _ if io => IO.import(py, "esker._errors", "IOError")?,
         _ => PLAIN.import(py, "esker._errors", "Error")?,
     };
     let exception = class.call1((error.to_string(),))?;
     exception.setattr("kind", kind.name())?;
     exception.setattr("path", error.path().map(|path| path.display().to_string()))?;
     exception.setattr("offset_bytes", error.offset_bytes())?;
-    if let Some(errno) = errno.or_else(|| errno_of(error)) {
+    if let Some(errno) = errno_of(error) {
         exception.setattr("errno", errno)?;
     }
     Ok(PyErr::from_value(exception))
@@ -69,6 +68,7 @@ fn made(py: Python<'_>, error: &Error, errno: Option<i32>) -> PyResult<PyErr> {
 fn errno_of(error: &Error) -> Option<i32> {
     let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
     match error.kind() {
+        ErrorKind::NotFound => Some(libc::ENOENT),
         ErrorKind::Io => source.and_then(std::io::Error::raw_os_error),
         ErrorKind::NoSpace => source.and_then(std::io::Error::raw_os_error).or(Some(libc::ENOSPC)),
         ErrorKind::Locked => Some(libc::EWOULDBLOCK),

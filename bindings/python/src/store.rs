@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use esker::{Db, ErrorKind, Result};
+use esker::{Db, Result};
 use esker_bindings::handle::Handle;
 use pyo3::prelude::*;
 
@@ -32,19 +32,11 @@ impl Store {
     /// Opens the store at `path`.
     pub fn open(py: Python<'_>, path: &Path, chosen: Chosen) -> PyResult<Arc<Store>> {
         let Chosen { options, comparator, read_only } = chosen;
-        let must_exist = read_only || !options.create_if_missing;
         let opened = py.detach(|| match read_only {
             true => Db::open_read_only(path, options),
             false => Db::open(path, options),
         });
-        let db = opened.map_err(|error| {
-            // The options were validated: what remains to be invalid is whether it is there.
-            let missing = must_exist && error.kind() == ErrorKind::InvalidArgument;
-            if missing && !path.join("CURRENT").exists() {
-                return errors::missing(py, &error);
-            }
-            errors::raised(py, &error)
-        })?;
+        let db = opened.map_err(|error| errors::raised(py, &error))?;
         let store = Arc::new(Store { handle: Handle::new(db), comparator });
         let mut open = known();
         open.retain(|store| store.strong_count() > 0);

@@ -13,7 +13,7 @@ use esker::{Db, ErrorKind, Result};
 /// files of other programs are. A directory of another engine's is refused.
 pub fn destroy(fs: Arc<dyn Fs>, path: &Path) -> Result<()> {
     match Db::destroy_on(fs.clone(), path) {
-        Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == ErrorKind::Incompatible => {
             let entries = fs.list(path).unwrap_or_default();
             let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();

@@ -13,7 +13,8 @@ Keys and values are bytes. On the command line and in what is printed, \\xNN sta
 with that hexadecimal number and \\\\ for a backslash; --hex and --base64 change both.
 
 Exit codes: 0 done, 1 key not found, 2 wrong usage or input, 3 corrupt data, 4 input and output \
-(also: no store there, store locked, of another format, read-only), 130 interrupted.";
+(also: no store there, store locked, of another format, read-only), 130 interrupted. Under --json \
+an error is an object on stderr, whose kind says which of them it is.";
 
 /// An embedded, durable, ordered key-value store.
 #[derive(Parser)]

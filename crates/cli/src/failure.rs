@@ -3,6 +3,7 @@
 use std::io;
 
 use esker::ErrorKind;
+use esker_lab::error::{LabError, LabErrorKind};
 use serde_json::{Map, Value, json};
 
 /// A key was not found.
@@ -15,6 +16,11 @@ pub const CORRUPTION: u8 = 3;
 pub const IO: u8 = 4;
 /// Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
+
+/// A key that is not there, which the engine does not call an error.
+const KEY_NOT_FOUND: &str = "key not found";
+/// A measured engine reported an error.
+const ENGINE: &str = "engine";
 
 /// What a command returns: its exit code, or why it could not be done.
 pub type Outcome = Result<u8, Failure>;
@@ -33,13 +39,27 @@ pub enum Failure {
 impl Failure {
     /// The command line or its input is wrong.
     pub fn usage(message: impl Into<String>) -> Failure {
-        Failure::Other(USAGE, ErrorKind::InvalidArgument.name(), message.into())
+        Failure::of(ErrorKind::InvalidArgument, message)
+    }
+
+    /// A failure of one of the engine's kinds.
+    pub fn of(kind: ErrorKind, message: impl Into<String>) -> Failure {
+        Failure::Other(code_of(kind), kind.name(), message.into())
+    }
+
+    /// Ctrl-C ended the command; `message` says what became of its work.
+    pub fn interrupted(message: impl Into<String>) -> Failure {
+        Failure::Other(INTERRUPTED, "interrupted", message.into())
+    }
+
+    /// The key is not there.
+    pub fn key_not_found() -> Failure {
+        Failure::Other(NOT_FOUND, KEY_NOT_FOUND, "not found".into())
     }
 
     /// A file other than the store's cannot be read or written.
     pub fn file(what: &str, path: &std::path::Path, error: &io::Error) -> Failure {
-        let message = format!("{}: cannot {what}: {error}", path.display());
-        Failure::Other(IO, ErrorKind::Io.name(), message)
+        Failure::of(ErrorKind::Io, format!("{}: cannot {what}: {error}", path.display()))
     }
 
     /// The exit code.
@@ -47,11 +67,7 @@ impl Failure {
         match self {
             Failure::PipeClosed => 0,
             Failure::Other(code, ..) => *code,
-            Failure::Engine(error) => match error.kind() {
-                ErrorKind::InvalidArgument => USAGE,
-                ErrorKind::Corruption => CORRUPTION,
-                _ => IO,
-            },
+            Failure::Engine(error) => code_of(error.kind()),
         }
     }
 
@@ -99,6 +115,27 @@ impl Failure {
     }
 }
 
+/// The exit code of a kind of the engine's.
+fn code_of(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::InvalidArgument => USAGE,
+        ErrorKind::Corruption => CORRUPTION,
+        _ => IO,
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Failure {
+        let message = error.to_string();
+        match error.kind() {
+            LabErrorKind::Usage | LabErrorKind::Data => Failure::usage(message),
+            LabErrorKind::NotInstalled => Failure::of(ErrorKind::NotFound, message),
+            LabErrorKind::Io => Failure::of(ErrorKind::Io, message),
+            LabErrorKind::Engine => Failure::Other(IO, ENGINE, message),
+        }
+    }
+}
+
 impl From<esker::Error> for Failure {
     fn from(error: esker::Error) -> Failure {
         Failure::Engine(error)
@@ -111,7 +148,7 @@ impl From<io::Error> for Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Failure::PipeClosed;
         }
-        Failure::Other(IO, ErrorKind::Io.name(), format!("cannot write the output: {error}"))
+        Failure::of(ErrorKind::Io, format!("cannot write the output: {error}"))
     }
 }
 
@@ -119,4 +156,31 @@ impl From<io::Error> for Failure {
 pub fn say(line: &str) {
     use std::io::Write;
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_the_table_in_the_documentation() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let mut failures: Vec<Failure> =
+            ErrorKind::ALL.iter().map(|kind| esker::Error::new(*kind, "").into()).collect();
+        failures.push(Failure::key_not_found());
+        failures.push(Failure::interrupted(""));
+        failures.push(LabError::engine("").into());
+        for failure in &failures {
+            let kind = failure.kind();
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{kind}` |")));
+            let row = row.unwrap_or_else(|| panic!("docs/errors.md has no row for {kind}"));
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            assert_eq!(cells[5], failure.code().to_string(), "{row}");
+        }
+        for kind in [LabErrorKind::Usage, LabErrorKind::NotInstalled, LabErrorKind::Io] {
+            let kind = Failure::from(LabError::new(kind, "")).kind();
+            assert!(failures.iter().any(|failure| failure.kind() == kind), "{kind}");
+        }
+    }
 }

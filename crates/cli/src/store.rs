@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use esker::{Db, ErrorKind, Options};
+use esker::{Db, Options};
 
 use crate::args::Global;
-use crate::failure::{Failure, IO};
+use crate::failure::Failure;
 
 /// The options: defaults, then every `--set`.
 pub fn options(global: &Global) -> Result<Options, Failure> {
@@ -26,8 +26,7 @@ pub fn split(pair: &str) -> Result<(&str, &str), Failure> {
 
 /// The store as it is at this moment; it may be open elsewhere, and nothing of it is changed.
 pub fn open_reader(path: &Path, global: &Global) -> Result<Db, Failure> {
-    let opened = Db::open_read_only(path, options(global)?);
-    opened.map(noted).map_err(|error| explain(path, error))
+    Ok(noted(Db::open_read_only(path, options(global)?)?))
 }
 
 /// The store for reading and writing; one that is not there is made if `create`.
@@ -37,7 +36,13 @@ pub fn open_writer(path: &Path, global: &Global, create: bool) -> Result<Db, Fai
     if !create && !global.set.iter().any(given) {
         options.create_if_missing = false;
     }
-    Db::open(path, options).map(noted).map_err(|error| explain(path, error))
+    match Db::open(path, options) {
+        // The message names an option that no command's caller set.
+        Err(error) if error.is_not_found() && !create => {
+            Err(esker::Error::not_found("there is no store here").at(path).into())
+        }
+        opened => Ok(noted(opened?)),
+    }
 }
 
 /// Says what a crash before this opening took.
@@ -46,16 +51,4 @@ fn noted(db: Db) -> Db {
         eprintln!("note: {note}");
     }
     db
-}
-
-/// A wrong argument is the caller's; a store that is not there is a matter of files.
-pub fn explain(path: &Path, error: esker::Error) -> Failure {
-    if error.kind() == ErrorKind::InvalidArgument && !path.join("CURRENT").exists() {
-        return Failure::Other(
-            IO,
-            "missing",
-            format!("{}: there is no store here", path.display()),
-        );
-    }
-    Failure::Engine(error)
 }

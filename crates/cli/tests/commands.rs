@@ -46,6 +46,18 @@ fn get_put_delete() {
 }
 
 #[test]
+fn a_key_that_is_not_there_is_an_object_with_json() {
+    let place = with_pairs();
+    let error = "{\"error\":{\"kind\":\"key not found\",\"message\":\"not found\"}}\n";
+    let ran = place.run(&["get", "db", "x", "--json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, error));
+    assert_eq!(ran.out, "{\"key\":\"x\",\"value\":null}\n");
+    let ran = place.run(&["delete", "db", "x", "--must-exist", "--json"]);
+    assert_eq!((ran.code, ran.err.as_str(), ran.out.as_str()), (1, error, ""));
+    assert_eq!(place.run(&["get", "db", "x"]).err, "esker: not found\n");
+}
+
+#[test]
 fn values_from_standard_input_are_taken_as_they_are() {
     let place = Place::new();
     let value = b"\\x41\n\xff\x00 ";
@@ -116,7 +128,7 @@ fn a_store_that_is_not_there_is_a_sentence() {
     place.fails(&["destroy", "none", "--yes"], 4, "there is no store here");
     assert!(!place.path("none").exists());
     let ran = place.run(&["get", "none", "k", "--json"]);
-    assert!(ran.err.starts_with("{\"error\":{\"kind\":\"missing\""), "{}", ran.err);
+    assert!(ran.err.starts_with("{\"error\":{\"kind\":\"not found\""), "{}", ran.err);
     place.file("file", "x");
     let ran = place.run(&["put", "file", "k", "v"]);
     assert_eq!(ran.code, 4, "{}", ran.err);
@@ -212,7 +224,7 @@ fn backups() {
     place.ok(&["restore", "all", "new"]);
     assert_eq!(place.ok(&["get", "new", "a"]), "2\n");
     place.fails(&["restore", "all", "new"], 2, "exists");
-    place.fails(&["restore", "all", "x", "--number", "7"], 2, "no such backup");
+    place.fails(&["restore", "all", "x", "--number", "7"], 4, "no such backup");
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// The caller passed something the store cannot take; nothing was changed.
     InvalidArgument,
+    /// The store or backup that was named is not there; nothing was changed.
+    NotFound,
     /// Bytes on disk are not what was written; they were not served.
     Corruption,
     /// The operating system refused an operation.
@@ -33,10 +35,24 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Every kind, in the order of `docs/errors.md`.
+    pub const ALL: &'static [ErrorKind] = &[
+        ErrorKind::InvalidArgument,
+        ErrorKind::NotFound,
+        ErrorKind::Corruption,
+        ErrorKind::Io,
+        ErrorKind::NoSpace,
+        ErrorKind::Locked,
+        ErrorKind::Incompatible,
+        ErrorKind::ReadOnly,
+        ErrorKind::Closed,
+    ];
+
     /// The kind as the command line and the bindings print it, such as `corruption`.
     pub fn name(self) -> &'static str {
         match self {
             ErrorKind::InvalidArgument => "invalid argument",
+            ErrorKind::NotFound => "not found",
             ErrorKind::Corruption => "corruption",
             ErrorKind::Io => "i/o",
             ErrorKind::NoSpace => "no space",
@@ -78,6 +94,11 @@ impl Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
+    /// An [`ErrorKind::NotFound`] error.
+    pub fn not_found(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::NotFound, message)
+    }
+
     /// An [`ErrorKind::Corruption`] error about the byte at `offset_bytes` of `path`.
     pub fn corruption(path: &Path, offset_bytes: u64, message: impl Into<String>) -> Error {
         Error {
@@ -113,7 +134,7 @@ impl Error {
     /// The same error, or `Corruption` when a file that `named_by` names is not there.
     pub(crate) fn missing_is_damage(self, named_by: &str) -> Error {
         match &self.inner.path {
-            Some(path) if self.is_not_found() => {
+            Some(path) if self.is_missing_file() => {
                 let message = format!("{named_by} names this file, but it is not there");
                 Error::corruption(path, 0, message)
             }
@@ -166,8 +187,13 @@ impl Error {
         self.kind() == ErrorKind::Corruption
     }
 
-    /// Whether the operating system said that the file is not there.
+    /// Whether the store or backup that was named is not there.
     pub fn is_not_found(&self) -> bool {
+        self.kind() == ErrorKind::NotFound
+    }
+
+    /// Whether the operating system said that a file is not there.
+    pub(crate) fn is_missing_file(&self) -> bool {
         self.inner.source.as_ref().is_some_and(|s| s.kind() == std::io::ErrorKind::NotFound)
     }
 }

@@ -86,7 +86,7 @@ fn backups_share_what_is_the_same_and_each_is_a_store() {
     let over = Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap_err();
     assert_eq!(over.kind(), ErrorKind::InvalidArgument);
     let none = Db::restore_on(fs, BACKUPS, Some(9), "/data/x", options()).unwrap_err();
-    assert_eq!(none.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(none.kind(), ErrorKind::NotFound);
 }
 
 #[test]

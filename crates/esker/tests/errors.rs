@@ -377,7 +377,7 @@ fn paths_that_cannot_be_looked_at_are_errors_on_the_real_file_system() {
     db.close().unwrap();
     Db::destroy(&store).unwrap();
     assert!(!store.exists());
-    refused(Db::destroy(&store), ErrorKind::InvalidArgument, "no store");
+    refused(Db::destroy(&store), ErrorKind::NotFound, "no store");
     std::fs::remove_dir_all(&root).unwrap();
 }
 

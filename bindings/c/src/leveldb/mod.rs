@@ -17,7 +17,7 @@ pub mod store;
 use std::ffi::c_char;
 
 use crate::failure::{
-    ESKER_CORRUPTION, ESKER_INCOMPATIBLE, ESKER_INVALID_ARGUMENT, Failure, Outcome,
+    ESKER_CORRUPTION, ESKER_INCOMPATIBLE, ESKER_INVALID_ARGUMENT, ESKER_NOT_FOUND, Failure, Outcome,
 };
 use crate::ffi;
 
@@ -25,7 +25,8 @@ use crate::ffi;
 fn text_of(failure: &Failure) -> String {
     let kind = match failure.code {
         ESKER_CORRUPTION => "Corruption",
-        ESKER_INVALID_ARGUMENT | ESKER_INCOMPATIBLE => "Invalid argument",
+        // LevelDB calls a store that is not there so; its NotFound is a key's.
+        ESKER_INVALID_ARGUMENT | ESKER_INCOMPATIBLE | ESKER_NOT_FOUND => "Invalid argument",
         _ => "IO error",
     };
     format!("{kind}: {}", failure.message)

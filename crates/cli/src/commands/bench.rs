@@ -7,12 +7,11 @@ use std::io::IsTerminal;
 
 use clap::Args;
 use esker_lab::BenchConfig;
-use esker_lab::error::{LabError, LabErrorKind};
 use esker_lab::run::config::FLAGS;
 
 use super::stdout;
 use crate::args::Global;
-use crate::failure::{Failure, IO, Outcome, USAGE};
+use crate::failure::{Failure, IO, Outcome};
 use crate::interrupt;
 use crate::store::split;
 
@@ -33,7 +32,7 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     interrupt::exit_after(remove_temporary_stores);
     let mut out = stdout();
     let mut talk = std::io::stderr();
-    let outcome = esker_peers::bench::run(&config, &mut out, &mut talk).map_err(failure)?;
+    let outcome = esker_peers::bench::run(&config, &mut out, &mut talk)?;
     std::io::Write::flush(&mut out)?;
     Ok(if outcome.exit_code == 0 { 0 } else { IO })
 }
@@ -80,14 +79,6 @@ fn help() -> Outcome {
     writeln!(out, "\nEvery option of Esker is a flag too: see `esker options`.")?;
     out.flush()?;
     Ok(0)
-}
-
-fn failure(error: LabError) -> Failure {
-    let code = match error.kind() {
-        LabErrorKind::Usage | LabErrorKind::Data => USAGE,
-        _ => IO,
-    };
-    Failure::Other(code, "bench", error.to_string())
 }
 
 /// What an interrupted run would leave: its record stays, its temporary stores do not.

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{bytes_of, print};
 use crate::args::Global;
-use crate::failure::{NOT_FOUND, Outcome, say};
+use crate::failure::{Failure, Outcome};
 use crate::store::open_writer;
 
 /// Arguments of `delete`.
@@ -38,9 +38,7 @@ pub fn run(args: &DeleteArgs, global: &Global) -> Outcome {
     let db = open_writer(&args.db, global, false)?;
     if args.must_exist && db.get(&key)?.is_none() {
         db.close()?;
-        say("esker: not found");
-        print(form, || json!({ "ok": false, "found": false }), String::new)?;
-        return Ok(NOT_FOUND);
+        return Err(Failure::key_not_found());
     }
     let mut batch = Batch::new();
     match &end {

@@ -4,13 +4,12 @@ use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use esker::{Db, ErrorKind};
+use esker::Db;
 use serde_json::json;
 
 use super::print;
 use crate::args::Global;
 use crate::failure::{Failure, Outcome};
-use crate::store::explain;
 
 /// Arguments of `destroy`.
 #[derive(Args)]
@@ -26,12 +25,12 @@ pub struct DestroyArgs {
 pub fn run(args: &DestroyArgs, global: &Global) -> Outcome {
     let dir = &args.db;
     if !dir.exists() {
-        return Err(explain(dir, esker::Error::new(ErrorKind::InvalidArgument, "")));
+        return Err(esker::Error::not_found("there is no store here").at(dir).into());
     }
     if !args.yes && !confirmed(&format!("Remove the store {} and all it holds?", dir.display())) {
         return Err(Failure::usage("nothing was removed: answer yes, or give --yes"));
     }
-    Db::destroy(dir).map_err(|error| explain(dir, error))?;
+    Db::destroy(dir)?;
     print(global.form(), || json!({ "ok": true }), String::new)?;
     Ok(0)
 }

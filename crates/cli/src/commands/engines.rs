@@ -7,7 +7,6 @@ use comfy_table::{Table, presets};
 use esker_peers::install;
 use serde_json::json;
 
-use super::lab::failure;
 use super::stdout;
 use crate::args::Global;
 use crate::failure::{Outcome, say};
@@ -66,7 +65,7 @@ pub fn run(args: &EnginesArgs, global: &Global) -> Outcome {
         }
         Some(What::Install { name, version }) => {
             let mut talk = std::io::stderr();
-            let path = install::install(name, version.as_deref(), &mut talk).map_err(failure)?;
+            let path = install::install(name, version.as_deref(), &mut talk)?;
             say("it is used from now on for the engine `rocksdb`");
             writeln!(out, "{}", path.display())?;
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{bytes_of, stdout};
 use crate::args::Global;
-use crate::failure::{NOT_FOUND, Outcome, say};
+use crate::failure::{Failure, Outcome};
 use crate::store::open_reader;
 
 /// Arguments of `get`.
@@ -36,8 +36,10 @@ pub fn run(args: &GetArgs, global: &Global) -> Outcome {
         writeln!(out, "{}", json!({ "key": form.to_json(&key), "value": value }))?;
     }
     match &found {
-        None if form.json => {}
-        None => say("esker: not found"),
+        None => {
+            out.flush()?;
+            return Err(Failure::key_not_found());
+        }
         Some(_) if form.json => {}
         Some(value) if args.raw => out.write_all(value)?,
         Some(value) => {
@@ -48,5 +50,5 @@ pub fn run(args: &GetArgs, global: &Global) -> Outcome {
         }
     }
     out.flush()?;
-    Ok(if found.is_some() { 0 } else { NOT_FOUND })
+    Ok(0)
 }

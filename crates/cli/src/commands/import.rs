@@ -9,14 +9,14 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use esker::base::checksum::checksum;
 use esker::tree::foreign;
-use esker::{Batch, Db, WriteOptions};
+use esker::{Batch, Db, ErrorKind, WriteOptions};
 use esker_lab::target::Direction;
 use esker_peers::LevelDb;
 use serde_json::json;
 
 use super::{counted, print};
 use crate::args::Global;
-use crate::failure::{CORRUPTION, Failure, INTERRUPTED, IO, Outcome, say};
+use crate::failure::{Failure, Outcome, say};
 use crate::interrupt;
 use crate::progress::{Count, Progress};
 use crate::store::options;
@@ -66,8 +66,8 @@ impl Sums {
 pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
     let Engine::Leveldb = args.engine;
     check_source(&args.source)?;
-    let leveldb = LevelDb::load("LevelDB", args.library.as_deref()).map_err(foreign_failure)?;
-    let source = leveldb.open_as_it_is(&args.source).map_err(foreign_failure)?;
+    let leveldb = LevelDb::load("LevelDB", args.library.as_deref())?;
+    let source = leveldb.open_as_it_is(&args.source)?;
     let mut options = options(global)?;
     options.create_if_missing = true;
     options.error_if_exists = true;
@@ -121,10 +121,6 @@ fn check_source(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-fn foreign_failure(error: esker_lab::error::LabError) -> Failure {
-    Failure::Other(IO, "i/o", error.to_string())
-}
-
 /// Copies every pair; what was read.
 fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure> {
     let mut progress = Progress::new("import", None, Count::Pairs);
@@ -141,11 +137,11 @@ fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure
             progress.set(sums.pairs);
         }
         if interrupt::asked() {
-            failed = Some(Failure::Other(INTERRUPTED, "interrupted", "interrupted".into()));
+            failed = Some(Failure::interrupted("interrupted"));
         }
         failed.is_none()
     };
-    source.scan(Direction::Forward, &mut see).map_err(foreign_failure)?;
+    source.scan(Direction::Forward, &mut see)?;
     if let Some(failure) = failed {
         return Err(failure);
     }
@@ -173,5 +169,5 @@ fn compare(db: &Db, read: Sums) -> Result<Sums, Failure> {
         counted(read.pairs, "pair"),
         read.checksum
     );
-    Err(Failure::Other(CORRUPTION, "corruption", message))
+    Err(Failure::of(ErrorKind::Corruption, message))
 }

@@ -4,7 +4,6 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use esker_lab::error::{LabError, LabErrorKind};
 use esker_lab::experiment::check::Experiment;
 use esker_lab::experiment::find::{Found, all, find};
 use esker_lab::experiment::plan::Scale;
@@ -152,7 +151,7 @@ fn check(files: &[String]) -> Outcome {
     let mut wrong = false;
     let mut out = stdout();
     for file in files {
-        let found = find(file).map_err(failure)?;
+        let found = find(file)?;
         match Experiment::parse(&found.name, &found.text, &esker_peers::lab::known()) {
             Ok(_) => writeln!(out, "{}: right", place(&found))?,
             Err(mistakes) => {
@@ -181,7 +180,7 @@ fn parsed(found: &Found) -> Result<Experiment, Failure> {
 }
 
 fn run_experiment(args: &RunArgs, global: &Global) -> Outcome {
-    let experiment = parsed(&find(&args.name).map_err(failure)?)?;
+    let experiment = parsed(&find(&args.name)?)?;
     let mut base = esker_peers::bench::config();
     base.progress = std::io::stderr().is_terminal();
     base.db.clone_from(&args.db);
@@ -193,7 +192,7 @@ fn run_experiment(args: &RunArgs, global: &Global) -> Outcome {
         base.set(name, value).map_err(Failure::usage)?;
     }
     let options = LabOptions {
-        scale: Scale::parse(&args.scale).map_err(failure)?,
+        scale: Scale::parse(&args.scale)?,
         scale_text: args.scale.clone(),
         repetitions: args.repetitions,
         engines: args.engines.as_ref().map(|list| list.split(',').map(String::from).collect()),
@@ -204,7 +203,7 @@ fn run_experiment(args: &RunArgs, global: &Global) -> Outcome {
     };
     interrupt::exit_after(super::bench::remove_temporary_stores);
     let outcome = esker_peers::lab::run(&experiment, &options, &mut std::io::stderr());
-    let outcome = outcome.map_err(failure)?;
+    let outcome = outcome?;
     let mut out = stdout();
     lab_text::write(&experiment, &outcome.record, lab_text::Form::Terminal, &mut out)?;
     out.flush()?;
@@ -222,10 +221,10 @@ fn report(args: &ReportArgs) -> Outcome {
         Some(name) if name.ends_with(".json") => PathBuf::from(name),
         name => {
             let name = name.as_deref().unwrap_or("");
-            newest_lab(Path::new(RECORDS), name).map_err(failure)?
+            newest_lab(Path::new(RECORDS), name)?
         }
     };
-    let record = load_lab(&path).map_err(failure)?;
+    let record = load_lab(&path)?;
     let experiment = of_record(&record, &path)?;
     if let Some(html) = &args.html {
         write_page(html, &lab_html::page(&experiment, &record))?;
@@ -249,7 +248,7 @@ fn of_record(record: &LabRecord, path: &Path) -> Result<Experiment, Failure> {
 }
 
 fn compare(before: &Path, after: &Path) -> Outcome {
-    let (before, after) = (load_lab(before).map_err(failure)?, load_lab(after).map_err(failure)?);
+    let (before, after) = (load_lab(before)?, load_lab(after)?);
     if before.experiment != after.experiment {
         let (one, other) = (&before.experiment, &after.experiment);
         return Err(Failure::usage(format!("one record is of {one}, the other of {other}")));
@@ -273,13 +272,4 @@ fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
         .map_err(|e| Failure::file("write the page", path, &e))?;
     say(&format!("page: {}", path.display()));
     Ok(())
-}
-
-/// A lab's error as the command's.
-pub fn failure(error: LabError) -> Failure {
-    let code = match error.kind() {
-        LabErrorKind::Usage | LabErrorKind::Data => USAGE,
-        _ => IO,
-    };
-    Failure::Other(code, "lab", error.to_string())
 }

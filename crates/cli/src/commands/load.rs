@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use esker::{Batch, Db, Durability, WriteOptions};
+use esker::{Batch, Db, Durability, ErrorKind, WriteOptions};
 use serde_json::json;
 
 use super::{counted, print};
 use crate::args::Global;
 use crate::bytes::Encoding;
-use crate::failure::{CORRUPTION, Failure, INTERRUPTED, Outcome, USAGE, say};
+use crate::failure::{Failure, INTERRUPTED, Outcome, USAGE, say};
 use crate::interrupt;
 use crate::progress::{Count, Progress};
 use crate::rows::Rows;
@@ -119,7 +119,7 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
     }
     if let Err(why) = end {
         let message = format!("{}: {why}; what could be read is loaded", source(args).display());
-        return Err(Failure::Other(CORRUPTION, "corruption", message));
+        return Err(Failure::of(ErrorKind::Corruption, message));
     }
     if sums.bad > 0 {
         say(&format!("esker: {} not loaded", counted(sums.bad, "bad row")));

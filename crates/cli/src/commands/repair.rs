@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{counted, print};
 use crate::args::Global;
 use crate::failure::{CORRUPTION, Outcome, say};
-use crate::store::{explain, options};
+use crate::store::options;
 
 /// Arguments of `repair`.
 #[derive(Args)]
@@ -20,7 +20,7 @@ pub struct RepairArgs {
 
 /// Prints what was kept and what was lost; exit code 3 when something was.
 pub fn run(args: &RepairArgs, global: &Global) -> Outcome {
-    let report = Db::repair(&args.db, options(global)?).map_err(|e| explain(&args.db, e))?;
+    let report = Db::repair(&args.db, options(global)?)?;
     if !report.manifest_readable {
         say("esker: the manifest could not be read, so every table found was used: keys deleted \
              long ago may be back");

@@ -4,6 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use esker::ErrorKind;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
@@ -75,9 +76,8 @@ fn script(session: &mut Session<'_>, answers: &mut Out, args: &ShellArgs) -> Res
 }
 
 fn interact(session: &mut Session<'_>, answers: &mut Out, args: &ShellArgs) -> Result<(), Failure> {
-    let terminal = |error: ReadlineError| {
-        Failure::Other(crate::failure::IO, "i/o", format!("the terminal: {error}"))
-    };
+    let terminal =
+        |error: ReadlineError| Failure::of(ErrorKind::Io, format!("the terminal: {error}"));
     let mut editor = DefaultEditor::new().map_err(terminal)?;
     // Keys and values are the user's business: they are kept in a file only where asked for.
     let history = std::env::var_os("ESKER_HISTORY").map(PathBuf::from);

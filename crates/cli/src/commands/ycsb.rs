@@ -7,7 +7,6 @@ use clap::Args;
 use esker_lab::mix::ycsb::{Properties, result_lines};
 use esker_peers::ycsb::YcsbRun;
 
-use super::lab::failure;
 use super::stdout;
 use crate::args::Global;
 use crate::failure::{Failure, IO, Outcome, say};
@@ -59,7 +58,7 @@ pub fn run(args: &YcsbArgs, global: &Global) -> Outcome {
     let (load, run) = (args.load || both, args.run || both);
     let ycsb = YcsbRun { engine: args.db.clone(), properties, load, run, base };
     interrupt::exit_after(super::bench::remove_temporary_stores);
-    let samples = esker_peers::ycsb::run(&ycsb, &mut std::io::stderr()).map_err(failure)?;
+    let samples = esker_peers::ycsb::run(&ycsb, &mut std::io::stderr())?;
     let mut out = stdout();
     let mut code = 0;
     for sample in &samples {

@@ -75,8 +75,8 @@ impl Db {
     /// when `None`). Every table is read back and compared. Returns the backup's number.
     ///
     /// # Errors
-    /// `InvalidArgument` when `into` exists or there is no such backup, `Corruption` when the backup
-    /// is damaged, `NoSpace`, `Io`; no store is left in `into` then.
+    /// `InvalidArgument` when `into` exists, `NotFound` when there is no such backup, `Corruption`
+    /// when the backup is damaged, `NoSpace`, `Io`; no store is left in `into` then.
     pub fn restore(
         dir: impl AsRef<Path>,
         number: Option<u64>,
@@ -100,7 +100,7 @@ impl Db {
             None => look_for_backups(&*fs, dir)?.0.pop(),
         };
         let Some(found) = found else {
-            return Err(Error::invalid("there is no such backup here").at(dir));
+            return Err(Error::not_found("there is no such backup here").at(dir));
         };
         if fs.exists(into).map_err(|e| Error::io(into, "look at the new directory", e))? {
             let message = "the directory to restore into exists; name one that does not";

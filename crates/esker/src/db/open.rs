@@ -47,9 +47,10 @@ impl Db {
     /// `create_if_missing` is off).
     ///
     /// # Errors
-    /// `Locked` when another process or handle has it (the message says which), `Incompatible`
-    /// when the directory is another store's, a newer version's, or was made with another key
-    /// order, `Corruption` when acknowledged data is damaged, `InvalidArgument`, `Io`, `NoSpace`.
+    /// `NotFound` when there is no store and `create_if_missing` is off, `Locked` when another
+    /// process or handle has it (the message says which), `Incompatible` when the directory is
+    /// another store's, a newer version's, or was made with another key order, `Corruption` when
+    /// acknowledged data is damaged, `InvalidArgument`, `Io`, `NoSpace`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         Db::open_on(OsFs::shared(), path, options)
     }
@@ -68,7 +69,7 @@ impl Db {
         }
         if !exists && !options.create_if_missing {
             let message = "the store does not exist, and create_if_missing is off";
-            return Err(Error::invalid(message).at(dir));
+            return Err(Error::not_found(message).at(dir));
         }
         let lock = take_lock(&fs, dir)?;
         // Look again under the lock: another process may have created it meanwhile.
@@ -81,6 +82,9 @@ impl Db {
 
     /// Opens the store as it is at this moment, for reading. It may be open elsewhere, also for
     /// writing; what is written after this call is not seen. Nothing on disk is changed.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no store; otherwise those of [`Db::open`] but `Locked`.
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         Db::open_read_only_on(OsFs::shared(), path, options)
     }
@@ -97,21 +101,24 @@ impl Db {
         // A writer may move the manifest or drop a log between two of our steps; look again then.
         for _ in 0..10 {
             if !look(&*fs, dir)?.is_store(dir)? {
-                return Err(Error::invalid("there is no store here").at(dir));
+                return Err(Error::not_found("there is no store here").at(dir));
             }
             match open_existing(fs.clone(), dir, options.clone(), None) {
-                Err(error) if error.is_not_found() || error.is_corruption() => last = Some(error),
+                Err(error) if error.is_missing_file() || error.is_corruption() => {
+                    last = Some(error)
+                }
                 other => return other,
             }
         }
-        Err(last.unwrap_or_else(|| Error::invalid("there is no store here").at(dir)))
+        Err(last.unwrap_or_else(|| Error::not_found("there is no store here").at(dir)))
     }
 
     /// Removes a store: the files it made, by name, and then the directory if it is empty. A
     /// directory that holds no store is an error; foreign files are left alone.
     ///
     /// # Errors
-    /// `Locked` while it is open, `Incompatible` for another store's directory, `Io`.
+    /// `NotFound` when there is no store, `Locked` while it is open, `Incompatible` for another
+    /// store's directory, `Io`.
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
         Db::destroy_on(OsFs::shared(), path)
     }
@@ -123,7 +130,7 @@ impl Db {
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
         if !found.entries.iter().any(|e| names::is_ours(&e.name)) {
-            return Err(Error::invalid("there is no store here").at(dir));
+            return Err(Error::not_found("there is no store here").at(dir));
         }
         let lock = take_lock(&fs, dir)?;
         // Again, now with the lock's own file.

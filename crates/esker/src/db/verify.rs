@@ -101,7 +101,9 @@ impl Inner {
         let mut read = self.read_manifest();
         for _ in 0..10 {
             match read {
-                Err(error) if self.read_only && error.is_not_found() => read = self.read_manifest(),
+                Err(error) if self.read_only && error.is_missing_file() => {
+                    read = self.read_manifest()
+                }
                 other => return other,
             }
         }
@@ -145,7 +147,7 @@ impl Inner {
             ours.filter(|log| log.number() == number).map(|log| log.len_bytes()).next()
         };
         let mut reader = match LogReader::open(&*self.fs, &path, number) {
-            Err(error) if error.is_not_found() => return Ok(0),
+            Err(error) if error.is_missing_file() => return Ok(0),
             opened => opened?.until(written.unwrap_or(u64::MAX)),
         };
         while reader.next()?.is_some() {}

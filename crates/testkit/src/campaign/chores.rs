@@ -426,7 +426,7 @@ impl Trial<'_> {
             _ => {}
         }
         match Db::destroy_on(self.disk.clone(), store_dir()) {
-            Err(error) if error.kind() != ErrorKind::InvalidArgument || there => {
+            Err(error) if error.kind() != ErrorKind::NotFound || there => {
                 Err((Verdict::Lost, format!("destroyed again: {error}")))
             }
             _ => Ok(()),

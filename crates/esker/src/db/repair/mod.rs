@@ -101,7 +101,7 @@ impl Db {
         let interrupted = found.is_between_stores();
         let ours = |name: &str| names::is_ours(name) && name != names::LOCK;
         if !interrupted && !found.entries.iter().any(|e| ours(&e.name)) {
-            return Err(Error::invalid("there is no store here to repair").at(dir));
+            return Err(Error::not_found("there is no store here to repair").at(dir));
         }
         let lock = take_lock(&fs, dir)?;
         swap::resume(&*fs, dir)?;

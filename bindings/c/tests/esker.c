@@ -103,6 +103,7 @@ int main(int argc, char **argv) {
     CHECK(holds(copy, NULL, "c", "3"));
     CHECK(esker_delete(copy, bytes("c"), 1, 0, &message) == ESKER_READ_ONLY);
     esker_db_destroy(copy);
+    CHECK(esker_open_read_only("/nothing/here", NULL, &copy, &message) == ESKER_NOT_FOUND);
     CHECK(esker_repair(other, NULL, NULL, &message) == ESKER_OK);
     CHECK(esker_destroy_store(argv[1], NULL, &message) == ESKER_OK);
     esker_batch_destroy(batch);

@@ -84,7 +84,7 @@ pub enum Command {
     Repair(repair::RepairArgs),
     /// Merge the store's files, dropping what is deleted or overwritten
     Compact(compact::CompactArgs),
-    /// Add a backup to a directory of them: what is new is copied, all of it is read back
+    /// Add a backup to a directory of them, list them, or remove the oldest
     Backup(backup::BackupArgs),
     /// Make a store of a backup
     Restore(restore::RestoreArgs),

@@ -223,8 +223,45 @@ fn backups() {
     assert_eq!(place.ok(&["get", "old", "a"]), "1\n");
     place.ok(&["restore", "all", "new"]);
     assert_eq!(place.ok(&["get", "new", "a"]), "2\n");
-    place.fails(&["restore", "all", "new"], 2, "exists");
-    place.fails(&["restore", "all", "x", "--number", "7"], 4, "no such backup");
+    place.fails(&["restore", "all", "new"], 2, "exists and holds");
+    place.fails(&["restore", "all", "x", "--backup", "7"], 4, "there is no backup 7");
+    place.fails(&["restore", "all", "x", "--backup", "7"], 4, "it holds backups 1 to 2");
+    place.fails(&["restore", "none", "x"], 4, "there is no directory of backups here");
+    place.fails(&["backup", "db", "db/backups"], 2, "inside a store");
+    assert!(!place.path("x").exists() && !place.path("none").exists());
+}
+
+#[test]
+fn backups_are_listed_pruned_and_of_one_store() {
+    let place = Place::new();
+    place.ok(&["put", "db", "a", "1"]);
+    for _ in 0..3 {
+        place.ok(&["backup", "db", "all"]);
+    }
+    let listed = place.ok(&["backup", "list", "all"]);
+    let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!((lines[0][0], lines[2][0]), ("1", "3"));
+    assert!(lines[0][1].ends_with(" UTC") && lines[0][2].starts_with("1 table, "), "{listed}");
+    assert!(lines[0][3].contains("/db ("), "{listed}");
+    let json = place.ok(&["--json", "backup", "list", "all"]);
+    assert!(json.starts_with("{\"backup\":1,") && json.lines().count() == 3, "{json}");
+    assert_eq!(place.ok(&["backup", "list", "all", "--json"]), json);
+    place.ok(&["put", "other", "a", "1"]);
+    place.fails(&["backup", "other", "all"], 4, "belongs to another store");
+    place.fails(&["backup", "other", "all"], 4, "--take-over");
+    place.fails(&["backup", "prune", "all"], 2, "--keep");
+    place.fails(&["backup", "prune", "all", "--keep", "0"], 2, "keep at least 1");
+    assert_eq!(place.ok(&["backup", "prune", "all", "--keep", "1"]), "2 backups removed, 1 kept\n");
+    let told = place.ok(&["backup", "prune", "all", "--keep", "1", "--json"]);
+    assert_eq!(told, "{\"ok\":true,\"removed\":[],\"kept\":[3]}\n");
+    let taken = place.ok(&["backup", "other", "all", "--take-over"]);
+    assert!(taken.starts_with("backup 4: 1 table copied"), "{taken}");
+    place.fails(&["backup", "list", "none"], 4, "there is no directory of backups");
+    place.fails(&["backup", "list", "db"], 2, "no directory of backups");
+    std::fs::create_dir(place.path("empty")).unwrap();
+    assert_eq!(place.ok(&["backup", "list", "empty"]), "");
+    place.fails(&["backup", "db"], 2, "DIR");
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub mod write;
 
 pub use base::filter_policy::FilterPolicy;
 pub use base::order::{Comparator, KeyOrder};
-pub use db::backup::BackupReport;
+pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
 pub use db::repair::RepairReport;
 pub use db::snapshot::Snapshot;
 pub use db::verify::VerifyReport;

@@ -1,7 +1,8 @@
 //! Backups: whole, incremental, verified, restorable, at every cut of the power.
 //!
 //! Failure history these guard against: a backup that half exists and opens; a backup that shares a
-//! table with rot in it; a restore over something that was there.
+//! table with rot in it; a restore over something that was there; two stores in one directory of
+//! backups, where the last one to write was the one that was restored; a backup inside its store.
 
 mod common;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use common::{pairs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::mem::MemFs;
-use esker::{Db, ErrorKind, Options};
+use esker::{BackupOptions, Db, ErrorKind, Options};
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use parking_lot::Mutex;
@@ -109,6 +110,181 @@ fn a_damaged_table_is_neither_shared_nor_restored() {
     let refused = db.backup("/data/other").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     assert_eq!(fs.list(Path::new("/data/other")).unwrap().len(), 1);
+}
+
+fn refused<T>(result: esker::Result<T>, kind: ErrorKind, says: &[&str]) {
+    let error = result.err().expect("it is refused");
+    assert_eq!(error.kind(), kind, "{error}");
+    for part in says {
+        assert!(error.to_string().contains(part), "{error} lacks {part:?}");
+    }
+}
+
+fn numbers(fs: Arc<dyn Fs>, dir: &str) -> Vec<u64> {
+    Db::backups_on(fs, dir).unwrap().iter().map(|info| info.number).collect()
+}
+
+#[test]
+fn a_directory_of_backups_belongs_to_one_store() {
+    let fs = MemFs::new();
+    fs.create_dir(Path::new("/data")).unwrap();
+    let one = Db::open_on(fs.clone(), DB, options()).unwrap();
+    let two = Db::open_on(fs.clone(), "/data/two", options()).unwrap();
+    assert_ne!(one.store_id(), two.store_id());
+    fill(&one, 0);
+    fill(&two, 1);
+    one.backup(BACKUPS).unwrap();
+    one.backup(BACKUPS).unwrap();
+    let says = ["belongs to another store", "backups 1 to 2", "at /data/db", "--take-over"];
+    refused(two.backup(BACKUPS), ErrorKind::Incompatible, &says);
+    assert_eq!(numbers(fs.clone(), BACKUPS), [1, 2], "the refusal changed something");
+    let listed = Db::backups_on(fs.clone(), BACKUPS).unwrap();
+    assert_eq!(listed[1].store_id, Some(one.store_id()));
+    assert_eq!(listed[1].store_path.as_deref(), Some(Path::new(DB)));
+    assert!(listed[1].created >= listed[0].created && listed[0].created.is_some());
+    assert!(listed[1].tables > 0 && listed[1].table_bytes > 0 && listed[1].problem.is_none());
+    // A store that was opened again, or repaired, is still the same one.
+    let (id, state) = (one.store_id(), pairs(one.iter().unwrap()));
+    one.close().unwrap();
+    Db::repair_on(fs.clone(), DB, options()).unwrap();
+    let one = Db::open_on(fs.clone(), DB, options()).unwrap();
+    assert_eq!(one.store_id(), id);
+    one.backup(BACKUPS).unwrap();
+    // What was restored is a store of its own, until it takes the place of its original.
+    Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap();
+    let copy = Db::open_on(fs.clone(), COPY, options()).unwrap();
+    assert_ne!(copy.store_id(), id);
+    refused(copy.backup(BACKUPS), ErrorKind::Incompatible, &["backups 1 to 3"]);
+    let over = BackupOptions { take_over: true };
+    assert_eq!(copy.backup_with(BACKUPS, &over).unwrap().number, 4);
+    assert_eq!(copy.backup(BACKUPS).unwrap().number, 5);
+    refused(one.backup(BACKUPS), ErrorKind::Incompatible, &["at /data/copy"]);
+    for number in 1..=5 {
+        assert_eq!(held(fs.clone(), &format!("{BACKUPS}/backup-{number:06}")), state);
+    }
+    let checkpoint = "/data/checkpoint";
+    one.checkpoint(checkpoint).unwrap();
+    let checkpoint = Db::open_on(fs.clone(), checkpoint, options()).unwrap();
+    assert!(![id, copy.store_id()].contains(&checkpoint.store_id()));
+    // A backup that does not say whose it is, and one whose word is damaged.
+    let mark = Path::new(BACKUPS).join("backup-000005/BACKUP");
+    fs.open_write(&mark).unwrap().write_at(b"rot", 30).unwrap();
+    assert!(copy.backup(BACKUPS).unwrap_err().is_corruption());
+    let listed = Db::backups_on(fs.clone(), BACKUPS).unwrap();
+    assert!(listed[4].store_id.is_none() && listed[4].problem.as_ref().unwrap().is_corruption());
+    fs.remove(&mark).unwrap();
+    refused(copy.backup(BACKUPS), ErrorKind::Incompatible, &["does not say of which store"]);
+    assert_eq!(copy.backup_with(BACKUPS, &over).unwrap().number, 6);
+}
+
+#[test]
+fn one_call_at_a_time_works_in_a_directory_of_backups() {
+    let fs = MemFs::new();
+    fs.create_dir(Path::new("/data")).unwrap();
+    let db = Db::open_on(fs.clone(), DB, options()).unwrap();
+    fill(&db, 0);
+    db.backup(BACKUPS).unwrap();
+    // Another call has made half of a backup: it is not to be removed under its hands.
+    let other = fs.lock(&Path::new(BACKUPS).join("LOCK"), "another").unwrap();
+    let half = Path::new(BACKUPS).join("backup-000002");
+    fs.create_dir(&half).unwrap();
+    refused(db.backup(BACKUPS), ErrorKind::Locked, &[BACKUPS, "try again"]);
+    refused(Db::prune_backups_on(fs.clone(), BACKUPS, 1), ErrorKind::Locked, &[BACKUPS]);
+    assert!(fs.exists(&half).unwrap());
+    drop(other);
+    assert_eq!(db.backup(BACKUPS).unwrap().number, 2);
+}
+
+#[test]
+fn nothing_is_put_inside_a_store_or_among_backups() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    let db = Db::open(at("db"), options()).unwrap();
+    fill(&db, 0);
+    std::os::unix::fs::symlink(at("db"), at("link")).unwrap();
+    std::fs::create_dir(at("db/sub")).unwrap();
+    std::os::unix::fs::symlink(at("db/sub"), at("below")).unwrap();
+    let kind = ErrorKind::InvalidArgument;
+    let inside = ["inside a store", "name a directory outside"];
+    for dir in ["db", "db/backups", "db/sub/backups", "link/backups", "below/b", "db/sub/../b"] {
+        refused(db.backup(at(dir)), kind, &inside);
+    }
+    refused(db.checkpoint(at("db/copy")), kind, &inside);
+    std::fs::remove_dir(at("db/sub")).unwrap();
+    assert!(!at("db/backups").exists() && !at("db/b").exists());
+    assert_eq!(db.backup(at("db/../backups")).unwrap().number, 1);
+    for (dir, says) in [("db/new", "inside a store"), ("backups/new", "among the backups")] {
+        refused(Db::restore(at("backups"), None, at(dir), options()), kind, &[says]);
+        assert!(!at(dir).exists());
+    }
+    let says = ["exists and holds 00", "CURRENT", "name one that does not exist"];
+    refused(Db::restore(at("backups"), None, at("db"), options()), kind, &says);
+    let says = ["no directory of backups", "link", "give a new or an empty directory"];
+    refused(db.backup(root.path()), kind, &says);
+    let says = ["there is no backup 7", "it holds backup 1"];
+    refused(Db::restore(at("backups"), Some(7), at("new"), options()), ErrorKind::NotFound, &says);
+    let says = ["there is no directory of backups here"];
+    refused(Db::restore(at("backup"), None, at("new"), options()), ErrorKind::NotFound, &says);
+    db.close().unwrap();
+}
+
+#[test]
+fn pruning_keeps_the_newest_and_what_they_share() {
+    let fs = MemFs::new();
+    fs.create_dir(Path::new("/data")).unwrap();
+    let db = Db::open_on(fs.clone(), DB, options()).unwrap();
+    let mut states = Vec::new();
+    for round in 0..4 {
+        fill(&db, round);
+        db.backup(BACKUPS).unwrap();
+        states.push(pairs(db.iter().unwrap()));
+    }
+    let prune = |keep| Db::prune_backups_on(fs.clone(), BACKUPS, keep);
+    refused(prune(0), ErrorKind::InvalidArgument, &["backups 1 to 4", "keep at least 1"]);
+    assert_eq!((prune(4).unwrap().removed, prune(9).unwrap().kept), (vec![], vec![1, 2, 3, 4]));
+    let pruned = prune(2).unwrap();
+    assert_eq!((pruned.removed, pruned.kept), (vec![1, 2], vec![3, 4]));
+    assert_eq!(numbers(fs.clone(), BACKUPS), [3, 4]);
+    for number in [3, 4] {
+        let path = format!("{BACKUPS}/backup-{number:06}");
+        assert_eq!(held(fs.clone(), &path), states[number - 1]);
+    }
+    assert_eq!(db.backup(BACKUPS).unwrap().number, 5);
+    // What no backup holds is not removed with one.
+    fs.create_new(&Path::new(BACKUPS).join("backup-000003/notes")).unwrap();
+    refused(prune(2), ErrorKind::InvalidArgument, &["backup-000003", "notes", "move that"]);
+    assert_eq!(held(fs.clone(), &format!("{BACKUPS}/backup-000003")), states[2]);
+    let missing = Db::prune_backups_on(fs.clone(), "/data/none", 1);
+    refused(missing, ErrorKind::NotFound, &["/data/none"]);
+    refused(Db::prune_backups_on(fs, DB, 1), ErrorKind::InvalidArgument, &[".sst", "more"]);
+}
+
+#[test]
+fn a_cut_during_a_prune_leaves_each_backup_whole_or_gone() {
+    let disk = disk();
+    let db = Db::open_on(disk.clone(), DB, options()).unwrap();
+    let mut states = Vec::new();
+    for round in 0..3 {
+        fill(&db, round);
+        db.backup(BACKUPS).unwrap();
+        states.push(pairs(db.iter().unwrap()));
+    }
+    let work = || drop(Db::prune_backups_on(disk.clone(), BACKUPS, 1).unwrap());
+    at_every_cut(&disk, work, move |image| {
+        let left = numbers(image.clone(), BACKUPS);
+        assert_eq!(left.last(), Some(&3));
+        for number in left {
+            let path = format!("{BACKUPS}/backup-{number:06}");
+            assert_eq!(held(image.clone(), &path), states[number as usize - 1]);
+        }
+        assert_eq!(Db::prune_backups_on(image.clone(), BACKUPS, 1).unwrap().kept, [3]);
+        let names: Vec<String> =
+            image.list(Path::new(BACKUPS)).unwrap().into_iter().map(|e| e.name).collect();
+        assert_eq!(names, ["LOCK", "backup-000003"]);
+        let db = Db::open_on(image.clone(), DB, options()).unwrap();
+        assert_eq!(db.backup(BACKUPS).unwrap().number, 4);
+    });
+    assert_eq!(numbers(disk.crash_image(CrashModel::SyncedOnly), BACKUPS), [3]);
 }
 
 #[test]

@@ -306,7 +306,7 @@ fn opening_says_what_is_there_and_what_is_not() {
     refusal(
         Db::restore_on(fs.clone(), "/b", None, "/db", tiny_options()),
         missing,
-        "no such backup",
+        "/b: there is no directory of backups here",
     );
     let db = Db::open_on(fs.clone(), "/db", tiny_options()).unwrap();
     assert_eq!((db.path(), format!("{db:?}").as_str()), (Path::new("/db"), "Db(/db)"));
@@ -317,7 +317,7 @@ fn opening_says_what_is_there_and_what_is_not() {
     refusal(
         Db::restore_on(fs.clone(), "/backups", Some(2), "/new", tiny_options()),
         missing,
-        "no such backup",
+        "/backups: there is no backup 2 in this directory; it holds backup 1",
     );
     refusal(
         Db::restore_on(fs.clone(), "/backups", None, "/db", tiny_options()),

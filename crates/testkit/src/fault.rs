@@ -372,6 +372,10 @@ impl Fs for FaultFs {
         Ok(bytes)
     }
 
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.resolve(path)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.plan.step(Op::Rename, to)?;
         self.inner.rename(from, to)

@@ -1,29 +1,68 @@
-//! `esker backup`: one more backup in a directory of them.
+//! `esker backup`: one more backup in a directory of them; what is in one; fewer of them.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use esker::base::units::human_bytes;
-use serde_json::json;
+use esker::{BackupInfo, BackupOptions, Db};
+use esker_lab::record::env::utc_text;
+use serde_json::{Value, json};
 
-use super::{counted, print};
+use super::{counted, print, stdout};
 use crate::args::Global;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome, say};
 use crate::store::open_writer;
 
 /// Arguments of `backup`.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct BackupArgs {
-    /// The store's directory
-    db: PathBuf,
+    #[command(subcommand)]
+    what: Option<What>,
+    /// The store's directory (`./list` where that is its name)
+    #[arg(required = true)]
+    db: Option<PathBuf>,
     /// The directory of its backups; made if it is not there
-    dir: PathBuf,
+    #[arg(required = true)]
+    dir: Option<PathBuf>,
+    /// Take the directory over from the store that it belongs to, whose backups stay
+    #[arg(long)]
+    take_over: bool,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// List the backups in a directory, oldest first: number, time, tables and bytes, store
+    List {
+        /// The directory of backups
+        dir: PathBuf,
+    },
+    /// Remove the oldest backups; those that are left are whole without them
+    Prune {
+        /// The directory of backups
+        dir: PathBuf,
+        /// How many to keep, at least 1
+        #[arg(long, value_name = "N")]
+        keep: usize,
+    },
+}
+
+/// Makes a backup, lists them, or removes some.
+pub fn run(args: &BackupArgs, global: &Global) -> Outcome {
+    match (&args.what, &args.db, &args.dir) {
+        (Some(What::List { dir }), ..) => list(dir, global),
+        (Some(What::Prune { dir, keep }), ..) => prune(dir, *keep, global),
+        (None, Some(db), Some(dir)) => back_up(db, dir, args.take_over, global),
+        _ => Err(Failure::usage("backup takes a store and a directory, `list` or `prune`")),
+    }
 }
 
 /// Copies what the last backup does not have, and reads all of it back.
-pub fn run(args: &BackupArgs, global: &Global) -> Outcome {
-    let db = open_writer(&args.db, global, false)?;
-    let made = db.backup(&args.dir)?;
+fn back_up(store: &Path, dir: &Path, take_over: bool, global: &Global) -> Outcome {
+    let db = open_writer(store, global, false)?;
+    let made = db.backup_with(dir, &BackupOptions { take_over })?;
     db.close()?;
     let path = made.path.display().to_string();
     print(
@@ -44,6 +83,63 @@ pub fn run(args: &BackupArgs, global: &Global) -> Outcome {
                 made.linked_files,
                 human_bytes(made.linked_bytes),
             )
+        },
+    )?;
+    Ok(0)
+}
+
+fn list(dir: &Path, global: &Global) -> Outcome {
+    let backups = Db::backups(dir)?;
+    let mut out = stdout();
+    for info in &backups {
+        let line = if global.json { to_json(info).to_string() } else { to_text(info) };
+        writeln!(out, "{line}")?;
+    }
+    out.flush()?;
+    if backups.is_empty() && !global.json {
+        say(&format!("esker: {}: no backup", dir.display()));
+    }
+    Ok(0)
+}
+
+fn created_unix_ms(info: &BackupInfo) -> Option<u64> {
+    let since = info.created?.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_millis()).ok()
+}
+
+fn to_json(info: &BackupInfo) -> Value {
+    json!({
+        "backup": info.number,
+        "path": info.path.display().to_string(),
+        "created_unix_ms": created_unix_ms(info),
+        "store_id": info.store_id.map(|id| format!("{id:016x}")),
+        "store_path": info.store_path.as_ref().map(|path| path.display().to_string()),
+        "tables": info.tables,
+        "table_bytes": info.table_bytes,
+        "problem": info.problem.as_ref().map(ToString::to_string),
+    })
+}
+
+fn to_text(info: &BackupInfo) -> String {
+    let created = created_unix_ms(info)
+        .map_or("at an unknown time".into(), |ms| format!("{} UTC", utc_text(ms / 1000)));
+    let of = match (&info.problem, &info.store_path, info.store_id) {
+        (Some(problem), ..) => problem.to_string(),
+        (_, Some(path), Some(id)) => format!("of {} ({id:016x})", path.display()),
+        _ => "of an unknown store".into(),
+    };
+    let (tables, bytes) = (counted(info.tables, "table"), human_bytes(info.table_bytes));
+    format!("{}\t{created}\t{tables}, {bytes}\t{of}", info.number)
+}
+
+fn prune(dir: &Path, keep: usize, global: &Global) -> Outcome {
+    let pruned = Db::prune_backups(dir, keep)?;
+    print(
+        global.form(),
+        || json!({ "ok": true, "removed": pruned.removed, "kept": pruned.kept }),
+        || {
+            let removed = counted(pruned.removed.len() as u64, "backup");
+            format!("{removed} removed, {} kept", pruned.kept.len())
         },
     )?;
     Ok(0)

@@ -18,14 +18,14 @@ pub struct RestoreArgs {
     dir: PathBuf,
     /// The new store's directory; it must not exist
     db: PathBuf,
-    /// Which backup; the newest if not given
-    #[arg(long)]
-    number: Option<u64>,
+    /// Which backup, by its number in `esker backup list`; the newest if not given
+    #[arg(long, value_name = "N", alias = "number")]
+    backup: Option<u64>,
 }
 
 /// Copies a backup into a new directory and reads all of it back.
 pub fn run(args: &RestoreArgs, global: &Global) -> Outcome {
-    let number = Db::restore(&args.dir, args.number, &args.db, options(global)?)?;
+    let number = Db::restore(&args.dir, args.backup, &args.db, options(global)?)?;
     let path = args.db.display().to_string();
     print(
         global.form(),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Db;
+use super::backup::place::{refuse_existing, refuse_inside_a_store};
 use super::state::Inner;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
@@ -16,19 +17,18 @@ impl Db {
     /// (and perhaps some of what is written during it). Tables are hard-linked: it takes no space
     /// until either store rewrites its own. `dir` must be on the same file system.
     ///
-    /// A crash halfway leaves a directory without `CURRENT`, which no open takes for a store.
+    /// It is a store of its own, with another [`Db::store_id`]. A crash halfway leaves a directory
+    /// without `CURRENT`, which no open takes for a store.
     ///
     /// # Errors
-    /// `InvalidArgument` when `dir` exists; `Io` when it cannot be made or linked into.
+    /// `InvalidArgument` when `dir` exists or lies inside a store; `Io` when it cannot be made or linked into.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         let dir = dir.as_ref();
         let inner = &self.inner;
         let fs = &inner.fs;
+        refuse_existing(&**fs, dir, "the checkpoint's directory")?;
+        refuse_inside_a_store(&**fs, dir, "the checkpoint's directory")?;
         inner.flush()?;
-        if fs.exists(dir).map_err(|e| Error::io(dir, "look at the checkpoint's directory", e))? {
-            let message = "the checkpoint's directory exists; name one that does not";
-            return Err(Error::invalid(message).at(dir));
-        }
         fs.create_dir(dir).map_err(|e| Error::io(dir, "create the checkpoint's directory", e))?;
         let made = self.fill_checkpoint(dir);
         if made.is_err() {

@@ -86,6 +86,11 @@ pub trait Fs: Send + Sync + 'static {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Whether anything has this name.
     fn exists(&self, path: &Path) -> io::Result<bool>;
+    /// Where a path that exists leads: absolute, without links, `.` and `..`. A file system that
+    /// has none of these returns it as it is.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_path_buf())
+    }
     /// Takes the exclusive lock on a file (created if absent); `WouldBlock` when another has it.
     /// The holder's description is written into the file, for the error another opener gets.
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn FileLock>>;

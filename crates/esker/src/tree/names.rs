@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 pub const CURRENT: &str = "CURRENT";
 /// `CURRENT` before its rename.
 pub const CURRENT_NEW: &str = "CURRENT.new";
+/// In a backup: of which store it is.
+pub const BACKUP: &str = "BACKUP";
 /// Held while the store is open.
 pub const LOCK: &str = "LOCK";
 
@@ -48,7 +50,7 @@ pub fn parse_manifest(name: &str) -> Option<u64> {
 
 /// Whether a store makes files of this name.
 pub fn is_ours(name: &str) -> bool {
-    [CURRENT, CURRENT_NEW, LOCK].contains(&name)
+    [CURRENT, CURRENT_NEW, LOCK, BACKUP].contains(&name)
         || parse_table(name).is_some()
         || parse_log(name).is_some()
         || parse_manifest(name).is_some()

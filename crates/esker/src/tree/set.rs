@@ -191,6 +191,11 @@ impl VersionSet {
         self.rewrite_bytes_min = bytes;
     }
 
+    /// The store's identity.
+    pub fn store_id(&self) -> u64 {
+        self.store_id
+    }
+
     /// The current version.
     pub fn current(&self) -> Arc<Version> {
         self.version.clone()

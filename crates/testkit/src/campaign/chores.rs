@@ -52,6 +52,8 @@ pub enum Chore {
     FirstBackup,
     /// `Db::restore` of the whole one.
     Restore,
+    /// `Db::prune_backups` of all but the newest, and of half of one.
+    Prune,
     /// `Db::repair`.
     Repair,
     /// `Db::destroy`.
@@ -62,7 +64,7 @@ pub enum Chore {
 
 impl Chore {
     /// Every chore.
-    pub const ALL: [Chore; 14] = [
+    pub const ALL: [Chore; 15] = [
         Chore::Open,
         Chore::ReadOnly,
         Chore::Read,
@@ -74,6 +76,7 @@ impl Chore {
         Chore::Backup,
         Chore::FirstBackup,
         Chore::Restore,
+        Chore::Prune,
         Chore::Repair,
         Chore::Destroy,
         Chore::Create,
@@ -86,13 +89,13 @@ impl Chore {
     }
 }
 
-/// A store that a process left when it was killed, a backup of an earlier moment, and half of one.
+/// A store that a process left when it was killed, backups of two earlier moments, and half of one.
 pub struct World {
     name: String,
     image: Image,
     options: Options,
     now: Digest,
-    backed_up: Digest,
+    backed_up: [Digest; 2],
     /// Whether there may be no store yet.
     may_create: bool,
 }
@@ -108,7 +111,7 @@ impl World {
         let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
         let options = Options { cache_size_bytes: Some(0), ..script.options.clone() };
         let mut life = Life::new(disk.clone(), options.clone(), ledger.clone());
-        let mut backed_up = Digest::default();
+        let mut backed_up = [Digest::default(); 2];
         let skipped =
             |s: &&Step| !matches!(s, Step::Kill | Step::Weak(..) | Step::Checkpoint | Step::Reopen);
         let steps: Vec<&Step> = script.steps.iter().filter(skipped).collect();
@@ -117,13 +120,16 @@ impl World {
                 Ok(Outcome::Done) => {}
                 other => panic!("{} {step:?}: {other:?}", script.name),
             }
-            if at == steps.len() / 2 {
+            for (which, digest) in backed_up.iter_mut().enumerate() {
+                if at != (2 + which) * steps.len() / 4 {
+                    continue;
+                }
                 let made = life.db().map(|db| db.backup(BACKUPS));
                 made.transpose().unwrap_or_else(|e| panic!("{}: {e}", script.name));
-                backed_up = ledger.lock().digest();
+                *digest = ledger.lock().digest();
             }
         }
-        let half = Path::new(BACKUPS).join("backup-000002");
+        let half = Path::new(BACKUPS).join("backup-000003");
         let table = half.join("000009.sst");
         let made = disk.create_dir(&half).and_then(|()| disk.create_new(&table));
         drop(made.unwrap_or_else(|e| panic!("half a backup: {e}")));
@@ -148,7 +154,7 @@ impl World {
             let opened = Db::open_on(image.to_mem(), store_dir(), script.options.clone());
             let found = opened.map_err(ReadError::Store).and_then(|db| content(db.iter()));
             let now = found.unwrap_or_else(|e| panic!("{name}: {e:?}")).digest;
-            let (options, backed_up) = (script.options.clone(), Digest::default());
+            let (options, backed_up) = (script.options.clone(), Default::default());
             World { name, image, options, now, backed_up, may_create: true }
         };
         some.map(world).collect()
@@ -308,6 +314,7 @@ impl Trial<'_> {
             (Chore::Restore, _) => {
                 Ok(Db::restore_on(fs.clone(), BACKUPS, Some(1), new, options).map(drop))
             }
+            (Chore::Prune, _) => Ok(Db::prune_backups_on(fs.clone(), BACKUPS, 1).map(drop)),
             (Chore::Repair, _) => match Db::repair_on(fs.clone(), dir, options) {
                 Ok(report) if report.lost.is_empty() => self.holds(dir, self.world.now).map(Ok),
                 Ok(_) => Ok(Ok(())),
@@ -386,7 +393,8 @@ impl Trial<'_> {
             Chore::Create if done => self.holds(Path::new(NEW[0]), Digest::default())?,
             Chore::Create => create(&fs, NEW[0], options).map_err(lost("create again"))?,
             Chore::Checkpoint | Chore::Restore => {
-                let want = if self.chore == Chore::Restore { world.backed_up } else { world.now };
+                let want =
+                    if self.chore == Chore::Restore { world.backed_up[0] } else { world.now };
                 let whole = Path::new(NEW[0]).join("CURRENT");
                 if done || self.disk.exists(&whole).unwrap_or(false) {
                     self.holds(Path::new(NEW[0]), want)?;
@@ -411,11 +419,31 @@ impl Trial<'_> {
                 let db = Db::open_on(fs.clone(), dir, options).map_err(lost("open again"))?;
                 let made = db.backup(BACKUPS).map_err(lost("done again"))?;
                 self.holds(&made.path, world.now)?;
-                self.holds(&Path::new(BACKUPS).join("backup-000001"), world.backed_up)?;
+                self.holds(&Path::new(BACKUPS).join("backup-000001"), world.backed_up[0])?;
+                self.check_backups()?;
+            }
+            Chore::Prune => {
+                self.check_backups()?;
+                let again = Db::prune_backups_on(fs, BACKUPS, 1).map_err(lost("done again"))?;
+                if again.kept != [2] || done && !again.removed.is_empty() {
+                    return Err(wrong("it keeps others than the newest backup"));
+                }
+                self.check_backups()?;
             }
             _ => {}
         }
         self.holds(dir, world.now)
+    }
+
+    /// The newest backup of those there were is whole, and so is the other one if it is there.
+    fn check_backups(&self) -> Result<(), Bad> {
+        for (at, backed_up) in self.world.backed_up.iter().enumerate() {
+            let path = Path::new(BACKUPS).join(format!("backup-{:06}", at + 1));
+            if at == 1 || self.disk.exists(&path.join("CURRENT")).unwrap_or(false) {
+                self.holds(&path, *backed_up)?;
+            }
+        }
+        Ok(())
     }
 
     fn check_destroyed(&self, done: bool) -> Result<(), Bad> {

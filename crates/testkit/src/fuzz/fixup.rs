@@ -45,6 +45,12 @@ pub fn manifest(bytes: &mut [u8], number: u64) -> Option<()> {
     }
 }
 
+/// The mark of a backup.
+pub fn mark(bytes: &mut [u8]) -> Option<()> {
+    let end = bytes.len().checked_sub(8)?;
+    seal(bytes, 0, end, end, 0)
+}
+
 /// A `CURRENT`.
 pub fn current(bytes: &mut [u8]) -> Option<()> {
     seal(bytes, 0, 504, 504, 0)?;

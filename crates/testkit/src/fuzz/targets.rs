@@ -10,6 +10,7 @@ use esker::base::range_delete::RangeDelete;
 use esker::base::rows::{KeyBuf, Rows};
 use esker::cache::BlockCache;
 use esker::codec::{Key, KeyReader};
+use esker::db::backup::mark::Mark;
 use esker::fs::Fs;
 use esker::fs::mem::MemFs;
 use esker::options::kinds::{CachePolicy, IndexSearch};
@@ -341,6 +342,23 @@ pub fn current(input: &[u8]) {
 pub fn current_seeds() -> Vec<Vec<u8>> {
     let found = store_files().iter().filter(|(name, _)| name == file_names::CURRENT);
     found.map(|(_, bytes)| bytes.clone()).collect()
+}
+
+pub fn mark(input: &[u8]) {
+    both(input, fixup::mark, |bytes| {
+        if let Some((_, Some(mark))) = Mark::decode(bytes) {
+            assert_eq!(mark.encode(), bytes, "a mark changes when it is written again");
+        }
+    });
+}
+
+pub fn mark_seeds() -> Vec<Vec<u8>> {
+    let mark = |store_path: &str| Mark {
+        store_id: 0x0123_4567_89ab_cdef,
+        created_unix_ms: 1_700_000_000_000,
+        store_path: PathBuf::from(store_path),
+    };
+    vec![mark("/data/db").encode(), mark("").encode()]
 }
 
 pub fn options(input: &[u8]) {

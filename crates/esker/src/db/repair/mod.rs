@@ -29,6 +29,7 @@ use crate::metrics::LEVELS;
 use crate::options::Options;
 use crate::options::kinds::{CachePolicy, IndexSearch};
 use crate::table::ReadConfig;
+use crate::tree::current::Current;
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
 use crate::tree::fragment::{FileMeta, Fragment};
 use crate::tree::names;
@@ -171,7 +172,9 @@ fn rebuild(
     report.entries_held_max = made.entries_held_max;
     report.lost = made.lost;
     let edit = content(&limits, level, made.files, made.next_number);
-    VersionSet::create(fs.clone(), rebuilt, order.clone(), fs.unique_number(), edit)
+    // The same store as before, as long as anything says which that was: its backups go on.
+    let store_id = Current::read(&**fs, dir).map_or_else(|_| fs.unique_number(), |at| at.store_id);
+    VersionSet::create(fs.clone(), rebuilt, order.clone(), store_id, edit)
 }
 
 fn read_config(options: &Options) -> ReadConfig {

@@ -1,0 +1,277 @@
+//! A directory of backups: what it holds, whose it is, and how backups leave it.
+//!
+//! What stays true: one call at a time changes it, under its lock; a backup loses `CURRENT` first,
+//! so that what a crash leaves of a removed one is half a backup, which counts as none; the newest
+//! backup is never removed.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::mark::Mark;
+use super::place::told_entries;
+use crate::db::open::look;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{FileLock, Fs, sync_dir};
+use crate::tree::names;
+
+/// Before the number in a backup's name.
+const PREFIX: &str = "backup-";
+
+/// A backup, as [`crate::Db::backups`] lists it.
+#[derive(Debug, Clone)]
+pub struct BackupInfo {
+    /// Its number.
+    pub number: u64,
+    /// The store it is.
+    pub path: PathBuf,
+    /// When it was made, by that machine's clock; `None` where its mark is missing or damaged.
+    pub created: Option<SystemTime>,
+    /// The identity of the store it is of ([`crate::Db::store_id`]); `None` as for `created`.
+    pub store_id: Option<u64>,
+    /// Where that store was; `None` as for `created`.
+    pub store_path: Option<PathBuf>,
+    /// Tables in it, also those it shares with other backups.
+    pub tables: u64,
+    /// Bytes of them.
+    pub table_bytes: u64,
+    /// Why its mark could not be read. What the backup holds may be whole: a restore checks it.
+    pub problem: Option<Error>,
+}
+
+/// What [`crate::Db::prune_backups`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PruneReport {
+    /// The backups that were removed, oldest first.
+    pub removed: Vec<u64>,
+    /// Those that are left.
+    pub kept: Vec<u64>,
+}
+
+/// The path of the backup with this number.
+pub(super) fn backup_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{PREFIX}{number:06}"))
+}
+
+/// A directory that is not there is an error, so that a mistyped one is not taken for an empty one.
+pub(super) fn need(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    if fs.exists(dir).map_err(|e| Error::io(dir, "look at the directory of backups", e))? {
+        return Ok(());
+    }
+    Err(Error::not_found("there is no directory of backups here").at(dir))
+}
+
+/// Takes the directory's lock: two calls at once would take each other's backup for half of one.
+pub(super) fn lock(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn FileLock>> {
+    let holder = format!("process {}", std::process::id());
+    fs.lock(&dir.join(names::LOCK), &holder).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::WouldBlock {
+            let message =
+                "another backup or prune works in this directory; try again when it is done";
+            return Error::new(ErrorKind::Locked, message).at(dir);
+        }
+        Error::io(dir, "lock the directory of backups", error)
+    })
+}
+
+/// What a directory of backups holds.
+pub(super) struct Backups {
+    dir: PathBuf,
+    /// The numbers of whole backups, oldest first.
+    pub whole: Vec<u64>,
+    halves: Vec<u64>,
+}
+
+impl Backups {
+    /// Looks.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when something else than backups is there, `Io`.
+    pub fn look(fs: &dyn Fs, dir: &Path) -> Result<Backups> {
+        let mut numbers = Vec::new();
+        let entries = look(fs, dir)?.entries;
+        for entry in &entries {
+            let digits = entry.name.strip_prefix(PREFIX).filter(|_| !entry.is_file);
+            let number = digits.and_then(|digits| digits.parse().ok());
+            match number.filter(|n| backup_path(dir, *n).ends_with(&entry.name)) {
+                Some(number) => numbers.push(number),
+                None if entry.name == names::LOCK && entry.is_file => {}
+                None => {
+                    let message = format!(
+                        "this is no directory of backups and was left untouched: it holds {}; give a \
+                         new or an empty directory, or one that holds backups alone",
+                        told_entries(&entries)
+                    );
+                    return Err(Error::invalid(message).at(dir));
+                }
+            }
+        }
+        numbers.sort_unstable();
+        let mut found = Backups { dir: dir.to_path_buf(), whole: Vec::new(), halves: Vec::new() };
+        for number in numbers {
+            let path = backup_path(dir, number).join(names::CURRENT);
+            let whole = fs.exists(&path);
+            let whole =
+                whole.map_err(|e| Error::io(&path, "look whether the backup is whole", e))?;
+            if whole { found.whole.push(number) } else { found.halves.push(number) }
+        }
+        Ok(found)
+    }
+
+    /// The whole backups in words, such as `backups 1 to 3 and 7`.
+    pub fn told(&self) -> String {
+        let mut spans: Vec<(u64, u64)> = Vec::new();
+        for number in &self.whole {
+            match spans.last_mut() {
+                Some((_, last)) if *last + 1 == *number => *last = *number,
+                _ => spans.push((*number, *number)),
+            }
+        }
+        let spans: Vec<String> = spans
+            .iter()
+            .map(|(first, last)| match last - first {
+                0 => first.to_string(),
+                _ => format!("{first} to {last}"),
+            })
+            .collect();
+        match spans.split_last() {
+            None => "no backup".into(),
+            Some((only, [])) if self.whole.len() == 1 => format!("backup {only}"),
+            Some((only, [])) => format!("backups {only}"),
+            Some((last, before)) => format!("backups {} and {last}", before.join(", ")),
+        }
+    }
+
+    /// The backup `number`, or the newest.
+    pub fn choose(&self, number: Option<u64>) -> Result<u64> {
+        let chosen = match number {
+            Some(number) => self.whole.binary_search(&number).is_ok().then_some(number),
+            None => self.whole.last().copied(),
+        };
+        chosen.ok_or_else(|| {
+            let wanted =
+                number.map_or("there is none".into(), |n| format!("there is no backup {n}"));
+            let message = format!("{wanted} in this directory; it holds {}", self.told());
+            Error::not_found(message).at(&self.dir)
+        })
+    }
+
+    /// Refuses the directory unless its newest backup is of the store `store_id`.
+    pub fn refuse_others(&self, fs: &dyn Fs, store_id: u64) -> Result<()> {
+        let Some(newest) = self.whole.last() else { return Ok(()) };
+        let held = self.told();
+        let whose = match Mark::read(fs, &backup_path(&self.dir, *newest))? {
+            Some(mark) if mark.store_id == store_id => return Ok(()),
+            Some(mark) => format!(
+                "the directory belongs to another store: it holds {held}, the newest of the store \
+                 {:016x} that was at {}, and this store is {store_id:016x}",
+                mark.store_id,
+                mark.store_path.display()
+            ),
+            None => format!(
+                "the directory holds {held}, and the newest does not say of which store it is (an \
+                 older version of Esker made it)"
+            ),
+        };
+        let message = format!(
+            "{whose}; give each store a directory of its own, or take this one over (`take_over`, \
+             `esker backup --take-over`)"
+        );
+        Err(Error::new(ErrorKind::Incompatible, message).at(&self.dir))
+    }
+
+    /// Removes what crashes left of backups; the caller holds the lock.
+    pub fn remove_halves(&self, fs: &dyn Fs) -> Result<()> {
+        for number in &self.halves {
+            let path = backup_path(&self.dir, *number);
+            remove(fs, &path).map_err(|e| Error::io(&path, "remove half a backup", e))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest until `keep` are left; the caller holds the lock.
+    pub fn prune(&self, fs: &dyn Fs, keep: usize) -> Result<PruneReport> {
+        let (old, kept) = self.whole.split_at(self.whole.len().saturating_sub(keep.max(1)));
+        for number in old {
+            refuse_more_than_a_backup(fs, &backup_path(&self.dir, *number))?;
+        }
+        self.remove_halves(fs)?;
+        for number in old {
+            let path = backup_path(&self.dir, *number);
+            remove(fs, &path).map_err(|e| Error::io(&path, "remove the backup", e))?;
+        }
+        sync_dir(fs, &self.dir)?;
+        Ok(PruneReport { removed: old.to_vec(), kept: kept.to_vec() })
+    }
+
+    /// What is to be said of each.
+    pub fn describe(&self, fs: &dyn Fs) -> Result<Vec<BackupInfo>> {
+        let mut all = Vec::with_capacity(self.whole.len());
+        for number in &self.whole {
+            let path = backup_path(&self.dir, *number);
+            let (mark, problem) = match Mark::read(fs, &path) {
+                Ok(mark) => (mark, None),
+                Err(error) => (None, Some(error)),
+            };
+            let entries = look(fs, &path)?.entries;
+            let tables = entries.iter().filter(|e| names::parse_table(&e.name).is_some());
+            let lengths: Vec<u64> = tables.map(|entry| entry.len_bytes).collect();
+            let created = |mark: &Mark| UNIX_EPOCH + Duration::from_millis(mark.created_unix_ms);
+            all.push(BackupInfo {
+                number: *number,
+                path,
+                created: mark.as_ref().map(created),
+                store_id: mark.as_ref().map(|mark| mark.store_id),
+                store_path: mark.map(|mark| mark.store_path),
+                tables: lengths.len() as u64,
+                table_bytes: lengths.iter().sum(),
+                problem,
+            });
+        }
+        Ok(all)
+    }
+}
+
+/// Refuses a backup that holds what no backup does, before any of it is removed.
+fn refuse_more_than_a_backup(fs: &dyn Fs, path: &Path) -> Result<()> {
+    let mut entries = look(fs, path)?.entries;
+    entries.retain(|entry| !entry.is_file || !names::is_ours(&entry.name));
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "besides the backup this holds {}, so it was not removed; move that elsewhere first",
+        told_entries(&entries)
+    );
+    Err(Error::invalid(message).at(path))
+}
+
+/// Removes the files a store makes from a directory, and the directory; `CURRENT` first, so that no
+/// half of it is ever a store.
+pub(super) fn remove(fs: &dyn Fs, path: &Path) -> std::io::Result<()> {
+    let mut entries = fs.list(path)?;
+    entries.retain(|entry| entry.is_file && names::is_ours(&entry.name));
+    entries.sort_by_key(|entry| entry.name != names::CURRENT);
+    for entry in entries {
+        fs.remove(&path.join(&entry.name))?;
+        if entry.name == names::CURRENT {
+            fs.sync_dir(path)?;
+        }
+    }
+    fs.remove_dir(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_in_spans() {
+        let told = |whole: &[u64]| {
+            Backups { dir: PathBuf::new(), whole: whole.to_vec(), halves: Vec::new() }.told()
+        };
+        assert_eq!(told(&[]), "no backup");
+        assert_eq!(told(&[4]), "backup 4");
+        assert_eq!(told(&[4, 5, 6]), "backups 4 to 6");
+        assert_eq!(told(&[1, 3, 4, 9]), "backups 1, 3 to 4 and 9");
+    }
+}

@@ -1,0 +1,134 @@
+//! The file `BACKUP` in a backup: of which store it is, and when it was made.
+//!
+//! ```text
+//! magic 8 | version u32 | path bytes u32 | store id u64 | created, ms since 1970 u64 | path |
+//! checksum u64 over all before
+//! ```
+//! What stays true: it is durable before the backup counts, and never changed.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::base::checksum::checksum;
+use crate::base::coding::Reader;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::Fs;
+use crate::tree::names;
+
+const MAGIC: &[u8; 8] = b"eskerBAK";
+const VERSION: u32 = 1;
+/// No path is longer; a longer file is none of ours.
+const MARK_BYTES_MAX: u64 = 64 << 10;
+
+/// Of which store a backup is, and from when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// The store's identity.
+    pub store_id: u64,
+    /// When it was made, by the machine's clock, in milliseconds since 1970 in UTC.
+    pub created_unix_ms: u64,
+    /// Where the store was.
+    pub store_path: PathBuf,
+}
+
+impl Mark {
+    /// The file's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let path = self.store_path.as_os_str().as_bytes();
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&(path.len() as u32).to_le_bytes());
+        out.extend_from_slice(&self.store_id.to_le_bytes());
+        out.extend_from_slice(&self.created_unix_ms.to_le_bytes());
+        out.extend_from_slice(path);
+        let sum = checksum(&out, 0);
+        out.extend_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// The version of whole bytes and, if it is ours, what they say. Magic, version and the checksum
+    /// at the end are the same in every version.
+    pub fn decode(bytes: &[u8]) -> Option<(u32, Option<Mark>)> {
+        let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(8)?)?;
+        let mut reader = Reader::new(content);
+        if reader.take(8)? != MAGIC || checksum(content, 0).to_le_bytes() != sum {
+            return None;
+        }
+        let version = reader.u32()?;
+        if version != VERSION {
+            return Some((version, None));
+        }
+        let path_bytes = reader.u32()? as usize;
+        let (store_id, created_unix_ms) = (reader.u64()?, reader.u64()?);
+        let path = reader.take(path_bytes).filter(|_| reader.is_empty())?;
+        let store_path = PathBuf::from(OsStr::from_bytes(path));
+        Some((version, Some(Mark { store_id, created_unix_ms, store_path })))
+    }
+
+    /// Writes it into the backup `dir` and syncs it; its name is not durable yet.
+    pub(super) fn write(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
+        let path = dir.join(names::BACKUP);
+        let io = |e| Error::io(&path, "write the backup's mark", e);
+        let mut file = fs.create_new(&path).map_err(io)?;
+        file.append(&self.encode()).map_err(io)?;
+        file.sync().map_err(io)
+    }
+
+    /// The mark of the backup `dir`; none where an older version made the backup.
+    pub(super) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<Mark>> {
+        let path = dir.join(names::BACKUP);
+        let io = |e| Error::io(&path, "read the backup's mark", e);
+        if !fs.exists(&path).map_err(io)? {
+            return Ok(None);
+        }
+        match Mark::decode(&fs.read(&path, MARK_BYTES_MAX).map_err(io)?) {
+            Some((_, Some(mark))) => Ok(Some(mark)),
+            Some((version, None)) if version > VERSION => {
+                let message = format!("expected version {VERSION} of the mark, found {version}");
+                Err(Error::new(ErrorKind::Incompatible, message).at(&path))
+            }
+            _ => {
+                let message = "expected the mark that says of which store the backup is, found it \
+                               damaged";
+                Err(Error::corruption(&path, 0, message))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::mem::MemFs;
+
+    #[test]
+    fn a_mark_comes_back_and_no_changed_one_is_taken() {
+        let fs = MemFs::new();
+        let dir = Path::new("/b");
+        fs.create_dir(dir).unwrap();
+        assert_eq!(Mark::read(&*fs, dir).unwrap(), None);
+        let path = PathBuf::from(OsStr::from_bytes(b"/data/\xff db"));
+        let mark = Mark { store_id: 7 << 50, created_unix_ms: 1_700_000_000_123, store_path: path };
+        mark.write(&*fs, dir).unwrap();
+        assert_eq!(Mark::read(&*fs, dir).unwrap().as_ref(), Some(&mark));
+        let bytes = mark.encode();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Mark::decode(&changed), None, "bit {bit}");
+        }
+        for len in 0..bytes.len() {
+            assert_eq!(Mark::decode(&bytes[..len]), None, "{len} bytes");
+        }
+        let mut newer = bytes.clone();
+        newer[8] = 2;
+        let content = newer.len() - 8;
+        let sum = checksum(&newer[..content], 0).to_le_bytes();
+        newer[content..].copy_from_slice(&sum);
+        assert_eq!(Mark::decode(&newer), Some((2, None)));
+        fs.remove(&dir.join(names::BACKUP)).unwrap();
+        fs.create_new(&dir.join(names::BACKUP)).unwrap().append(&newer).unwrap();
+        assert_eq!(Mark::read(&*fs, dir).unwrap_err().kind(), ErrorKind::Incompatible);
+    }
+}

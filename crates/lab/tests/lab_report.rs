@@ -322,7 +322,7 @@ fn tables_name_the_sizes_that_were_run_beside_the_documents() {
     }
     assert!(!text.contains("scale 0.4,"), "{text}");
     let reported = text.find("**TheirDB (reported)**").expect("a table of its own");
-    assert!(text[reported..].contains("| 48000 "), "the document's own sizes: {text}");
+    assert!(text[reported..].contains("| 48,000 "), "the document's own sizes: {text}");
 }
 
 #[test]
@@ -432,6 +432,29 @@ fn phases_of_a_knob_are_panels_of_one_chart_on_one_scale() {
     let ticks: Vec<usize> =
         own.split("class=\"panel\"").map(|p| p.matches("\n1.5M\n").count()).collect();
     assert_eq!(ticks[1..], [1, 1, 1], "every panel reaches as far as the highest");
+}
+
+#[test]
+fn only_phases_far_apart_have_scales_of_their_own_and_a_slow_turn_parts_none() {
+    let text = KNOB.replace("\"fillseq\"", "\"fillseq,readseq,compact\"");
+    let experiment = experiment(&text);
+    let record = record(&experiment, "1", |at, sample| {
+        knob(at, sample);
+        let times = match at.phase {
+            "compact" => 1e-6,
+            "readseq" if at.turn == 0 => 1e-4,
+            "readseq" => 9.0,
+            _ => 1.0,
+        };
+        speed(at, sample, sample.ops_per_sec.unwrap_or(1.0) * times);
+    });
+    let page = lab_html::page(&experiment, &record);
+    let own = section(&page, "buffers");
+    assert_eq!(drawn(own), (1, 3), "{own}");
+    let blocks: Vec<&str> = own.split("<div class=\"panels\">").skip(1).collect();
+    assert_eq!(blocks.len(), 2, "{own}");
+    assert!(blocks[0].contains("<b>readseq</b>") && blocks[1].contains("<b>compact</b>"), "{own}");
+    assert!(own.contains("far apart, so that not all are on one scale"), "{own}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::sizes::Sizes;
+use super::sizes::{Sizes, key_text};
 use crate::experiment::check::{Experiment, phase_labels};
 use crate::experiment::file::SeriesFile;
 use crate::experiment::reported::{figures, own_units};
@@ -390,7 +390,7 @@ impl SeriesView<'_> {
         };
         let columns = keys(&self.columns);
         let head = |axis: &str, key: &str| match reported {
-            true => key.to_string(),
+            true => key_text(key),
             false => self.sizes.label(axis, key),
         };
         let row = |row: String| {

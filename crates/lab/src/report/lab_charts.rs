@@ -14,13 +14,13 @@ use super::html::escape;
 use super::lab_html::{Whos, colour};
 use super::lab_text::number;
 use super::lines::{self, Axes, Line, Tick, lines};
-use super::sizes::number_of;
+use super::sizes::{key_text, number_of};
 use crate::stats::unit::Unit;
 
 /// Most lines of one panel.
 const LINES_MAX: usize = 8;
 /// Panels whose values spread over more than this do not share an axis: it would flatten them.
-const SHARED_SPREAD_MAX: f64 = 300.0;
+const SHARED_SPREAD_MAX: f64 = 1000.0;
 /// A spread from which the axis of a knob or a size is logarithmic.
 const LOG_X_FROM: f64 = 10.0;
 /// Gaps between values that differ by less are even.
@@ -247,9 +247,10 @@ fn part(page: &mut String, part: &Part<'_>, plan: &Plan, whos: &Whos) {
         }
     }
     let by_measure = plan.panels.iter().any(|axis| axis == MEASURE);
-    let ranges: Vec<_> = panels
+    // By the medians: a single slow turn does not part phases.
+    let ranges: Vec<Range> = panels
         .iter()
-        .map(|panel| range(panel.figures.iter().flat_map(|figure| figure.samples.iter().copied())))
+        .map(|panel| range(panel.figures.iter().filter_map(|figure| figure.value)))
         .collect();
     let groups = match by_measure {
         true => (0..panels.len()).map(|place| vec![place]).collect(),
@@ -289,7 +290,10 @@ fn caption(
         title += &format!(" over {}", view.sizes.axis(axis));
     }
     let better = if view.unit.more_is_better() { "more is better" } else { "less is better" };
-    let mut told = vec![better.to_string()];
+    let whos = part.keys("engine");
+    let mut told: Vec<String> =
+        whos.first().filter(|_| whos.len() == 1).cloned().into_iter().collect();
+    told.push(better.to_string());
     let each = |axes: &[String]| axes.join(" and ");
     if !plan.lines.is_empty() {
         let kind = if plan.x.is_some() { "line" } else { "mark" };
@@ -310,12 +314,12 @@ fn caption(
         )),
         _ => {}
     }
-    let _ = write!(
-        page,
-        "<figcaption>{}<small>{}</small></figcaption>",
-        escape(&title),
-        escape(&told.join("; "))
-    );
+    let told = escape(&told.join("; "));
+    // A figure has one caption, the measured part's.
+    let _ = match part.reported {
+        false => write!(page, "<figcaption>{}<small>{told}</small></figcaption>", escape(&title)),
+        true => write!(page, "<p><b>{}</b><br><small>{told}</small></p>", escape(&title)),
+    };
 }
 
 fn panel_head(page: &mut String, part: &Part<'_>, title: &str) {
@@ -437,7 +441,7 @@ impl XScale {
         }
         let tick = |(key, at): &(String, f64)| {
             let (text, below) = match part.reported {
-                true => (key.clone(), None),
+                true => (key_text(key), None),
                 false => part.view.sizes.mark(axis, key),
             };
             Tick { at: *at, text, below }

@@ -10,7 +10,7 @@ use super::grid::{SeriesView, base_engine, speeds};
 use super::html::escape;
 use super::lab_html::{Whos, colour};
 use super::lab_text::number;
-use super::plot::{Bar, COLOURS, GRID, INK, SOFT, bars, engine_colour, recolour};
+use super::plot::{Bar, GRID, INK, SOFT, bars, engine_colour, recolour};
 use crate::experiment::check::Experiment;
 use crate::record::lab::LabRecord;
 use crate::record::schema::EngineRecord;
@@ -292,14 +292,15 @@ fn draw_triangle(
         root.draw(&Text::new(range, (at.0, at.1 + 16), style(&SOFT, 12)))?;
     }
     for (glance, values) in whole {
-        let colour = engine_colour(colour(whos, &glance.engine) % COLOURS);
+        let style = colour(whos, &glance.engine);
+        let colour = engine_colour(style);
         let corners: Vec<(i32, i32)> = (0..3).map(|corner| place(corner, values[corner])).collect();
         root.draw(&Polygon::new(corners.clone(), colour.mix(0.12).filled()))?;
         let mut ring = corners.clone();
         ring.push(corners[0]);
-        root.draw(&PathElement::new(ring, colour.stroke_width(2)))?;
+        super::frame::stroke(root, style, &ring, false)?;
         for corner in corners {
-            root.draw(&Circle::new(corner, 3, colour.filled()))?;
+            super::frame::marker(root, style, corner, false)?;
         }
     }
     Ok(())

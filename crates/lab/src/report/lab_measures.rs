@@ -6,6 +6,7 @@ use super::dots::{Dot, Row, dots, values};
 use super::frame::{LOG_FROM, Span};
 use super::html::escape;
 use super::lab_html::{Whos, colour};
+use super::sizes::Sizes;
 use super::table::bytes_text;
 use crate::experiment::check::Experiment;
 use crate::measure::quiet::Quiet;
@@ -102,7 +103,9 @@ pub fn measures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
             let ran = |engine: &&&str| !turns(record, last, engine).is_empty();
             let dots: Vec<Dot> = names.iter().filter(ran).map(dot).collect();
             if dots.iter().any(|dot| dot.value.is_some()) {
-                rows.push(Row { label: series.name.clone(), dots });
+                let place =
+                    Sizes::of(experiment, series, record).place(series, record, (last, None));
+                rows.push(Row { label: format!("{}{place}", series.name), dots });
             }
         }
         if rows.is_empty() {

@@ -12,7 +12,6 @@ use super::lines::{Axes, Line, Tick, lines};
 use super::sizes::Sizes;
 use super::table::{align_right, micros_text};
 use crate::experiment::check::{Experiment, phase_labels};
-use crate::experiment::file::SeriesFile;
 use crate::measure::histogram::LatencySummary;
 use crate::measure::timeline::{BUCKET_MS, Timeline};
 use crate::record::lab::LabRecord;
@@ -93,7 +92,7 @@ fn phases<'a>(experiment: &Experiment, record: &'a LabRecord) -> Vec<PhaseSample
         let Some(last) = last else { continue };
         let own = record.samples.iter().filter(|s| s.point == last && s.sample.repetition == 0);
         let step = own.clone().filter_map(|s| s.step.as_deref()).next_back();
-        let place = last_place(experiment, series, record, (last, step));
+        let place = Sizes::of(experiment, series, record).place(series, record, (last, step));
         for phase in phase_labels(series) {
             let of_phase = own.clone().filter(|s| s.phase == phase && s.step.as_deref() == step);
             let samples: Vec<&TaskSample> =
@@ -105,22 +104,6 @@ fn phases<'a>(experiment: &Experiment, record: &'a LabRecord) -> Vec<PhaseSample
         }
     }
     found
-}
-
-/// Which place of its series the last one is, as far as the series varies.
-fn last_place(
-    experiment: &Experiment,
-    series: &SeriesFile,
-    record: &LabRecord,
-    (last, step): (usize, Option<&str>),
-) -> String {
-    let sizes = Sizes::of(experiment, series, record);
-    let points = || record.points.iter().filter(|point| point.series == series.name);
-    let varied = |param: &&(String, String)| points().any(|point| !point.params.contains(param));
-    let params = record.points[last].params.iter().filter(varied);
-    let params = params.map(|(name, value)| (name.as_str(), value.as_str()));
-    let all = params.chain(step.map(|step| ("step", step)));
-    all.map(|(axis, key)| format!(", {} {}", sizes.axis(axis), sizes.label(axis, key))).collect()
 }
 
 fn long(sample: &TaskSample) -> bool {

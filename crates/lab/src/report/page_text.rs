@@ -44,7 +44,7 @@ h2 { scroll-margin-top:1rem; }
 .legend svg { display:inline-block; width:2.75rem; vertical-align:middle; margin-right:.35rem; }
 .chart { margin-top:.8rem; }
 .panels { display:grid; grid-template-columns:repeat(auto-fill,minmax(min(100%,320px),1fr)); gap:.6rem 1rem; align-items:start; }
-.panels.one { display:block; } .panels.one svg { max-width:560px; }
+.panels.one { display:block; } .panels.one svg { max-width:490px; }
 .panel b { font-size:.92rem; } .scale { margin:.6rem 0 .2rem; }
 @media print { :root { --paper:#fff; --card:#fff; } figure, .scroll, .panel { break-inside:avoid; } }
 details { margin-top:.8rem; } summary { cursor:pointer; }

@@ -93,6 +93,23 @@ impl Sizes {
         }
     }
 
+    /// Which of its series' points one is, and which step, as far as the series varies; each part
+    /// begins with a comma.
+    pub fn place(
+        &self,
+        series: &SeriesFile,
+        record: &LabRecord,
+        (index, step): (usize, Option<&str>),
+    ) -> String {
+        let points = || record.points.iter().filter(|point| point.series == series.name);
+        let varied =
+            |param: &&(String, String)| points().any(|point| !point.params.contains(param));
+        let params = record.points[index].params.iter().filter(varied);
+        let params = params.map(|(name, value)| (name.as_str(), value.as_str()));
+        let all = params.chain(step.map(|step| ("step", step)));
+        all.map(|(axis, key)| format!(", {} {}", self.axis(axis), self.label(axis, key))).collect()
+    }
+
     /// Whose sizes they are where they are not those run.
     pub fn whose(&self) -> &'static str {
         self.whose
@@ -106,7 +123,7 @@ pub fn number_of(key: &str) -> Option<f64> {
 }
 
 /// A document's value: long counts with thousands set apart.
-fn key_text(key: &str) -> String {
+pub fn key_text(key: &str) -> String {
     match key.parse::<u64>() {
         Ok(count) if count >= 10_000 => count_text(count as f64),
         _ => key.to_string(),

@@ -10,7 +10,7 @@ use super::{OutputOrder, Plan, PlanInput, PlanKind};
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
-use crate::base::range_delete::{RangeDelete, RangeDeletes, clamp};
+use crate::base::range_delete::{RangeDeletes, RangeDeletesBuilder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::merge::MergeCursor;
 use crate::iter::retain::{Decision, Retain};
@@ -124,7 +124,7 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     let mut below = Below::new(plan.older_ranges(&version), &order);
     output.over_others = !below.ranges.is_empty();
     let deletes = Arc::new(input_deletes(plan, &tables, &order)?);
-    let seen = deletes.to_tombstones_seen(&snapshots);
+    let seen = deletes.to_tombstones_seen(&order, &snapshots);
     let mut retain = Retain::new(order.clone(), snapshots, deletes.clone());
     let mut kept = Vec::new();
     for delete in seen {
@@ -189,13 +189,13 @@ fn runs_newest_first(inputs: &[PlanInput], order: &KeyOrder) -> Vec<Run> {
 }
 
 fn input_deletes(plan: &Plan, tables: &Tables, order: &KeyOrder) -> Result<RangeDeletes> {
-    let mut all: Vec<RangeDelete> = Vec::new();
+    let mut all = RangeDeletesBuilder::default();
     for input in plan.inputs.iter().filter(|i| i.fragment.file.info.range_deletes > 0) {
         let (lo, hi) = (input.fragment.lo.as_deref(), input.fragment.hi.as_deref());
         let set = tables.get(&input.fragment.file)?.range_deletes();
-        all.extend(set.to_tombstones().iter().filter_map(|t| clamp(order, t, lo, hi)));
+        set.iter().filter_map(|t| t.clamp(order, lo, hi)).for_each(|t| all.push(t));
     }
-    Ok(RangeDeletes::build(order, &all))
+    Ok(all.build(order))
 }
 
 /// When the plan splits its guard, each file after a guard's worth of bytes starts a new one.

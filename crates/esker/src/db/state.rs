@@ -49,9 +49,9 @@ use crate::write::pressure;
 
 /// What back-pressure asks of one write at most.
 const SLOWED_NS_MAX: u64 = 50_000_000;
-/// A memtable with this many range tombstones is full: a reader cuts them at each other's bounds,
-/// which takes the square of their number.
-const RANGE_DELETES_MAX: usize = 256;
+/// A memtable with this many range tombstones is full. The first reader after a `delete_range` may
+/// build a set of all of them, a few milliseconds' work; and a flush drops what they cover.
+const RANGE_DELETES_MAX: usize = 4096;
 
 /// Longer values are not copied for those who only look at them.
 const COPIED_BYTES_MAX: usize = 4 << 10;

@@ -22,7 +22,7 @@ pub fn write_tables(
     config: OutputConfig,
 ) -> Result<Vec<NewFile>> {
     let deletes = memtable.range_deletes();
-    let kept = deletes.to_tombstones_seen(&snapshots);
+    let kept = deletes.to_tombstones_seen(order, &snapshots);
     let retain = Retain::new(order.clone(), snapshots, deletes.clone());
     let mut output = Output::new(config, Vec::new(), kept);
     match walk(&mut memtable.cursor(), retain, &mut output) {

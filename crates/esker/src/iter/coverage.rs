@@ -1,46 +1,61 @@
 //! Which range tombstone covers a key, asked for one key after another.
 
-use std::cmp::Ordering;
-use std::sync::Arc;
-
+use super::copy_into;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
-use crate::base::range_delete::RangeDeletes;
+use crate::base::range_delete::RangeDeleteView;
 
-/// The range tombstones, if there are any, and where among them the last question was.
+/// The range tombstones, if there are any, and the last answer.
+#[derive(Default)]
 pub(super) struct Coverage {
-    set: Option<Arc<RangeDeletes>>,
-    /// How many fragments ended at or before the last key asked for.
-    at: usize,
+    view: Option<Box<RangeDeleteView>>,
+    last: Option<Box<Answer>>,
+}
+
+/// What covers the keys of `[from, to)` for a reader; `None` is infinite.
+#[derive(Default)]
+struct Answer {
+    snapshot: SeqNo,
+    newest: Option<SeqNo>,
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
 }
 
 impl Coverage {
-    /// What `set` covers.
-    pub fn new(set: Option<Arc<RangeDeletes>>) -> Coverage {
-        Coverage { set, at: 0 }
+    /// What `view` covers.
+    pub fn new(view: Option<Box<RangeDeleteView>>) -> Coverage {
+        Coverage { view, last: None }
     }
 
     /// Whether it covers nothing.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.set.is_none()
+        self.view.is_none()
     }
 
-    /// The newest tombstone over `key` at or below `snapshot`. Neighbouring keys cost two
-    /// comparisons, a jump costs a binary search.
+    /// The newest tombstone over `key` at or below `snapshot`. It costs two comparisons as long as
+    /// no bound of a range lies between `key` and the one before, else a binary search in each set.
     pub fn newest(&mut self, order: &KeyOrder, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
-        let fragments = self.set.as_ref()?.fragments();
-        let ended = |at: usize| order.compare(&fragments[at].end, key) != Ordering::Greater;
-        let holds =
-            (self.at == 0 || ended(self.at - 1)) && (self.at == fragments.len() || !ended(self.at));
-        if !holds {
-            self.at =
-                fragments.partition_point(|f| order.compare(&f.end, key) != Ordering::Greater);
+        let view = self.view.as_ref()?;
+        if let Some(last) = &self.last
+            && last.snapshot == snapshot
+            && last.from.as_ref().is_none_or(|from| order.compare(from, key).is_le())
+            && last.to.as_ref().is_none_or(|to| order.compare(key, to).is_lt())
+        {
+            return last.newest;
         }
-        let fragment = fragments.get(self.at)?;
-        if order.compare(&fragment.start, key) == Ordering::Greater {
-            return None;
-        }
-        fragment.seqnos.iter().copied().find(|&seqno| seqno <= snapshot)
+        let found = view.covered(order, key, snapshot);
+        let last = self.last.get_or_insert_default();
+        let (from, to) = (last.from.take(), last.to.take());
+        let (from, to) = (copied(found.from, from), copied(found.to, to));
+        **last = Answer { snapshot, newest: found.newest, from, to };
+        found.newest
     }
+}
+
+/// A copy of `key` in the memory of `old`, if there is some.
+fn copied(key: Option<&[u8]>, old: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let mut buffer = old.unwrap_or_default();
+    copy_into(&mut buffer, key?);
+    Some(buffer)
 }

@@ -35,15 +35,18 @@ pub struct Retain {
     key: Vec<u8>,
     /// The stripe of the entry before; `None` before the first.
     stripe: Option<usize>,
-    /// The fragment the range tombstones were last looked up at: how many end at or before `key`.
-    at: usize,
+    /// How many bounds of range tombstones are at or before `key`.
+    passed: usize,
+    /// What was found there last: for whom, and what.
+    covering: Option<(usize, SeqNo, Option<SeqNo>)>,
 }
 
 impl Retain {
     /// For a rewrite whose inputs hold `range_deletes`, while readers hold `snapshots` (ascending;
     /// the newest state is always kept too).
     pub fn new(order: KeyOrder, snapshots: Vec<SeqNo>, range_deletes: Arc<RangeDeletes>) -> Retain {
-        Retain { order, snapshots, range_deletes, key: Vec::new(), stripe: None, at: 0 }
+        let (key, stripe) = (Vec::new(), None);
+        Retain { order, snapshots, range_deletes, key, stripe, passed: 0, covering: None }
     }
 
     /// How many snapshots are older than `seqno`: 0 is the oldest stripe.
@@ -66,33 +69,46 @@ impl Retain {
         }
         self.stripe = Some(stripe);
         let top = self.snapshots.get(stripe).copied().unwrap_or(SEQNO_MAX);
-        let covering = self.find_fragment();
-        if let Some(seqnos) = covering {
-            // The newest tombstone of this stripe or an older one.
-            if seqnos.iter().any(|&deleted| deleted <= top && deleted > seqno) {
-                return Decision::Drop;
-            }
+        if !known {
+            self.pass_bounds();
+        }
+        // The newest tombstone of this stripe or an older one.
+        if self.covering(top).is_some_and(|deleted| deleted > seqno) {
+            return Decision::Drop;
         }
         match kind {
             Kind::Delete if bottom && stripe == 0 => Decision::Drop,
             // Under a tombstone that stays, even an older one, it must remain the newer.
-            Kind::Put if bottom && stripe == 0 && covering.is_none() => Decision::KeepWithSeqnoZero,
+            Kind::Put
+                if bottom && stripe == 0 && !self.range_deletes.is_covered_at(self.passed) =>
+            {
+                Decision::KeepWithSeqnoZero
+            }
             _ => Decision::Keep,
         }
     }
 
-    /// The sequence numbers of the range tombstones over `self.key`. Keys come in order, so the
-    /// fragments are walked along with them.
-    fn find_fragment(&mut self) -> Option<&[SeqNo]> {
-        let fragments = self.range_deletes.fragments();
-        while let Some(fragment) = fragments.get(self.at) {
-            if self.order.compare(&fragment.end, &self.key) == Ordering::Greater {
-                let started = self.order.compare(&fragment.start, &self.key) != Ordering::Greater;
-                return started.then_some(fragment.seqnos.as_slice());
-            }
-            self.at += 1;
+    /// Goes on to the range tombstones over `self.key`. Keys come in order, so the bounds are walked
+    /// along with them.
+    fn pass_bounds(&mut self) {
+        let deletes = &self.range_deletes;
+        while self.passed < deletes.bounds()
+            && self.order.compare(deletes.bound(self.passed), &self.key) != Ordering::Greater
+        {
+            self.passed += 1;
         }
-        None
+    }
+
+    /// The newest range tombstone over `self.key` up to `top`.
+    fn covering(&mut self, top: SeqNo) -> Option<SeqNo> {
+        match self.covering {
+            Some((passed, last, newest)) if (passed, last) == (self.passed, top) => newest,
+            _ => {
+                let newest = self.range_deletes.newest_at(self.passed, top);
+                self.covering = Some((self.passed, top, newest));
+                newest
+            }
+        }
     }
 
     /// Whether a range tombstone has to be written again. `bottom` says that nothing beneath the

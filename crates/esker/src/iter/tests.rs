@@ -16,7 +16,7 @@ use super::visible::VisibleCursor;
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::{Comparator, KeyOrder};
-use crate::base::range_delete::{RangeDelete, RangeDeletes};
+use crate::base::range_delete::{RangeDelete, RangeDeleteRun, RangeDeleteView, RangeDeletes};
 use crate::error::Result;
 use list::{Entry, ListCursor};
 
@@ -212,9 +212,14 @@ proptest! {
     ) {
         let (entries, ranges) = history(&writes, 0);
         let model = visible(&order, &entries, &ranges, snapshot);
-        let set = Arc::new(RangeDeletes::build(&order, &ranges));
+        // As an iterator has them: of several memtables and tables.
+        let (sets, rest) = ranges.split_at(ranges.len() / 2);
+        let set = |ranges: &[RangeDelete]| Arc::new(RangeDeletes::build(&order, ranges));
+        let rest: Vec<_> = rest.iter().map(|range| set(std::slice::from_ref(range))).collect();
+        let runs = RangeDeleteRun::new_runs(&order, rest.iter().map(|set| (set, None, None)));
+        let view = RangeDeleteView::new(vec![set(sets)], Some(runs.into()));
         let merge = deal(&order, &entries, &hands, sources);
-        let mut cursor = VisibleCursor::new(merge, order.clone(), snapshot, Some(set));
+        let mut cursor = VisibleCursor::new(merge, order.clone(), snapshot, view);
         let mut at: Option<usize> = None;
         for one in &moves {
             let end = model.len();

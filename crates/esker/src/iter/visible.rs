@@ -20,7 +20,7 @@ use super::{Mark, copy_into, empty, same_key};
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
-use crate::base::range_delete::RangeDeletes;
+use crate::base::range_delete::RangeDeleteView;
 use crate::base::rows::{KeyBuf, Row, See, Stretch};
 use crate::error::Result;
 
@@ -103,7 +103,7 @@ impl<C: Cursor> VisibleCursor<C> {
         source: C,
         order: KeyOrder,
         snapshot: SeqNo,
-        range_deletes: Option<Arc<RangeDeletes>>,
+        range_deletes: Option<Box<RangeDeleteView>>,
     ) -> VisibleCursor<C> {
         VisibleCursor {
             source,
@@ -127,7 +127,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Shows what a reader at `snapshot` sees, as [`VisibleCursor::new`] does of the same source, and
     /// stands nowhere until the first seek.
-    pub fn reset(&mut self, snapshot: SeqNo, range_deletes: Option<Arc<RangeDeletes>>) {
+    pub fn reset(&mut self, snapshot: SeqNo, range_deletes: Option<Box<RangeDeleteView>>) {
         self.begin();
         self.snapshot = snapshot;
         self.coverage = Coverage::new(range_deletes);

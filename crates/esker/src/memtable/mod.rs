@@ -25,6 +25,8 @@ mod vector;
 use std::fmt;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 
@@ -35,14 +37,14 @@ pub use pool::ChunkPool;
 use crate::base::filter_policy::key_hash;
 use crate::base::key::{self, Kind, SeqNo};
 use crate::base::order::KeyOrder;
-use crate::base::range_delete::{RangeDelete, RangeDeletes};
+use crate::base::range_delete::{RANGE_BYTES, RangeDeleteRef, RangeDeletes, RecentRangeDeletes};
 use crate::options::kinds::MemtableKind;
 
-/// The range tombstones, as they came and as they are read.
+/// The range tombstones as they are read: sets of the first so many that were added.
 #[derive(Default)]
-struct Ranges {
-    list: Vec<RangeDelete>,
-    built: Option<Arc<RangeDeletes>>,
+struct Settled {
+    added: usize,
+    sets: Vec<Arc<RangeDeletes>>,
 }
 
 /// A newest version found by [`Memtable::get`], borrowed from the memtable.
@@ -72,13 +74,13 @@ pub struct Memtable {
     /// Seeks since the last write, and the greatest sequence number then.
     seeks: AtomicU64,
     sought_at: AtomicU64,
-    ranges: Mutex<Ranges>,
+    ranges: Mutex<RecentRangeDeletes>,
+    settled: ArcSwap<Settled>,
     /// How many range tombstones there are, their bytes, and their sequence numbers.
     range_count: AtomicUsize,
     range_bytes: AtomicUsize,
     range_seqno_min: AtomicU64,
     range_seqno_max: AtomicU64,
-    no_ranges: Arc<RangeDeletes>,
 }
 
 impl Memtable {
@@ -103,11 +105,11 @@ impl Memtable {
             seeks: AtomicU64::new(0),
             sought_at: AtomicU64::new(0),
             ranges: Mutex::default(),
+            settled: ArcSwap::default(),
             range_count: AtomicUsize::new(0),
             range_bytes: AtomicUsize::new(0),
             range_seqno_min: AtomicU64::new(u64::MAX),
             range_seqno_max: AtomicU64::new(0),
-            no_ranges: Arc::default(),
         }
     }
 
@@ -133,13 +135,12 @@ impl Memtable {
     /// inverted range covers nothing.
     pub fn add_range_delete(&self, start: &[u8], end: &[u8], seqno: SeqNo) {
         let mut ranges = self.ranges.lock();
-        ranges.list.push(RangeDelete { start: start.to_vec(), end: end.to_vec(), seqno });
-        ranges.built = None;
-        let bytes = start.len() + end.len() + size_of::<RangeDelete>();
+        ranges.push(RangeDeleteRef { start, end, seqno });
+        let bytes = start.len() + end.len() + RANGE_BYTES;
         self.range_bytes.fetch_add(bytes, Atomic::Relaxed);
         self.range_seqno_min.fetch_min(seqno, Atomic::Relaxed);
         self.range_seqno_max.fetch_max(seqno, Atomic::Relaxed);
-        self.range_count.store(ranges.list.len(), Atomic::Release);
+        self.range_count.fetch_add(1, Atomic::Release);
     }
 
     /// The newest version of `key` with a sequence number `<= seqno`. Range tombstones are not
@@ -176,26 +177,60 @@ impl Memtable {
         MemCursor::new(&self.part)
     }
 
-    /// All range tombstones so far; built at the first call after an addition.
+    /// All range tombstones so far, in sets, the newest last.
+    pub fn range_delete_sets(&self) -> Vec<Arc<RangeDeletes>> {
+        if self.range_count.load(Atomic::Acquire) == 0 {
+            return Vec::new();
+        }
+        self.settled().sets.clone()
+    }
+
+    /// All range tombstones so far, in one set.
     pub fn range_deletes(&self) -> Arc<RangeDeletes> {
         if self.range_count.load(Atomic::Acquire) == 0 {
-            return Arc::clone(&self.no_ranges);
+            return Arc::default();
         }
         let mut ranges = self.ranges.lock();
-        if let Some(built) = &ranges.built {
-            return Arc::clone(built);
-        }
-        let built = Arc::new(RangeDeletes::build(&self.order, &ranges.list));
-        ranges.built = Some(Arc::clone(&built));
-        built
+        let all = Arc::clone(ranges.merge(&self.order));
+        let added = self.range_count.load(Atomic::Relaxed);
+        self.settled.store(Arc::new(Settled { added, sets: vec![Arc::clone(&all)] }));
+        all
     }
 
     /// The newest range tombstone over `key` that a reader at `seqno` sees.
+    #[inline]
     pub fn covering(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
         if self.range_count.load(Atomic::Acquire) == 0 {
             return None;
         }
-        self.range_deletes().covering(&self.order, key, seqno)
+        self.covering_in_sets(key, seqno)
+    }
+
+    /// Apart, so that the way of most gets is short.
+    #[inline(never)]
+    fn covering_in_sets(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
+        let mut newest = None;
+        for set in self.settled().sets.iter().rev() {
+            if newest.is_none_or(|newest| newest < set.seqno_max()) {
+                newest = newest.max(set.covering(&self.order, key, seqno));
+            }
+        }
+        newest
+    }
+
+    /// Sets of all that was added before the call. The first reader after an addition makes them.
+    fn settled(&self) -> arc_swap::Guard<Arc<Settled>> {
+        let settled = self.settled.load();
+        if settled.added >= self.range_count.load(Atomic::Acquire) {
+            return settled;
+        }
+        let mut ranges = self.ranges.lock();
+        let added = self.range_count.load(Atomic::Relaxed);
+        if self.settled.load().added < added {
+            let sets = ranges.settle(&self.order).to_vec();
+            self.settled.store(Arc::new(Settled { added, sets }));
+        }
+        self.settled.load()
     }
 
     /// Bytes in use: entries, index, range tombstones and filters.

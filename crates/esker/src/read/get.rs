@@ -171,7 +171,7 @@ impl<'v> Lookup<'v> {
     ) -> Result<Looked<R>> {
         table.prefetch_filter(hash);
         let fetch = table.begin_fetch(key);
-        if let Some(seqno) = table.range_deletes().covering(self.order, key, self.seqno) {
+        if let Some(seqno) = table.covering(key, self.seqno) {
             covered = covered.max(seqno);
         }
         if !table.may_contain(key, hash) {
@@ -196,8 +196,7 @@ impl<'v> Lookup<'v> {
         covered: &mut SeqNo,
         take: &mut impl FnMut(Look<'v>) -> R,
     ) -> Result<Option<Looked<R>>> {
-        let deletes = table.range_deletes();
-        if let Some(seqno) = deletes.covering(self.order, key.0, self.seqno) {
+        if let Some(seqno) = table.covering(key.0, self.seqno) {
             *covered = (*covered).max(seqno);
         }
         // Most of what is looked for in vain ends here.

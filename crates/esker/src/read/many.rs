@@ -137,7 +137,7 @@ impl<'v> Lookup<'v> {
         for (level, fragment) in view.version.fragments_holding(key) {
             let Some(place) = places.next() else { return Ok(Step::Alone) };
             let table = self.tables.get(&fragment.file)?;
-            if table.range_deletes().covering(self.order, key, self.seqno).is_some() {
+            if table.covering(key, self.seqno).is_some() {
                 return Ok(Step::Alone);
             }
             table.prefetch_filter(hash);

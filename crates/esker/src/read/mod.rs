@@ -11,8 +11,7 @@ mod spare;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::base::order::KeyOrder;
-use crate::base::range_delete::{RangeDelete, RangeDeletes, clamp};
+use crate::base::range_delete::RangeDeleteView;
 use crate::error::Result;
 use crate::memtable::{MemSlice, Memtable};
 use crate::table::BlockSlice;
@@ -43,23 +42,17 @@ impl View {
     }
 
     /// Every range tombstone in the view, cut to the slices that show it; `None` without any.
-    pub fn range_deletes(
-        &self,
-        order: &KeyOrder,
-        tables: &Tables,
-    ) -> Result<Option<Arc<RangeDeletes>>> {
-        let mut all: Vec<RangeDelete> = Vec::new();
-        for memtable in self.memtables() {
-            if memtable.range_delete_count() > 0 {
-                all.extend(memtable.range_deletes().to_tombstones());
-            }
-        }
-        for fragment in self.version.fragments_with_range_deletes() {
-            let set = tables.get(&fragment.file)?.range_deletes();
-            let (lo, hi) = (fragment.lo.as_deref(), fragment.hi.as_deref());
-            all.extend(set.to_tombstones().iter().filter_map(|t| clamp(order, t, lo, hi)));
-        }
-        Ok((!all.is_empty()).then(|| Arc::new(RangeDeletes::build(order, &all))))
+    #[inline]
+    pub fn range_deletes(&self, tables: &Tables) -> Result<Option<Box<RangeDeleteView>>> {
+        let none = self.version.fragments_with_range_deletes().is_empty()
+            && self.memtables().all(|memtable| memtable.range_delete_count() == 0);
+        if none { Ok(None) } else { self.some_range_deletes(tables) }
+    }
+
+    #[cold]
+    fn some_range_deletes(&self, tables: &Tables) -> Result<Option<Box<RangeDeleteView>>> {
+        let sets = self.memtables().flat_map(|memtable| memtable.range_delete_sets()).collect();
+        Ok(RangeDeleteView::new(sets, self.version.range_delete_runs(tables)?))
     }
 }
 

@@ -59,7 +59,7 @@ impl DbIterator {
         bounds: KeyBounds,
         fill_cache: bool,
     ) -> Result<DbIterator> {
-        let deletes = view.range_deletes(&tables.config().order, tables)?;
+        let deletes = view.range_deletes(tables)?;
         Ok(DbIterator {
             cursor: Lent::new(view, tables, (seqno, deletes), fill_cache)?,
             bounded: !matches!(bounds, (Bound::Unbounded, Bound::Unbounded)),

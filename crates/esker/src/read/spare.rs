@@ -15,7 +15,7 @@ use super::View;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::base::own_places::OwnPlaces;
-use crate::base::range_delete::RangeDeletes;
+use crate::base::range_delete::RangeDeleteView;
 use crate::error::Result;
 use crate::iter::merge::MergeCursor;
 use crate::iter::visible::VisibleCursor;
@@ -86,7 +86,7 @@ impl Lent {
     pub fn new(
         view: Arc<View>,
         tables: &Arc<Tables>,
-        (seqno, deletes): (SeqNo, Option<Arc<RangeDeletes>>),
+        (seqno, deletes): (SeqNo, Option<Box<RangeDeleteView>>),
         fill_cache: bool,
     ) -> Result<Lent> {
         let spare = view.spares.take();

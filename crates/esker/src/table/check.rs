@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 
 use super::TableInfo;
 use super::block::Block;
+use super::format::decode_range_deletes;
 use super::reader::{Meta, Table};
 use super::summary::Summary;
 use crate::base::rows::{KeyBuf, Rows};
@@ -88,8 +89,11 @@ impl Table {
         }
         let keys = (walk.summary.entries() > 0)
             .then_some((walk.first_key.as_slice(), walk.last_key.as_slice()));
+        let mut tombstones = Vec::new();
+        // Reading the parts has found them well formed.
+        let _ = decode_range_deletes(&meta.tombstones, |tombstone| tombstones.push(tombstone));
         let info =
-            walk.summary.finish(self.order(), keys, &meta.tombstones, self.source.size_bytes);
+            walk.summary.finish(self.order(), keys, tombstones.into_iter(), self.source.size_bytes);
         let stated = &meta.properties.info;
         if info != *stated {
             let message = format!("the properties state {stated:?}, the file holds {info:?}");

@@ -12,7 +12,7 @@
 use crate::base::checksum::{checksum, place_seed};
 use crate::base::coding::{Reader, put_bytes, put_u32, put_u64, put_varint};
 use crate::base::key::SEQNO_MAX;
-use crate::base::range_delete::RangeDelete;
+use crate::base::range_delete::{RangeDelete, RangeDeleteRef};
 use crate::options::kinds::Compression;
 
 use super::{TableInfo, compress};
@@ -238,19 +238,18 @@ pub(super) fn encode_range_deletes(out: &mut Vec<u8>, tombstones: &[RangeDelete]
     }
 }
 
-/// Reads what [`encode_range_deletes`] wrote, to the last byte.
-pub(super) fn decode_range_deletes(bytes: &[u8]) -> Option<Vec<RangeDelete>> {
+/// Reads what [`encode_range_deletes`] wrote, to the last byte, and shows each to `visit`. `None`
+/// where it is not that; then some may have been shown.
+pub(super) fn decode_range_deletes<'a>(
+    bytes: &'a [u8],
+    mut visit: impl FnMut(RangeDeleteRef<'a>),
+) -> Option<()> {
     let mut reader = Reader::new(bytes);
-    let count = usize::try_from(reader.varint()?).ok()?;
-    if count > reader.remaining() / 3 {
-        return None;
-    }
-    let mut tombstones = Vec::with_capacity(count);
+    let count = u32::try_from(reader.varint()?).ok().filter(|&count| count <= i32::MAX as u32)?;
     for _ in 0..count {
-        let start = reader.bytes()?.to_vec();
-        let end = reader.bytes()?.to_vec();
+        let (start, end) = (reader.bytes()?, reader.bytes()?);
         let seqno = reader.varint().filter(|&s| s <= SEQNO_MAX)?;
-        tombstones.push(RangeDelete { start, end, seqno });
+        visit(RangeDeleteRef { start, end, seqno });
     }
-    reader.is_empty().then_some(tombstones)
+    reader.is_empty().then_some(())
 }

@@ -8,8 +8,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
-use crate::base::range_delete::{RangeDelete, RangeDeletes};
+use crate::base::range_delete::{RangeDeletes, RangeDeletesBuilder};
 use crate::base::rows::KeyBuf;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::cache::{BlockCache, BlockKey, Home, Shelf};
@@ -80,8 +81,10 @@ impl Drop for KeptOpen {
 pub(super) struct Meta {
     pub(super) index: Index,
     pub(super) filter: Filter,
-    pub(super) tombstones: Vec<RangeDelete>,
-    pub(super) range_deletes: RangeDeletes,
+    /// The range tombstones as they are stored; an open table does not keep them.
+    pub(super) tombstones: Vec<u8>,
+    pub(super) has_range_deletes: bool,
+    pub(super) range_deletes: Arc<RangeDeletes>,
     pub(super) properties: Properties,
     pub(super) properties_at: u64,
 }
@@ -177,11 +180,22 @@ impl Meta {
         let policy = config.filter_policy.as_ref();
         let filter = Filter::decode(payload(footer.filter)?, policy, &config.pages)
             .ok_or_else(|| damaged(footer.filter, "the filter is malformed"))?;
-        let tombstones = decode_range_deletes(payload(footer.range_deletes)?)
+        let tombstones = payload(footer.range_deletes)?.to_vec();
+        let mut range_deletes = RangeDeletesBuilder::default();
+        decode_range_deletes(&tombstones, |tombstone| range_deletes.push(tombstone))
             .ok_or_else(|| damaged(footer.range_deletes, "the range tombstones are malformed"))?;
-        let range_deletes = RangeDeletes::build(&config.order, &tombstones);
+        let range_deletes = Arc::new(range_deletes.build(&config.order));
+        let has_range_deletes = !range_deletes.is_empty();
         let properties_at = footer.properties.offset_bytes;
-        Ok(Meta { index, filter, tombstones, range_deletes, properties, properties_at })
+        Ok(Meta {
+            index,
+            filter,
+            tombstones,
+            has_range_deletes,
+            range_deletes,
+            properties,
+            properties_at,
+        })
     }
 }
 
@@ -421,9 +435,24 @@ impl Table {
         }
     }
 
-    /// The range tombstones, cut into fragments.
-    pub fn range_deletes(&self) -> &RangeDeletes {
+    /// The range tombstones.
+    pub fn range_deletes(&self) -> &Arc<RangeDeletes> {
         &self.meta.range_deletes
+    }
+
+    /// The newest range tombstone over `key` that a reader at `seqno` sees.
+    #[inline]
+    pub fn covering(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
+        if !self.meta.has_range_deletes {
+            return None;
+        }
+        self.covering_in_set(key, seqno)
+    }
+
+    /// Apart, so that the way of most gets is short.
+    #[inline(never)]
+    fn covering_in_set(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
+        self.meta.range_deletes.covering(self.order(), key, seqno)
     }
 
     /// A cursor over the entries, not yet on one. `fill_cache` offers blocks it has to read to the cache.
@@ -442,18 +471,11 @@ impl Table {
 
     /// Bytes of memory the open table holds beside the cache: index, filter, range tombstones.
     pub fn memory_bytes(&self) -> usize {
-        let tombstones: usize = self
-            .meta
-            .range_deletes
-            .fragments()
-            .iter()
-            .map(|f| f.start.len() + f.end.len() + f.seqnos.len() * 8 + 72)
-            .sum();
         size_of::<Table>()
             + self.meta.index.memory_bytes()
             + self.meta.filter.memory_bytes()
             + self.shelf.memory_bytes()
-            + tombstones
+            + self.meta.range_deletes.memory_bytes()
     }
 
     /// What the table holds, as its properties state it.

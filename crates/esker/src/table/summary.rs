@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::base::checksum::checksum;
 use crate::base::key::{Kind, SeqNo, pack};
 use crate::base::order::KeyOrder;
-use crate::base::range_delete::RangeDelete;
+use crate::base::range_delete::RangeDeleteRef;
 
 use super::TableInfo;
 
@@ -39,11 +39,11 @@ impl Summary {
     }
 
     /// The whole, given the first and last key of the entries (if any), and the tombstones.
-    pub(super) fn finish(
+    pub(super) fn finish<'a>(
         mut self,
         order: &KeyOrder,
-        keys: Option<(&[u8], &[u8])>,
-        tombstones: &[RangeDelete],
+        keys: Option<(&'a [u8], &'a [u8])>,
+        tombstones: impl Iterator<Item = RangeDeleteRef<'a>>,
         size_bytes: u64,
     ) -> TableInfo {
         let mut bounds = keys;
@@ -52,10 +52,10 @@ impl Summary {
             info.range_deletes += 1;
             info.seqno_min = info.seqno_min.min(tombstone.seqno);
             info.seqno_max = info.seqno_max.max(tombstone.seqno);
-            let start_hash = checksum(&tombstone.start, pack(tombstone.seqno, Kind::RangeDelete));
+            let start_hash = checksum(tombstone.start, pack(tombstone.seqno, Kind::RangeDelete));
             info.content_hash = mix(info.content_hash, start_hash);
-            info.content_hash = mix(info.content_hash, checksum(&tombstone.end, 0));
-            let (start, end) = (tombstone.start.as_slice(), tombstone.end.as_slice());
+            info.content_hash = mix(info.content_hash, checksum(tombstone.end, 0));
+            let (start, end) = (tombstone.start, tombstone.end);
             bounds = Some(match bounds {
                 None => (start, end),
                 Some((lo, hi)) => (

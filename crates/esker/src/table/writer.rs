@@ -241,9 +241,10 @@ impl TableWriter {
         let options = &self.options;
         let keys = (self.summary.entries() > 0)
             .then_some((self.first_key.as_slice(), self.last_key.as_slice()));
+        let tombstones = self.tombstones.iter().map(RangeDelete::borrow);
         let summary = std::mem::replace(&mut self.summary, Summary::new(self.table_id));
         let mut properties = Properties {
-            info: summary.finish(&options.order, keys, &self.tombstones, 0),
+            info: summary.finish(&options.order, keys, tombstones, 0),
             order_name: options.order.name().to_string(),
             layout_name: self.builder.layout().name().to_string(),
             compression_name: options.compression.name().to_string(),

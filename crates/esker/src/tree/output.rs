@@ -12,7 +12,7 @@ use super::names;
 use super::tables::Tables;
 use super::version::Version;
 use crate::base::key::{Kind, SeqNo};
-use crate::base::range_delete::{RangeDelete, clamp};
+use crate::base::range_delete::RangeDelete;
 use crate::base::sync::Mutex;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, sync_dir};
@@ -88,8 +88,12 @@ pub struct Output {
     /// Keys at which a file must end, in order.
     cuts: Vec<Vec<u8>>,
     next_cut: usize,
-    /// Tombstones to spread over the files.
+    /// Tombstones to spread over the files, in the order of their first keys, of which the first
+    /// `begun` begin before the current file's share does.
     deletes: Vec<RangeDelete>,
+    begun: usize,
+    /// Which of those reach into it.
+    open: Vec<usize>,
     /// Where the current file's share of the key space starts.
     share_start: Option<Vec<u8>>,
     current: Option<(u64, TableWriter)>,
@@ -99,12 +103,16 @@ pub struct Output {
 
 impl Output {
     /// An output that cuts files at `cuts` and at the size limit, and keeps `deletes`.
-    pub fn new(config: OutputConfig, cuts: Vec<Vec<u8>>, deletes: Vec<RangeDelete>) -> Output {
+    pub fn new(config: OutputConfig, cuts: Vec<Vec<u8>>, mut deletes: Vec<RangeDelete>) -> Output {
+        // What a set gave is in this order.
+        deletes.sort_by(|a, b| config.table.order.compare(&a.start, &b.start));
         Output {
             config,
             cuts,
             next_cut: 0,
             deletes,
+            begun: 0,
+            open: Vec::new(),
             share_start: None,
             current: None,
             last_key: Vec::new(),
@@ -124,7 +132,7 @@ impl Output {
     fn try_add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
         if self.current.is_some() && self.must_cut(key) {
             self.close(Some(key))?;
-            self.share_start = Some(key.to_vec());
+            self.begin_share(key);
         }
         if self.current.is_none() {
             self.skip_cuts(key);
@@ -203,7 +211,24 @@ impl Output {
     fn share(&self, end: Option<&[u8]>) -> Vec<RangeDelete> {
         let order = &self.config.table.order;
         let start = self.share_start.as_deref();
-        self.deletes.iter().filter_map(|d| clamp(order, d, start, end)).collect()
+        let before_end =
+            |d: &&RangeDelete| end.is_none_or(|end| order.compare(&d.start, end).is_lt());
+        let begun = self.open.iter().map(|&at| &self.deletes[at]);
+        let next = self.deletes[self.begun..].iter().take_while(before_end);
+        let clamped = begun.chain(next).filter_map(|d| d.borrow().clamp(order, start, end));
+        clamped.map(|d| d.to_owned()).collect()
+    }
+
+    /// The next file's share begins at `key`.
+    fn begin_share(&mut self, key: &[u8]) {
+        let order = &self.config.table.order;
+        let begins = |d: &RangeDelete| order.compare(&d.start, key).is_lt();
+        while self.deletes.get(self.begun).is_some_and(begins) {
+            self.open.push(self.begun);
+            self.begun += 1;
+        }
+        self.open.retain(|&at| order.compare(key, &self.deletes[at].end).is_lt());
+        self.share_start = Some(key.to_vec());
     }
 
     fn close(&mut self, end: Option<&[u8]>) -> Result<()> {

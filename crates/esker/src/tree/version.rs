@@ -6,7 +6,7 @@
 //! are newest first with distinct ages; level 0 is one guard.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::edit::{AddedFile, AddedSlice, RemovedSlice, VersionEdit};
 use super::fence::Fence;
@@ -14,7 +14,9 @@ use super::fragment::{FileMeta, Fragment};
 use super::guard::{Fragments, Guard, Level, Piece, Run};
 use super::heat::Heat;
 use super::holding::{Holding, Used};
+use super::tables::Tables;
 use crate::base::order::KeyOrder;
+use crate::base::range_delete::RangeDeleteRun;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::LEVELS;
 
@@ -29,6 +31,7 @@ pub struct Version {
     entries: u64,
     order: KeyOrder,
     with_range_deletes: Vec<Arc<Fragment>>,
+    range_delete_runs: OnceLock<Arc<[RangeDeleteRun]>>,
 }
 
 /// Between the million entries whose gets lost by a look ahead and the 1.3 million whose gets gained.
@@ -56,7 +59,9 @@ impl Version {
     pub fn empty(order: KeyOrder) -> Version {
         let level = Arc::new(build_level(&order, Vec::new(), Vec::new()));
         let (levels, used) = (vec![level; LEVELS], Used::default());
-        Version { levels, used, entries: 0, order, with_range_deletes: Vec::new() }
+        let with_range_deletes = Vec::new();
+        let range_delete_runs = OnceLock::new();
+        Version { levels, used, entries: 0, order, with_range_deletes, range_delete_runs }
     }
 
     /// The order of keys.
@@ -109,6 +114,32 @@ impl Version {
         files.sort_by_key(|f| f.number);
         files.dedup_by_key(|f| f.number);
         files
+    }
+
+    /// The range tombstones of all slices, `None` without any. Their tables are opened, and the runs
+    /// made of them, at the first call.
+    ///
+    /// # Errors
+    /// Any of opening a table.
+    #[inline]
+    pub fn range_delete_runs(&self, tables: &Tables) -> Result<Option<Arc<[RangeDeleteRun]>>> {
+        if self.with_range_deletes.is_empty() {
+            return Ok(None);
+        }
+        match self.range_delete_runs.get() {
+            Some(runs) => Ok(Some(Arc::clone(runs))),
+            None => self.make_range_delete_runs(tables).map(Some),
+        }
+    }
+
+    fn make_range_delete_runs(&self, tables: &Tables) -> Result<Arc<[RangeDeleteRun]>> {
+        let mut shown = Vec::with_capacity(self.with_range_deletes.len());
+        for fragment in &self.with_range_deletes {
+            let set = tables.get(&fragment.file)?.range_deletes();
+            shown.push((set, fragment.lo.as_deref(), fragment.hi.as_deref()));
+        }
+        let runs = RangeDeleteRun::new_runs(&self.order, shown.into_iter());
+        Ok(Arc::clone(self.range_delete_runs.get_or_init(|| runs.into())))
     }
 
     /// The slices whose files hold range tombstones.
@@ -228,6 +259,7 @@ impl Version {
         next.check()?;
         let fragments =
             next.levels.iter().flat_map(|l| l.guards.iter()).flat_map(|g| g.fragments());
+        next.range_delete_runs = OnceLock::new();
         next.with_range_deletes = fragments
             .filter(|(_, f)| f.file.info.range_deletes > 0)
             .map(|(_, f)| f.clone())

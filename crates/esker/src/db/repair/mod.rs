@@ -19,7 +19,6 @@ use std::sync::Arc;
 use super::Db;
 use super::open::{look, refuse_newer, take_lock};
 use super::stats::sizes_here;
-use crate::base::range_delete::clamp;
 use crate::cache::BlockCache;
 use crate::compaction::TreeLimits;
 use crate::error::{Error, ErrorKind, Result};
@@ -261,15 +260,11 @@ fn add_table(
         let error = Error::corruption(&path, 0, what);
         return salvage.lose(format!("a whole table: {error}"));
     }
-    let deletes = table.range_deletes().to_tombstones();
-    let within: Vec<_> = deletes
-        .iter()
-        .filter_map(|delete| clamp(&config.order, delete, lo.as_deref(), hi.as_deref()))
-        .collect();
+    salvage.add_deletes(table.range_deletes(), lo.as_deref(), hi.as_deref());
     let estimated_bytes = info.size_bytes;
     let file = Arc::new(FileMeta::new(number, info, None));
     let shown = Fragment { file, lo, hi, estimated_bytes };
-    salvage.add_part(Part { path, shown, age, is_own: false }, within.into_iter());
+    salvage.add_part(Part { path, shown, age, is_own: false });
 }
 
 /// The first level with room for `bytes`.

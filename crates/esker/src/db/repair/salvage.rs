@@ -18,7 +18,7 @@ use crate::base::checksum::checksum;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::ops::Ops;
 use crate::base::order::KeyOrder;
-use crate::base::range_delete::{RangeDelete, RangeDeletes};
+use crate::base::range_delete::{RangeDeleteRef, RangeDeletes, RangeDeletesBuilder};
 use crate::db::background::table_options;
 use crate::db::stats::sizes_here;
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ pub struct Salvage {
     memtable: Arc<Memtable>,
     memtable_bytes: usize,
     parts: Vec<Arc<Part>>,
-    deletes: Vec<RangeDelete>,
+    deletes: RangeDeletesBuilder,
     numbers: Arc<AtomicU64>,
     id: u64,
     lost: Vec<String>,
@@ -110,7 +110,7 @@ impl Salvage {
             memtable_bytes: sizes_here(options).memtable_bytes as usize,
             order,
             parts: Vec::new(),
-            deletes: Vec::new(),
+            deletes: RangeDeletesBuilder::default(),
             numbers: Arc::new(AtomicU64::new(first_number)),
             id,
             lost: Vec::new(),
@@ -126,10 +126,16 @@ impl Salvage {
         }
     }
 
-    /// Takes a part in, with the range tombstones it shows.
-    pub fn add_part(&mut self, part: Part, deletes: impl Iterator<Item = RangeDelete>) {
-        self.deletes.extend(deletes);
+    /// Takes a part in, but for its range tombstones.
+    pub fn add_part(&mut self, part: Part) {
         self.parts.push(Arc::new(part));
+    }
+
+    /// Takes in the range tombstones of a part that shows the keys `[lo, hi)`.
+    pub fn add_deletes(&mut self, set: &RangeDeletes, lo: Option<&[u8]>, hi: Option<&[u8]>) {
+        for delete in set.iter().filter_map(|delete| delete.clamp(&self.order, lo, hi)) {
+            self.deletes.push(delete);
+        }
     }
 
     /// Takes in every record of a log whose checksum holds; the rest is listed. Returns the number
@@ -203,8 +209,7 @@ impl Salvage {
             }
             for (seqno, op) in (record.first_seqno..).zip(Ops::new(record.payload).flatten()) {
                 if op.kind == Kind::RangeDelete {
-                    let (start, end) = (op.key.to_vec(), op.value.to_vec());
-                    self.deletes.push(RangeDelete { start, end, seqno });
+                    self.deletes.push(RangeDeleteRef { start: op.key, end: op.value, seqno });
                 } else {
                     self.sort(op.key, seqno, op.kind, op.value, age)?;
                 }
@@ -239,8 +244,7 @@ impl Salvage {
 
     /// Merges everything into one run of tables for `level`.
     pub fn merge_all(mut self, level: usize) -> Result<Made> {
-        let deletes = Arc::new(RangeDeletes::build(&self.order, &self.deletes));
-        self.deletes = Vec::new();
+        let deletes = Arc::new(std::mem::take(&mut self.deletes).build(&self.order));
         let files = loop {
             match self.try_merge_all(level, &deletes) {
                 Ok(files) => break files,

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::base::checksum::{checksum, place_seed};
-use crate::table::format::FOOTER_BYTES;
+use crate::base::range_delete::RANGE_BYTES;
+use crate::table::format::{FOOTER_BYTES, decode_range_deletes};
 
 /// What every way to read a damaged file may give: an error, or what was written.
 fn probe(files: &Arc<Files>, size_bytes: u64, order: &KeyOrder, list: &[Entry]) -> usize {
@@ -139,4 +140,32 @@ fn blocks_that_change_places_are_refused() {
     files.put(path, bytes);
     let errors = probe(&files, info.size_bytes, &order, &list);
     assert!(errors > 3, "three scans and every key of both blocks fail");
+}
+
+#[test]
+fn range_tombstones_take_memory_in_proportion_to_their_bytes_and_none_for_what_is_only_claimed() {
+    let shown = |bytes: &[u8]| {
+        let mut shown = 0;
+        let read = decode_range_deletes(bytes, |_| shown += 1).is_some();
+        (read, shown)
+    };
+    assert_eq!(shown(&[1, 1, b'a', 1, b'b', 7]), (true, 1));
+    let claims_2_31 = [0x80, 0x80, 0x80, 0x80, 0x08, 1, b'a', 1, b'b', 7];
+    let claims_2_31_less_1 = [0xff, 0xff, 0xff, 0xff, 0x07, 1, b'a', 1, b'b', 7];
+    assert_eq!((shown(&claims_2_31), shown(&claims_2_31_less_1)), ((false, 0), (false, 1)));
+    let too_long = [1, 0xff, 0xff, 0xff, 0x7f, b'b', 7];
+    let number_too_great = [1, 0, 1, b'b', 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+    for bytes in [&[][..], &[0, 7], &too_long, &number_too_great] {
+        assert_eq!(shown(bytes), (false, 0), "{bytes:?}");
+    }
+    // As many as there can be in their bytes: each of the least length, and over all others.
+    let order = KeyOrder::Bytewise;
+    let count = 20_000;
+    let all: Vec<_> = (0..count)
+        .map(|n| RangeDelete { start: Vec::new(), end: vec![b'z'], seqno: n % 100 })
+        .collect();
+    let table = table(&options(&order), &config(&order, 0), &[], &all);
+    let most = size_of::<Table>() as u64 + (RANGE_BYTES as u64 + 1) * count + 4096;
+    assert!((table.memory_bytes() as u64) < most, "{} bytes", table.memory_bytes());
+    assert_eq!(table.covering(b"m", 55), Some(55));
 }

@@ -6,12 +6,12 @@ use crate::error::{LabError, Result};
 
 /// The experiments that come with the lab: name and text.
 pub const BUILT_IN: &[(&str, &str)] = &[
-    ("projectdb", include_str!("../../../../experiments/projectdb.toml")),
-    ("leveldb-knobs", include_str!("../../../../experiments/leveldb-knobs.toml")),
-    ("pebblesdb", include_str!("../../../../experiments/pebblesdb.toml")),
-    ("kvstore", include_str!("../../../../experiments/kvstore.toml")),
-    ("speed", include_str!("../../../../experiments/speed.toml")),
-    ("ycsb-tuning", include_str!("../../../../experiments/ycsb-tuning.toml")),
+    ("projectdb", include_str!("../../experiments/projectdb.toml")),
+    ("leveldb-knobs", include_str!("../../experiments/leveldb-knobs.toml")),
+    ("pebblesdb", include_str!("../../experiments/pebblesdb.toml")),
+    ("kvstore", include_str!("../../experiments/kvstore.toml")),
+    ("speed", include_str!("../../experiments/speed.toml")),
+    ("ycsb-tuning", include_str!("../../experiments/ycsb-tuning.toml")),
 ];
 
 /// The folder users put their own in.

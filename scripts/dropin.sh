@@ -58,7 +58,7 @@ symbols() {
 # Our own program over the C++ interface, which must pass on LevelDB too.
 cxx() {
     local program=$work/cxx dir library said=""
-    ${CXX:-g++} -std=c++17 -O1 -w -o "$program" bindings/c/tests/shim.cc -L"$shim" -lleveldb
+    ${CXX:-g++} -std=c++17 -O1 -w -o "$program" bindings/leveldb/tests/shim.cc -L"$shim" -lleveldb
     for library in /nonexistent "$shim"; do
         dir=$(mktemp -d)
         if ! said=$(LD_LIBRARY_PATH=$library "$program" "$dir" 2>&1); then

@@ -1,33 +1,39 @@
 #!/usr/bin/env bash
 # Builds target/shim/libleveldb.so.1d: LevelDB's C++ and C interfaces over Esker, compiled against
 # the headers that are installed here. Without them it says so and ends well (SHIM=must: ends ill).
+# SHIM=c builds the C interface alone, which needs neither the headers nor a C++ compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=${CARGO_TARGET_DIR:-target}
 out=$target/shim
-source=bindings/c/shim
+source=bindings/leveldb/shim
 
-if ! echo '#include <leveldb/db.h>' | ${CXX:-g++} -std=c++17 -fsyntax-only -x c++ - 2>/dev/null; then
+only_c() { [ "${SHIM:-may}" = c ]; }
+
+if ! only_c && ! echo '#include <leveldb/db.h>' | ${CXX:-g++} -std=c++17 -fsyntax-only -x c++ - 2>/dev/null; then
     echo "shim: not built: it needs a C++ compiler and LevelDB's headers" \
         "(apt install g++ libleveldb-dev)" >&2
     [ "${SHIM:-may}" = must ] && exit 1
     exit 0
 fi
 
-${CARGO:-cargo} build --release -p esker-c
+${CARGO:-cargo} build --release -p esker-leveldb
 mkdir -p "$out"
 objects=()
 for part in "$source"/*.cc; do
+    only_c && continue
     object=$out/$(basename "${part%.cc}").o
     ${CXX:-g++} -std=c++17 -O2 -fPIC -Wall -Wextra -Werror -Ibindings/c/include -c "$part" -o "$object"
     objects+=("$object")
 done
 # Debian's name for the library; upstream's is a link to it. It stays loaded once it is: threads of
 # the engine may live as long as the process.
-${CXX:-g++} -shared -o "$out/libleveldb.so.1d" -Wl,-soname,libleveldb.so.1d \
+linker=${CXX:-g++}
+only_c && linker=${CC:-cc}
+$linker -shared -o "$out/libleveldb.so.1d" -Wl,-soname,libleveldb.so.1d \
     -Wl,--version-script="$source/exports.map" -Wl,--gc-sections -Wl,-z,defs -Wl,-z,nodelete "${objects[@]}" \
-    -Wl,--whole-archive "$target/release/libesker_c.a" -Wl,--no-whole-archive \
+    -Wl,--whole-archive "$target/release/libesker_leveldb.a" -Wl,--no-whole-archive \
     -lpthread -ldl -lm
 strip --strip-debug "$out/libleveldb.so.1d"
 ln -sf libleveldb.so.1d "$out/libleveldb.so.1"

@@ -7,11 +7,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use esker::{Db, Options};
-use esker_c::leveldb::objects::leveldb_free;
-use esker_c::leveldb::options::{leveldb_options_create, leveldb_options_set_create_if_missing};
-use esker_c::leveldb::store::{leveldb_get, leveldb_open, leveldb_put};
 use esker_c::own::read::esker_get_visit;
 use esker_c::own::store::esker_open;
+use esker_leveldb::objects::leveldb_free;
+use esker_leveldb::options::{leveldb_options_create, leveldb_options_set_create_if_missing};
+use esker_leveldb::store::{leveldb_get, leveldb_open, leveldb_put};
 
 const KEYS: u32 = 10_000;
 const GETS: u32 = 100_000;

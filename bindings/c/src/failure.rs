@@ -31,7 +31,9 @@ pub const ESKER_NOT_FOUND: i32 = 10;
 /// A code that is not [`ESKER_OK`], and the sentence.
 #[derive(Debug, Clone)]
 pub struct Failure {
+    /// One of the codes above.
     pub code: i32,
+    /// What happened, in a sentence.
     pub message: String,
 }
 

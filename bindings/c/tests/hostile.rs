@@ -7,12 +7,6 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::{null, null_mut};
 
-use esker_c::leveldb::batch::*;
-use esker_c::leveldb::iter::*;
-use esker_c::leveldb::objects::*;
-use esker_c::leveldb::options::*;
-use esker_c::leveldb::shim::*;
-use esker_c::leveldb::store::*;
 use esker_c::own::batch::*;
 use esker_c::own::common::*;
 use esker_c::own::db::*;
@@ -20,6 +14,12 @@ use esker_c::own::iter::*;
 use esker_c::own::options::*;
 use esker_c::own::read::*;
 use esker_c::own::store::*;
+use esker_leveldb::batch::*;
+use esker_leveldb::iter::*;
+use esker_leveldb::objects::*;
+use esker_leveldb::options::*;
+use esker_leveldb::shim::*;
+use esker_leveldb::store::*;
 use proptest::prelude::*;
 
 const INVALID: i32 = 1;
@@ -478,6 +478,7 @@ fn every_entry_point_is_met_in_this_file() {
     let met = words(&std::fs::read_to_string(root.join("tests/hostile.rs")).unwrap());
     let (mut sources, mut entries) = (Vec::new(), BTreeSet::new());
     files(&root.join("src"), &mut sources);
+    files(&root.join("../leveldb/src"), &mut sources);
     for source in sources {
         let text = std::fs::read_to_string(source).unwrap();
         // The setters of options are made by a macro.

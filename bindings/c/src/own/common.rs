@@ -20,7 +20,7 @@ pub const ESKER_DURABILITY_SYNC: i32 = 3;
 
 /// The write options a number of the interface stands for.
 #[inline]
-pub(crate) fn write_options(number: i32) -> Outcome<WriteOptions> {
+pub fn write_options(number: i32) -> Outcome<WriteOptions> {
     let durability = match number {
         ESKER_DURABILITY_DEFAULT => None,
         ESKER_DURABILITY_NONE => Some(Durability::None),

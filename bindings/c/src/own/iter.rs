@@ -17,12 +17,13 @@ pub struct esker_iter_t {
 }
 
 /// An iterator and the failure it met, which stays until the next seek.
-pub(crate) struct Walk {
+pub struct Walk {
     iter: DbIterator,
     failed: Option<Failure>,
 }
 
 impl Walk {
+    /// A walk that stands where `iter` does.
     pub fn new(iter: DbIterator) -> Walk {
         Walk { iter, failed: None }
     }
@@ -42,21 +43,25 @@ impl Walk {
         }
     }
 
+    /// Whether it stands on a key; no longer once a step failed.
     #[inline]
     pub fn valid(&self) -> bool {
         self.failed.is_none() && self.iter.valid()
     }
 
+    /// The key it stands on.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.iter.key()
     }
 
+    /// The value of that key.
     #[inline]
     pub fn value(&self) -> &[u8] {
         self.iter.value()
     }
 
+    /// The failure of a step since the last seek.
     pub fn failure(&self) -> Option<&Failure> {
         self.failed.as_ref()
     }
@@ -206,7 +211,7 @@ pub unsafe extern "C" fn esker_iter_failure(
 
 /// Shows `bytes` to C.
 #[inline]
-pub(crate) fn lend(bytes: &[u8], len: Option<&mut usize>) -> *const c_char {
+pub fn lend(bytes: &[u8], len: Option<&mut usize>) -> *const c_char {
     if let Some(len) = len {
         *len = bytes.len();
     }

@@ -26,6 +26,13 @@ pub struct esker_memory_t {
     pub(crate) fs: Arc<MemFs>,
 }
 
+impl esker_memory_t {
+    /// The file system, for a store that is to live in it.
+    pub fn shared(&self) -> Arc<dyn Fs> {
+        self.fs.clone()
+    }
+}
+
 /// Options with every default.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_options_create() -> Box<esker_options_t> {

@@ -21,13 +21,14 @@ pub struct esker_db_t {
 }
 
 impl esker_db_t {
-    pub(crate) fn new(db: Db) -> Box<esker_db_t> {
+    /// A handle to `db`.
+    pub fn new(db: Db) -> Box<esker_db_t> {
         Box::new(esker_db_t { handle: Handle::new(db) })
     }
 
     /// The store, if it was not closed.
     #[inline]
-    pub(crate) fn open(handle: Option<&esker_db_t>) -> Outcome<Opened> {
+    pub fn open(handle: Option<&esker_db_t>) -> Outcome<Opened> {
         Ok(there(handle, "store's handle")?.handle.open()?)
     }
 }
@@ -289,7 +290,7 @@ pub unsafe extern "C" fn esker_verify(
 ///
 /// # Safety
 /// As for [`ffi::bytes`].
-pub(crate) unsafe fn optional<'a, T>(start: *const T, len: usize) -> Outcome<Option<&'a [u8]>> {
+pub unsafe fn optional<'a, T>(start: *const T, len: usize) -> Outcome<Option<&'a [u8]>> {
     if start.is_null() && len == 0 {
         return Ok(None);
     }

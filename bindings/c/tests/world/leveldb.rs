@@ -6,13 +6,13 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 
-use esker_c::leveldb::batch::*;
-use esker_c::leveldb::iter::*;
-use esker_c::leveldb::objects::*;
-use esker_c::leveldb::options::*;
-use esker_c::leveldb::shim::*;
-use esker_c::leveldb::store::*;
 use esker_c::own::options::*;
+use esker_leveldb::batch::*;
+use esker_leveldb::iter::*;
+use esker_leveldb::objects::*;
+use esker_leveldb::options::*;
+use esker_leveldb::shim::*;
+use esker_leveldb::store::*;
 
 use super::model::{Content, Op, Rng, Standing};
 use super::own::{backwards, backwards_name, count, keep_all, matches_all};

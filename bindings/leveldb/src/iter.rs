@@ -2,14 +2,14 @@
 
 use std::ffi::c_char;
 
-use super::text_of;
-use crate::failure::{Failure, Outcome};
-use crate::ffi;
-use crate::own::iter::{Walk, lend};
+use crate::text_of;
+use esker_c::failure::{Failure, Outcome};
+use esker_c::ffi;
+use esker_c::own::iter::{Walk, lend};
 
 /// An iterator, or what was met when it was made.
 pub struct leveldb_iterator_t {
-    pub(super) walk: Outcome<Walk>,
+    pub(crate) walk: Outcome<Walk>,
 }
 
 fn walk(iter: Option<&mut leveldb_iterator_t>) -> Option<&mut Walk> {

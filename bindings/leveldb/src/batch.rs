@@ -5,12 +5,12 @@ use std::ffi::{c_char, c_void};
 use esker::Batch;
 use esker::base::key::Kind;
 
-use crate::ffi;
+use esker_c::ffi;
 
 /// Operations applied together.
 #[derive(Default)]
 pub struct leveldb_writebatch_t {
-    pub(super) batch: Batch,
+    pub(crate) batch: Batch,
 }
 
 type SeePut = Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize)>;

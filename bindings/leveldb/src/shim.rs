@@ -6,12 +6,12 @@ use std::ffi::c_char;
 
 use esker::{Batch, Db};
 
-use super::options::leveldb_options_t;
-use super::store;
-use crate::failure::{ESKER_CORRUPTION, Failure, Outcome, attempt, there};
-use crate::ffi;
-use crate::own::options::esker_memory_t;
-use crate::own::store::esker_db_t;
+use crate::options::leveldb_options_t;
+use crate::store;
+use esker_c::failure::{ESKER_CORRUPTION, Failure, Outcome, attempt, there};
+use esker_c::ffi;
+use esker_c::own::options::esker_memory_t;
+use esker_c::own::store::esker_db_t;
 
 /// A batch's sequence number and count stand before its operations.
 const HEADER_BYTES: usize = 12;
@@ -25,7 +25,7 @@ pub extern "C" fn esker_shim_set_memory(
     memory: Option<&esker_memory_t>,
 ) {
     if let Some(options) = options {
-        options.settings.fs = memory.map(|memory| memory.fs.clone() as _);
+        options.settings.fs = memory.map(esker_memory_t::shared);
     }
 }
 
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn esker_shim_write(
     // SAFETY: the header's contract for buffers and messages.
     unsafe {
         let outcome = attempt(|| {
-            let options = crate::own::common::write_options(durability)?;
+            let options = esker_c::own::common::write_options(durability)?;
             let db = esker_db_t::open(db)?;
             let batch = decode(ffi::bytes(rep, rep_len, "batch")?)?;
             Ok(Db::write_with(&db, &batch, &options)?)

@@ -7,27 +7,27 @@ use std::sync::Arc;
 use esker::{Compression, ReadOptions, WriteOptions};
 use esker_bindings::settings::{Filter, Settings};
 
-use super::objects::{
+use crate::objects::{
     leveldb_cache_t, leveldb_comparator_t, leveldb_env_t, leveldb_filterpolicy_t, leveldb_logger_t,
 };
-use super::store::leveldb_snapshot_t;
+use crate::store::leveldb_snapshot_t;
 
 /// How a store is opened.
 #[derive(Default)]
 pub struct leveldb_options_t {
-    pub(super) settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 /// How reads are made. The snapshot must be alive while this is used.
 pub struct leveldb_readoptions_t {
-    pub(super) fill_cache: bool,
-    pub(super) snapshot: *const leveldb_snapshot_t,
+    pub(crate) fill_cache: bool,
+    pub(crate) snapshot: *const leveldb_snapshot_t,
 }
 
 /// How writes are made.
 #[derive(Default)]
 pub struct leveldb_writeoptions_t {
-    pub(super) sync: bool,
+    pub(crate) sync: bool,
 }
 
 impl leveldb_readoptions_t {
@@ -35,7 +35,7 @@ impl leveldb_readoptions_t {
     ///
     /// # Safety
     /// The snapshot set must not have been released.
-    pub(super) unsafe fn of<'a>(options: Option<&'a leveldb_readoptions_t>) -> ReadOptions<'a> {
+    pub(crate) unsafe fn of<'a>(options: Option<&'a leveldb_readoptions_t>) -> ReadOptions<'a> {
         let Some(options) = options else { return ReadOptions::default() };
         // SAFETY: the caller's promise; null is no snapshot.
         let snapshot = unsafe { options.snapshot.as_ref() };
@@ -46,7 +46,7 @@ impl leveldb_readoptions_t {
 impl leveldb_writeoptions_t {
     /// Esker's options for these, or for null.
     #[inline]
-    pub(super) fn of(options: Option<&leveldb_writeoptions_t>) -> WriteOptions {
+    pub(crate) fn of(options: Option<&leveldb_writeoptions_t>) -> WriteOptions {
         match options {
             Some(options) if options.sync => WriteOptions::SYNC,
             _ => WriteOptions::BUFFERED,

@@ -1,4 +1,5 @@
-//! LevelDB's C interface: the 68 functions its header declares, with its semantics.
+//! LevelDB's C interface: the 68 functions its header declares, with its semantics, and what the C++
+//! interface in `shim/` needs besides. `scripts/shim.sh` makes one `libleveldb.so.1d` of both.
 //!
 //! What stays true: an error text is `Kind: sentence` as LevelDB's are, comes from `malloc` and
 //! replaces (and frees) one the caller left; an option out of range is brought into it, as there;
@@ -6,6 +7,12 @@
 //!
 //! Stricter or looser than LevelDB: checksums are always verified; a destructor runs once the last
 //! store, iterator and option that uses the object is gone; iterators outlive their store.
+
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the contract of every function is the one of LevelDB's header"
+)]
+#![allow(non_camel_case_types, reason = "the names are C's")]
 
 pub mod batch;
 pub mod iter;
@@ -16,10 +23,10 @@ pub mod store;
 
 use std::ffi::c_char;
 
-use crate::failure::{
+use esker_c::failure::{
     ESKER_CORRUPTION, ESKER_INCOMPATIBLE, ESKER_INVALID_ARGUMENT, ESKER_NOT_FOUND, Failure, Outcome,
 };
-use crate::ffi;
+use esker_c::ffi;
 
 /// A failure as LevelDB would print it.
 fn text_of(failure: &Failure) -> String {

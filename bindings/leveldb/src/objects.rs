@@ -4,27 +4,26 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use esker_bindings::settings::Filter;
-
-use crate::callbacks::{
+use esker_c::callbacks::{
     CComparator, CFilter, esker_compare_t, esker_create_filter_t, esker_destructor_t,
     esker_may_match_t, esker_name_t,
 };
-use crate::failure::attempt;
-use crate::ffi;
+use esker_c::failure::attempt;
+use esker_c::ffi;
 
 /// An order of keys. Stores and options that use it keep it alive.
 pub struct leveldb_comparator_t {
-    pub(super) comparator: Arc<CComparator>,
+    pub(crate) comparator: Arc<CComparator>,
 }
 
 /// A filter policy. Stores and options that use it keep it alive.
 pub struct leveldb_filterpolicy_t {
-    pub(super) filter: Filter,
+    pub(crate) filter: Filter,
 }
 
 /// How large a block cache is to be; each store opened with it gets one of its own.
 pub struct leveldb_cache_t {
-    pub(super) capacity_bytes: usize,
+    pub(crate) capacity_bytes: usize,
 }
 
 /// The operating system's files: the only environment of the C interface.
@@ -112,7 +111,7 @@ pub extern "C" fn leveldb_env_destroy(env: Option<Box<leveldb_env_t>>) {
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_env_get_test_directory(env: Option<&leveldb_env_t>) -> *mut c_char {
     let dir = attempt(|| {
-        crate::failure::there(env, "environment")?;
+        esker_c::failure::there(env, "environment")?;
         Ok(test_directory())
     });
     dir.ok().flatten().map_or(std::ptr::null_mut(), |dir| ffi::give_text(&dir))

@@ -9,14 +9,14 @@ use esker::{Db, Snapshot};
 use esker_bindings::settings::Settings;
 use esker_bindings::{properties, upkeep};
 
-use super::batch::leveldb_writebatch_t;
-use super::iter::leveldb_iterator_t;
-use super::kept;
-use super::options::{leveldb_options_t, leveldb_readoptions_t, leveldb_writeoptions_t};
-use crate::failure::{Outcome, attempt, there};
-use crate::ffi;
-use crate::own::iter::Walk;
-use crate::own::store::optional;
+use crate::batch::leveldb_writebatch_t;
+use crate::iter::leveldb_iterator_t;
+use crate::kept;
+use crate::options::{leveldb_options_t, leveldb_readoptions_t, leveldb_writeoptions_t};
+use esker_c::failure::{Outcome, attempt, there};
+use esker_c::ffi;
+use esker_c::own::iter::Walk;
+use esker_c::own::store::optional;
 
 /// An open store.
 pub struct leveldb_t {
@@ -25,7 +25,7 @@ pub struct leveldb_t {
 
 /// The store as it was at one moment.
 pub struct leveldb_snapshot_t {
-    pub(super) snapshot: Snapshot,
+    pub(crate) snapshot: Snapshot,
 }
 
 fn settings(options: Option<&leveldb_options_t>) -> Settings {
@@ -37,7 +37,7 @@ fn fs_of(settings: &Settings) -> Arc<dyn Fs> {
 }
 
 /// Opens the store at `path`, as these settings say.
-pub(super) fn open(settings: &Settings, path: &std::path::Path) -> Outcome<Db> {
+pub(crate) fn open(settings: &Settings, path: &std::path::Path) -> Outcome<Db> {
     if let Some(memory) = &settings.fs {
         make_parents(&**memory, path);
     }
@@ -57,12 +57,12 @@ fn make_parents(memory: &dyn Fs, path: &std::path::Path) {
 
 /// Removes the store at `path`; one that is not there is no failure, as with LevelDB, also when
 /// files of other programs are. A directory of another engine's is refused.
-pub(super) fn destroy(settings: &Settings, path: &std::path::Path) -> Outcome<()> {
+pub(crate) fn destroy(settings: &Settings, path: &std::path::Path) -> Outcome<()> {
     Ok(upkeep::destroy(fs_of(settings), path)?)
 }
 
 /// Repairs the store at `path`.
-pub(super) fn repair(settings: &Settings, path: &std::path::Path) -> Outcome<()> {
+pub(crate) fn repair(settings: &Settings, path: &std::path::Path) -> Outcome<()> {
     Db::repair_on(fs_of(settings), path, settings.to_options()?)?;
     Ok(())
 }

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # The first benchmark: Esker beside every installed peer, on generated data and on CSV=FILE.
 #
-# NUM entries (default 200000), REPS turns of each engine (3), OUT the folder of pages and records
-# (bench), KEY and VALUE the CSV's columns (1 and 2), ENGINES the engines, FLAGS further flags.
+# Two tables lead the page: every engine as it is shipped, and every engine with equal memory (MEMTABLE
+# and CACHE bytes, FILTER bits a key).
+#
+# NUM entries (200000), REPS turns of each engine (3), OUT the folder of pages and records (bench),
+# KEY and VALUE the CSV's columns (1 and 2), ENGINES the engines, FLAGS further flags.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,15 +18,18 @@ engines="${ENGINES:-esker,leveldb,rocksdb,lmdb,wiredtiger,fjall,redb,sled}"
 tasks="fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,readhot,seekrandom"
 tasks="$tasks,readseq,readreverse,deleteseq,deleterandom"
 
-# shellcheck disable=SC2086 # FLAGS holds several words
-"$esker" bench --engines="$engines" --benchmarks="$tasks" --num="${NUM:-200000}" \
-    --repetitions="${REPS:-3}" --record="$out/record" --html="$out/generated.html" ${FLAGS:-}
-echo "page: $out/generated.html" >&2
+equal="--write_buffer_size=${MEMTABLE:-16777216} --cache_size=${CACHE:-50331648} --bloom_bits=${FILTER:-10}"
 
+# shellcheck disable=SC2086 # equal and FLAGS hold several words
+measure() {
+    local page="$out/$1.html"
+    shift
+    "$esker" bench --terms=shipped,equal --engines="$engines" --benchmarks="$tasks" $equal \
+        --repetitions="${REPS:-3}" --record="$out/record" --html="$page" "$@" ${FLAGS:-}
+    echo "page: $page" >&2
+}
+
+measure generated --num="${NUM:-200000}"
 if [ -n "${CSV:-}" ]; then
-    # shellcheck disable=SC2086
-    "$esker" bench --engines="$engines" --benchmarks="$tasks" --csv="$CSV" \
-        --key-column="${KEY:-1}" --value-column="${VALUE:-2}" \
-        --repetitions="${REPS:-3}" --record="$out/record" --html="$out/csv.html" ${FLAGS:-}
-    echo "page: $out/csv.html" >&2
+    measure csv --csv="$CSV" --key-column="${KEY:-1}" --value-column="${VALUE:-2}"
 fi

@@ -18,7 +18,7 @@ an error is an object on stderr, whose kind says which of them it is.";
 
 /// An embedded, durable, ordered key-value store.
 #[derive(Parser)]
-#[command(name = "esker", version, about, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "esker", version = env!("ESKER_VERSION"), about, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

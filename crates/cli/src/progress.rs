@@ -3,13 +3,21 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 const BYTES: &str = "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} \
-                     {binary_bytes_per_sec}, {eta} left";
+                     {binary_bytes_per_sec}{left}";
 const BYTES_OPEN_END: &str = "{msg} {spinner} {binary_bytes} {binary_bytes_per_sec}";
 const ITEMS_OPEN_END: &str = "{msg} {spinner} {human_pos} pairs, {per_sec}";
+
+/// The time left, once something is done that says how long the rest takes.
+fn write_left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    if state.pos() > 0 {
+        // The bar is only talk: what cannot be written is left out.
+        let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));
+    }
+}
 
 /// What the numbers of a bar count.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +50,7 @@ impl Progress {
             };
             bar.set_draw_target(ProgressDrawTarget::hidden());
             if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style.progress_chars("=> "));
+                bar.set_style(style.progress_chars("=> ").with_key("left", write_left));
             }
             bar.set_message(what);
             bar

@@ -22,7 +22,17 @@ fn an_experiment_is_checked_run_reported_and_compared() {
     let [record] = files.as_slice() else { panic!("half a record is left behind: {files:?}") };
     let same = place.ok(&["lab", "compare", record, record]);
     assert!(same.contains("0 slower") && same.contains("1.00 ?"), "{same}");
-    std::fs::remove_file(record).unwrap();
+    let by_name = place.ok(&["lab", "compare", "mine", record]);
+    assert!(by_name.contains("0 slower"), "a name is the newest record: {by_name}");
+    place.fails(&["lab", "compare", "mine~1", "mine"], 2, "holds 1 record(s) of mine");
+    place.ok(&["lab", "run", "mine.toml", "--set", "compression=lz4"]);
+    let other = place.run(&["lab", "compare", "mine~1", "mine"]);
+    assert_eq!(other.code, 2, "{}", other.err);
+    let told = "not comparable: esker, compression: snappy before, lz4 after";
+    assert!(other.err.contains(told) && other.err.contains("--force"), "{}", other.err);
+    let forced = place.run(&["lab", "compare", "mine~1", "mine", "--force"]);
+    assert!(forced.err.contains(told) && forced.out.contains("slower"), "{}", forced.out);
+    std::fs::remove_dir_all(place.path("bench")).unwrap();
     let text = std::fs::read_to_string(place.path("mine.toml")).unwrap();
     let records = ["0.5", "1"].map(|scale| {
         place.file("mine.toml", &text);
@@ -122,8 +132,12 @@ fn a_library_is_named_by_its_path_and_a_wrong_one_is_a_sentence() {
     place.file("lib.so", "no library");
     let path = format!("fork:{}", place.path("lib.so").display());
     let ran = place.run(&["lab", "run", "mine.toml", "--engines", &format!("esker,{path}")]);
-    assert_eq!(ran.code, 0, "the others go on: {}", ran.err);
-    assert!(ran.err.contains("cannot load") && ran.out.contains("fork: n/a"), "{}", ran.err);
+    assert_eq!(ran.code, 2, "an engine that was named by its path is never left out: {}", ran.err);
+    assert!(ran.err.contains("cannot load") && ran.out.is_empty(), "{}", ran.err);
+    let ran =
+        place.run(&["bench", "--engines=reference,mine:/nope.so", "--num=10", "--record=none"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("mine") && ran.err.contains("/nope.so"), "{}", ran.err);
 }
 
 const LONG: &str = "title = \"Long\"\nengines = [\"reference\"]\nrepetitions = 40\n\n[[series]]\n\

@@ -13,7 +13,7 @@ use crate::error::{LabError, LabErrorKind, Result};
 use crate::record::env;
 use crate::record::schema::{EngineRecord, RunRecord, SCHEMA_VERSION, TaskSample, Workload};
 use crate::record::store::RecordFile;
-use crate::report::{html, json, table};
+use crate::report::{front, html, json, table};
 use crate::run::config::BenchConfig;
 use crate::run::interleave::{self, Candidate, Observer, Run};
 use crate::run::session::Listener;
@@ -81,11 +81,45 @@ pub fn run(
     let record_path = file.and_then(|file| save(&file, &record, talk));
     write_reports(&config, &record, out)
         .map_err(|e| LabError::new(LabErrorKind::Io, format!("cannot write the results: {e}")))?;
-    let html_path = write_page(&config, &record, talk);
+    let html_path = write_page(&config, || html::page(&record), talk);
     if let Some(path) = &record_path {
         say(talk, &format!("record: {}", path.display()));
     }
     Ok(BenchOutcome { exit_code: exit_code(&record), record_path, html_path, record })
+}
+
+/// [`run`] for each of the settings' terms in turn. With several, the tables of all lead the text and
+/// the page, and the outcome is the last one's with the worst exit code.
+pub fn run_terms(
+    config: &BenchConfig,
+    candidates: &[Candidate],
+    settle_memory: &dyn Fn(),
+    out: &mut dyn Write,
+    talk: &mut dyn Write,
+) -> Result<BenchOutcome> {
+    if config.terms.len() < 2 {
+        return run(config, candidates, settle_memory, out, talk);
+    }
+    let mut outcomes: Vec<BenchOutcome> = Vec::new();
+    for terms in &config.terms {
+        let mut own = config.clone();
+        own.html = None;
+        own.set("terms", terms.name()).map_err(LabError::usage)?;
+        say(talk, &format!("terms: {}", terms.name()));
+        let mut nowhere = std::io::sink();
+        let rows: &mut dyn Write = if config.json { &mut *out } else { &mut nowhere };
+        outcomes.push(run(&own, candidates, settle_memory, rows, talk)?);
+    }
+    let records: Vec<&RunRecord> = outcomes.iter().map(|outcome| &outcome.record).collect();
+    if !config.json {
+        front::write(&records, out).and_then(|()| out.flush()).map_err(|e| {
+            LabError::new(LabErrorKind::Io, format!("cannot write the results: {e}"))
+        })?;
+    }
+    let html_path = write_page(config, || front::page(&records), talk);
+    let exit_code = outcomes.iter().map(|outcome| outcome.exit_code).max().unwrap_or(1);
+    let last = outcomes.pop().ok_or_else(|| LabError::usage("no terms are named"))?;
+    Ok(BenchOutcome { exit_code, html_path, ..last })
 }
 
 fn exit_code(record: &RunRecord) -> i32 {
@@ -210,7 +244,6 @@ fn blank(
     base: &Path,
 ) -> RunRecord {
     let machine = env::machine(base);
-    let (commit, commit_dirty) = env::commit();
     let source = config.csv.as_ref().map(|path| path.display().to_string());
     let engines: Vec<EngineRecord> =
         candidates.iter().map(|candidate| engine_record(candidate, config)).collect();
@@ -223,8 +256,8 @@ fn blank(
         elapsed_seconds: 0.0,
         warnings: env::warnings(&machine),
         machine,
-        commit,
-        commit_dirty,
+        commit: config.built_from.commit.clone(),
+        commit_dirty: config.built_from.dirty,
         options: config.options(),
         seed: config.seed,
         workload: Workload {
@@ -272,10 +305,14 @@ fn write_reports(
     out.flush()
 }
 
-fn write_page(config: &BenchConfig, record: &RunRecord, talk: &mut dyn Write) -> Option<PathBuf> {
+fn write_page(
+    config: &BenchConfig,
+    page: impl FnOnce() -> String,
+    talk: &mut dyn Write,
+) -> Option<PathBuf> {
     let path = config.html.as_ref()?;
     let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-    match made.and_then(|()| std::fs::write(path, html::page(record))) {
+    match made.and_then(|()| std::fs::write(path, page())) {
         Ok(()) => {
             say(talk, &format!("page: {}", path.display()));
             Some(path.clone())

@@ -97,6 +97,9 @@ pub struct StoreOptions {
     pub durability: Durability,
     /// Bytes of keys and values the run may store; an engine with a fixed map sizes it by this.
     pub data_bytes_expected: u64,
+    /// Memory, blocks, files, filters and compression are left as each engine ships them; durability
+    /// and options meant for one engine only still hold. Default off.
+    pub as_shipped: bool,
     /// Options meant for one engine only: (engine, option, value).
     pub engine_options: Vec<(String, String, String)>,
 }
@@ -113,6 +116,7 @@ impl Default for StoreOptions {
             compression: Compression::Snappy,
             durability: Durability::Buffered,
             data_bytes_expected: 0,
+            as_shipped: false,
             engine_options: Vec::new(),
         }
     }
@@ -123,7 +127,20 @@ impl StoreOptions {
     pub fn cache_and_memtable_bytes(&self) -> u64 {
         self.cache_bytes + self.memtable_bytes
     }
+
+    /// What an engine says it was given, less what [`StoreOptions::as_shipped`] leaves to it.
+    pub fn given(&self, mut given: Vec<(String, String)>) -> Vec<(String, String)> {
+        if self.as_shipped {
+            given.retain(|(name, _)| GIVEN_ALWAYS.contains(&name.as_str()));
+            given.insert(0, ("everything else".into(), "as shipped".into()));
+        }
+        given
+    }
 }
+
+/// What adapters set, and say of an engine, even where its options are left as shipped.
+const GIVEN_ALWAYS: &[&str] =
+    &["durability", "mapsize", "write", "verify_checksums", "checksums", "statistics"];
 
 /// What an engine can do. A task that needs more is recorded as not available, never as 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -142,7 +142,8 @@ fn run(dir: &Path, flags: &[(&str, &str)], engines: Vec<Box<dyn Engine>>) -> Ran
     let absent = LabError::new(LabErrorKind::NotInstalled, "not installed: apt install nothing");
     candidates.push(Candidate { name: "absent".into(), engine: Err(absent) });
     let (mut out, mut talk) = (Vec::new(), Vec::new());
-    let outcome = bench::run(&config, &candidates, &|| {}, &mut out, &mut talk).expect("runs");
+    let outcome =
+        bench::run_terms(&config, &candidates, &|| {}, &mut out, &mut talk).expect("runs");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     Ran { outcome, out: text(out), talk: text(talk) }
 }
@@ -243,6 +244,49 @@ fn a_record_comes_back_and_gives_the_same_page() {
         .expect("written");
     let error = store::load(&path).expect_err("newer").to_string();
     assert!(error.contains("found 99"), "{error}");
+}
+
+#[test]
+fn both_terms_lead_the_text_and_the_page() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let page = dir.path().join("page.html").display().to_string();
+    let flags = [
+        ("benchmarks", "fillrandom,readrandom"),
+        ("repetitions", "2"),
+        ("terms", "shipped,equal"),
+        ("cache_size", "48MiB"),
+        ("html", &page),
+    ];
+    let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+    let (shipped, equal) = ran.out.split_once("\nEqual memory\n").expect("two tables");
+    assert!(shipped.contains("\nAs shipped\n") && !shipped.contains("MiB of cache"), "{}", ran.out);
+    assert!(equal.contains("48.0 MiB of cache") && equal.contains("readrandom"), "{}", ran.out);
+    assert!(ran.out.contains("absent: not installed"), "{}", ran.out);
+    let page = std::fs::read_to_string(page).expect("written");
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing: {page}"));
+    assert!(place("<h2>As shipped") < place("<h2>Equal memory"));
+    assert!(place("<h2>Equal memory") < place("every figure and picture"), "the tables lead");
+    let terms =
+        |record: &str| std::fs::read_to_string(record).expect("a record").contains("shipped");
+    let records = std::fs::read_dir(dir.path().join("record")).expect("made");
+    let mut of: Vec<bool> =
+        records.map(|entry| terms(&entry.expect("read").path().display().to_string())).collect();
+    of.sort_unstable();
+    assert_eq!(of, [false, true], "a record for each of the terms");
+}
+
+#[test]
+fn a_histogram_is_drawn() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let flags = [("benchmarks", "fillrandom,readrandom"), ("histogram", "1")];
+    let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+    let page = html::page(&ran.outcome.record);
+    assert!(page.contains("<h2>Latency</h2>"), "{page}");
+    for task in ["fillrandom", "readrandom"] {
+        assert!(page.contains(&format!("latency of {task}")), "{page}");
+    }
+    let plain = run(dir.path(), &flags[..1], vec![Box::new(Reference)]);
+    assert!(!html::page(&plain.outcome.record).contains("<h2>Latency</h2>"));
 }
 
 #[test]

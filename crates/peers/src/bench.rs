@@ -73,6 +73,17 @@ pub fn engine_named(name: &str, path: Option<&str>) -> Result<Box<dyn Engine>> {
     })
 }
 
+/// The engine called `name`, for a run: one that is not installed may be left out of the run, so that
+/// is the inner result. An engine nobody knows, and a library at a path that cannot be used, are
+/// mistakes of whoever named them.
+pub fn asked_for(name: &str, path: Option<&str>) -> Result<Result<Box<dyn Engine>>> {
+    match engine_named(name, path) {
+        Err(error) if error.kind() == LabErrorKind::Usage => Err(error),
+        Err(error) if path.is_some() => Err(LabError::usage(format!("engine {name}: {error}"))),
+        engine => Ok(engine),
+    }
+}
+
 #[cfg(feature = "rust-engines")]
 fn fjall() -> Result<Box<dyn Engine>> {
     Ok(Box::new(crate::fjall::Fjall))
@@ -124,7 +135,7 @@ pub fn run(
     talk: &mut dyn Write,
 ) -> Result<BenchOutcome> {
     let candidates = candidates(&config.engines)?;
-    esker_lab::bench::run(config, &candidates, &trim_memory, out, talk)
+    esker_lab::bench::run_terms(config, &candidates, &trim_memory, out, talk)
 }
 
 fn candidates(list: &str) -> Result<Vec<Candidate>> {
@@ -134,12 +145,7 @@ fn candidates(list: &str) -> Result<Vec<Candidate>> {
         if candidates.iter().any(|other| other.name == name) {
             return Err(LabError::usage(format!("engine {name:?} is named twice")));
         }
-        let engine = match engine_named(name, path) {
-            // An engine nobody knows is a mistake; one that is not installed is only left out.
-            Err(error) if error.kind() == LabErrorKind::Usage => return Err(error),
-            engine => engine,
-        };
-        candidates.push(Candidate { name: name.into(), engine });
+        candidates.push(Candidate { name: name.into(), engine: asked_for(name, path)? });
     }
     if candidates.is_empty() {
         return Err(LabError::usage("no engine is named"));

@@ -138,13 +138,13 @@ impl Engine for BerkeleyDb {
 
     fn given(&self, options: &StoreOptions) -> Vec<(String, String)> {
         let pair = |name: &str, value: String| (name.to_string(), value);
-        vec![
+        options.given(vec![
             pair("page_size", page_bytes(options).to_string()),
             pair("cache_size", format!("{} (cache and memtable)", cache_bytes(options))),
             pair("compression", "none (not offered)".into()),
             pair("durability", "none: no log".into()),
             pair("checksums", "none".into()),
-        ]
+        ])
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
@@ -160,12 +160,16 @@ impl Engine for BerkeleyDb {
             let code = (api.db_env_create)(&raw mut store.env, 0);
             store.check(code)?;
             let (whole, rest) = ((cache >> 30) as u32, (cache & ((1 << 30) - 1)) as u32);
-            store.check((api.__memp_set_cachesize)(store.env, whole, rest, 1))?;
+            if !options.as_shipped {
+                store.check((api.__memp_set_cachesize)(store.env, whole, rest, 1))?;
+            }
             let flags = CREATE | THREAD | PRIVATE | INIT_CDB | INIT_MPOOL;
             store.check((api.__env_open_pp)(store.env, home.as_ptr(), flags, 0))?;
             let code = (api.db_create)(&raw mut store.db, store.env, 0);
             store.check(code)?;
-            store.check((api.__db_set_pagesize)(store.db, page_bytes(options)))?;
+            if !options.as_shipped {
+                store.check((api.__db_set_pagesize)(store.db, page_bytes(options)))?;
+            }
             let (file, none) = (c"store.db".as_ptr(), std::ptr::null());
             let flags = CREATE | THREAD;
             store.check((api.__db_open_pp)(store.db, null, file, none, BTREE, flags, 0o600))?;

@@ -35,7 +35,23 @@ fn seen_by(see: SeePair<'_>) -> impl FnMut(&[u8], &[u8]) -> ControlFlow<()> {
 /// What the shared settings are called here; options meant for Esker alone come after and win.
 fn settings(options: &StoreOptions) -> Vec<(String, String)> {
     let pair = |name: &str, value: String| (name.to_string(), value);
-    let mut settings = vec![
+    let mut settings = match options.as_shipped {
+        true => vec![pair("durability", options.durability.name().into())],
+        false => shared(options),
+    };
+    for (engine, name, value) in &options.engine_options {
+        if engine == NAME {
+            settings.retain(|(shared, _)| shared != name);
+            settings.push((name.clone(), value.clone()));
+        }
+    }
+    settings
+}
+
+/// The options that every engine of a run is given alike, by their names here.
+fn shared(options: &StoreOptions) -> Vec<(String, String)> {
+    let pair = |name: &str, value: String| (name.to_string(), value);
+    vec![
         pair("memtable_size_bytes", options.memtable_bytes.to_string()),
         pair("cache_size_bytes", options.cache_bytes.to_string()),
         pair("block_size_bytes", options.block_bytes.to_string()),
@@ -44,14 +60,7 @@ fn settings(options: &StoreOptions) -> Vec<(String, String)> {
         pair("filter_bits_per_key", options.filter_bits_per_key.to_string()),
         pair("compression", options.compression.name().into()),
         pair("durability", options.durability.name().into()),
-    ];
-    for (engine, name, value) in &options.engine_options {
-        if engine == NAME {
-            settings.retain(|(shared, _)| shared != name);
-            settings.push((name.clone(), value.clone()));
-        }
-    }
-    settings
+    ]
 }
 
 impl Engine for Esker {
@@ -74,7 +83,11 @@ impl Engine for Esker {
     }
 
     fn given(&self, options: &StoreOptions) -> Vec<(String, String)> {
-        settings(options)
+        let mut given = settings(options);
+        if options.as_shipped {
+            given.insert(0, ("everything else".into(), "as shipped".into()));
+        }
+        given
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {

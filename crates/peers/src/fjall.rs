@@ -59,7 +59,7 @@ impl Engine for Fjall {
         if compression(options) != options.compression {
             name.push_str(&format!(" ({} is not offered)", options.compression.name()));
         }
-        vec![
+        options.given(vec![
             pair("max_memtable_size", options.memtable_bytes.to_string()),
             pair("cache_size", options.cache_bytes.to_string()),
             pair("data_block_size", options.block_bytes.to_string()),
@@ -67,13 +67,19 @@ impl Engine for Fjall {
             pair("filter_bits", options.filter_bits_per_key.to_string()),
             pair("compression", name),
             pair("durability", options.durability.name().into()),
-        ]
+        ])
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
-        let builder = Database::builder(dir).cache_size(options.cache_bytes);
+        let mut builder = Database::builder(dir);
+        if !options.as_shipped {
+            builder = builder.cache_size(options.cache_bytes);
+        }
         let db = builder.open().map_err(fail)?;
         let create = || {
+            if options.as_shipped {
+                return KeyspaceCreateOptions::default();
+            }
             let kind = match compression(options) {
                 Compression::None => CompressionPolicy::disabled(),
                 _ => CompressionPolicy::all(CompressionType::Lz4),

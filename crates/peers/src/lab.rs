@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use esker_lab::error::{LabErrorKind, Result};
+use esker_lab::error::Result;
 use esker_lab::experiment::check::{Experiment, Known};
 use esker_lab::experiment::plan::points;
 use esker_lab::lab::{self, LabOptions, LabOutcome};
 use esker_lab::run::interleave::Candidate;
 
-use crate::bench::{ENGINES, config, engine_named, split_spec};
+use crate::bench::{ENGINES, asked_for, config, split_spec};
 use crate::library::trim_memory;
 
 /// What names mean something in an experiment.
@@ -37,10 +37,7 @@ pub fn run(
         if candidates.iter().any(|other| other.name == name) {
             continue;
         }
-        let engine = match engine_named(name, path) {
-            Err(error) if error.kind() == LabErrorKind::Usage => return Err(error),
-            engine => engine,
-        };
+        let engine = asked_for(name, path)?;
         options.specs.insert(name.into(), spec.clone());
         candidates.push(Candidate { name: name.into(), engine });
     }

@@ -130,7 +130,7 @@ impl Engine for LevelDb {
             Durability::None => "sync=false (it cannot go without its log)",
         };
         let pair = |name: &str, value: String| (name.to_string(), value);
-        vec![
+        options.given(vec![
             pair("write_buffer_size", options.memtable_bytes.to_string()),
             pair("cache_size", options.cache_bytes.to_string()),
             pair("block_size", options.block_bytes.to_string()),
@@ -140,17 +140,33 @@ impl Engine for LevelDb {
             pair("compression", compression),
             pair("durability", durability.into()),
             pair("verify_checksums", "true".into()),
-        ]
+        ])
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
-        let (common, own) = (self.common, self.own);
+        let common = self.common;
         let mut parts = Vec::new();
-        // SAFETY: every object is fresh and kept in an `Owned` that outlives its use; cache and
-        // filter are handed on to the store, which closes before they are destroyed.
+        // SAFETY: a fresh object, kept in an `Owned` that outlives its use.
         let handle = unsafe {
             let handle = (common.options_create)();
             (common.options_set_create_if_missing)(handle, 1);
+            handle
+        };
+        if !options.as_shipped {
+            self.set(handle, options, &mut parts);
+        }
+        let owned = Owned { handle, destroy: common.options_destroy };
+        common.open_store(dir, self.opening(&owned, parts, options.durability == Durability::Sync))
+    }
+}
+
+impl LevelDb {
+    /// Sets what every engine of a run is given alike.
+    fn set(&self, handle: Handle, options: &StoreOptions, parts: &mut Vec<Owned>) {
+        let (common, own) = (self.common, self.own);
+        // SAFETY: `handle` is a live options object; cache and filter are kept in `parts`, which live
+        // as long as the store.
+        unsafe {
             (common.options_set_write_buffer_size)(handle, options.memtable_bytes as usize);
             (own.options_set_block_size)(handle, options.block_bytes as usize);
             (own.options_set_block_restart_interval)(handle, options.restart_interval as i32);
@@ -165,9 +181,6 @@ impl Engine for LevelDb {
                 (own.options_set_filter_policy)(handle, filter);
                 parts.push(Owned { handle: filter, destroy: own.filterpolicy_destroy });
             }
-            handle
-        };
-        let owned = Owned { handle, destroy: common.options_destroy };
-        common.open_store(dir, self.opening(&owned, parts, options.durability == Durability::Sync))
+        }
     }
 }

@@ -109,7 +109,7 @@ impl Engine for Lmdb {
             Durability::Buffered | Durability::None => "MDB_NOSYNC",
         };
         let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
-        vec![
+        options.given(vec![
             pair("mapsize", &map_bytes(options).to_string()),
             pair("durability", durability),
             pair("cache", "the page cache of the system, without a limit"),
@@ -117,7 +117,7 @@ impl Engine for Lmdb {
             pair("filter", "none (it needs none)"),
             pair("checksums", "none (not offered)"),
             pair("write", "one transaction each"),
-        ]
+        ])
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {

@@ -51,19 +51,21 @@ impl Engine for Redb {
             Durability::Sync => "Immediate",
             _ => "None: a killed process loses commits",
         };
-        vec![
+        options.given(vec![
             pair(
                 "cache_size",
                 format!("{} (cache and memtable)", options.cache_and_memtable_bytes()),
             ),
             pair("compression", "none (not offered)".into()),
             pair("durability", durability.into()),
-        ]
+        ])
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
         let mut builder = Database::builder();
-        builder.set_cache_size(options.cache_and_memtable_bytes() as usize);
+        if !options.as_shipped {
+            builder.set_cache_size(options.cache_and_memtable_bytes() as usize);
+        }
         let db = builder.create(dir.join("store.redb")).map_err(fail)?;
         let store = Store { db, sync_always: options.durability == Durability::Sync };
         store.write(true, |_| Ok(()))?;

@@ -129,7 +129,7 @@ impl Engine for RocksDb {
             Durability::None => "disable_wal=true",
         };
         let pair = |name: &str, value: String| (name.to_string(), value);
-        vec![
+        options.given(vec![
             pair("write_buffer_size", options.memtable_bytes.to_string()),
             pair("block_cache", options.cache_bytes.to_string()),
             pair("block_size", options.block_bytes.to_string()),
@@ -139,7 +139,7 @@ impl Engine for RocksDb {
             pair("compression", options.compression.name().into()),
             pair("durability", durability.into()),
             pair("verify_checksums", "true".into()),
-        ]
+        ])
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
@@ -150,10 +150,12 @@ impl Engine for RocksDb {
         let handle = unsafe {
             let handle = (common.options_create)();
             (common.options_set_create_if_missing)(handle, 1);
-            (common.options_set_write_buffer_size)(handle, options.memtable_bytes as usize);
-            (own.options_set_target_file_size_base)(handle, options.file_max_bytes);
-            (common.options_set_compression)(handle, compression_number(options.compression));
-            (own.options_set_block_based_table_factory)(handle, table.handle);
+            if !options.as_shipped {
+                (common.options_set_write_buffer_size)(handle, options.memtable_bytes as usize);
+                (own.options_set_target_file_size_base)(handle, options.file_max_bytes);
+                (common.options_set_compression)(handle, compression_number(options.compression));
+                (own.options_set_block_based_table_factory)(handle, table.handle);
+            }
             handle
         };
         let owned = Owned { handle, destroy: common.options_destroy };

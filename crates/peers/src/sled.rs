@@ -43,23 +43,24 @@ impl Engine for Sled {
         let pair = |name: &str, value: String| (name.to_string(), value);
         let durability = match options.durability {
             Durability::Sync => "a flush after each write",
+            _ if options.as_shipped => "a flush each half second",
             _ => "none: a killed process loses what its buffers held",
         };
-        vec![
+        options.given(vec![
             pair(
                 "cache_capacity",
                 format!("{} (cache and memtable)", options.cache_and_memtable_bytes()),
             ),
             pair("compression", "none (not built in)".into()),
             pair("durability", durability.into()),
-        ]
+        ])
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
-        let config = ::sled::Config::new()
-            .path(dir)
-            .cache_capacity(options.cache_and_memtable_bytes())
-            .flush_every_ms(None);
+        let mut config = ::sled::Config::new().path(dir);
+        if !options.as_shipped {
+            config = config.cache_capacity(options.cache_and_memtable_bytes()).flush_every_ms(None);
+        }
         let db = config.open().map_err(fail)?;
         Ok(Box::new(Store { db, sync_always: options.durability == Durability::Sync }))
     }

@@ -127,6 +127,12 @@ impl WiredTiger {
     fn connection_text(options: &StoreOptions) -> String {
         let log = options.durability != Durability::None;
         let sync = options.durability == Durability::Sync;
+        if options.as_shipped {
+            return format!(
+                "create,session_max=1100,log=(enabled={log}),\
+                 transaction_sync=(enabled={sync},method=fsync)"
+            );
+        }
         // As large as the others' logs; by itself it would take 100 MB at once.
         let log_file = options.memtable_bytes.max(100 << 10);
         let snappy =
@@ -139,6 +145,10 @@ impl WiredTiger {
     }
 
     fn table_text(&self, options: &StoreOptions) -> String {
+        if options.as_shipped {
+            let kind = if self.lsm { "lsm" } else { "file" };
+            return format!("key_format=u,value_format=u,type={kind}");
+        }
         let page = page_bytes(options);
         let kind = if self.lsm {
             let bits = options.filter_bits_per_key;
@@ -203,13 +213,13 @@ impl Engine for WiredTiger {
             Durability::None => "none: no log",
         };
         let compression = if Self::snappy(options) { "snappy" } else { "none" };
-        vec![
+        options.given(vec![
             pair("cache_size", format!("{} (cache and memtable)", cache_bytes(options))),
             pair("leaf_page_max", page_bytes(options).to_string()),
             pair("compression", compression.into()),
             pair("durability", durability.into()),
             pair("checksums", "on".into()),
-        ]
+        ])
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {

@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 
 use clap::Args;
 use esker_lab::BenchConfig;
-use esker_lab::run::config::FLAGS;
+use esker_lab::run::config::{BuiltFrom, FLAGS};
 
 use super::stdout;
 use crate::args::Global;
@@ -43,6 +43,7 @@ fn configure(args: &BenchArgs, global: &Global) -> Result<Option<BenchConfig>, F
     config.progress = std::io::stderr().is_terminal();
     config.json = global.json;
     config.child = std::env::current_exe().ok();
+    config.built_from = built_from();
     for pair in &global.set {
         let (name, value) = split(pair)?;
         config.set(name, value).map_err(Failure::usage)?;
@@ -79,6 +80,17 @@ fn help() -> Outcome {
     writeln!(out, "\nEvery option of Esker is a flag too: see `esker options`.")?;
     out.flush()?;
     Ok(0)
+}
+
+/// The commit this command was built from, as its build script found it.
+pub fn built_from() -> BuiltFrom {
+    let commit = Some(env!("ESKER_COMMIT").to_string()).filter(|commit| !commit.is_empty());
+    let dirty = match env!("ESKER_COMMIT_DIRTY") {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    };
+    BuiltFrom { commit, dirty }
 }
 
 /// What an interrupted run would leave: its record stays, its temporary stores do not.

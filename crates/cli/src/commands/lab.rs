@@ -9,8 +9,8 @@ use esker_lab::experiment::find::{Found, all, find};
 use esker_lab::experiment::plan::Scale;
 use esker_lab::lab::LabOptions;
 use esker_lab::record::lab::LabRecord;
-use esker_lab::record::store::{load_lab, newest_lab};
-use esker_lab::report::{lab_html, lab_text};
+use esker_lab::record::store::{load_lab, named_lab};
+use esker_lab::report::{lab_compare, lab_html, lab_text};
 
 use super::stdout;
 use crate::args::Global;
@@ -50,10 +50,14 @@ enum What {
     Turn,
     /// Compare two records of one experiment; ends with 1 where something got slower
     Compare {
-        /// The record before
-        before: PathBuf,
-        /// The record after
-        after: PathBuf,
+        /// The record before: a file, or an experiment's name for its newest record (NAME~1: the
+        /// one before that)
+        before: String,
+        /// The record after, named the same way
+        after: String,
+        /// Compare also what was not measured on equal terms
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -92,7 +96,7 @@ struct RunArgs {
 
 #[derive(Args)]
 struct ReportArgs {
-    /// A record's file, or an experiment's name for its newest record
+    /// A record's file, or an experiment's name for its newest record (NAME~1: the one before that)
     record: Option<String>,
     /// How it is printed
     #[arg(long, value_enum, default_value = "text")]
@@ -119,7 +123,7 @@ pub fn run(args: &LabArgs, global: &Global) -> Outcome {
         What::Ycsb(args) => super::ycsb::run(args, global),
         What::Engines(args) => super::engines::run(args, global),
         What::Turn => turn(),
-        What::Compare { before, after } => compare(before, after),
+        What::Compare { before, after, force } => compare(before, after, *force),
     }
 }
 
@@ -187,6 +191,7 @@ fn run_experiment(args: &RunArgs, global: &Global) -> Outcome {
     base.csv.clone_from(&args.csv);
     base.record_dir = Some(args.record.clone());
     base.child = std::env::current_exe().ok();
+    base.built_from = super::bench::built_from();
     for pair in &global.set {
         let (name, value) = crate::store::split(pair)?;
         base.set(name, value).map_err(Failure::usage)?;
@@ -217,14 +222,7 @@ fn run_experiment(args: &RunArgs, global: &Global) -> Outcome {
 }
 
 fn report(args: &ReportArgs) -> Outcome {
-    let path = match &args.record {
-        Some(name) if name.ends_with(".json") => PathBuf::from(name),
-        name => {
-            let name = name.as_deref().unwrap_or("");
-            newest_lab(Path::new(RECORDS), name)?
-        }
-    };
-    let record = load_lab(&path)?;
+    let (path, record) = record_named(args.record.as_deref().unwrap_or(""))?;
     let experiment = of_record(&record, &path)?;
     if let Some(html) = &args.html {
         write_page(html, &lab_html::page(&experiment, &record))?;
@@ -242,26 +240,44 @@ fn report(args: &ReportArgs) -> Outcome {
     Ok(0)
 }
 
+fn record_named(name: &str) -> Result<(PathBuf, LabRecord), Failure> {
+    let path = named_lab(Path::new(RECORDS), name)?;
+    let record = load_lab(&path)?;
+    Ok((path, record))
+}
+
 fn of_record(record: &LabRecord, path: &Path) -> Result<Experiment, Failure> {
     let name = record.experiment.clone();
     parsed(&Found { name, path: Some(path.to_path_buf()), text: record.text.clone() })
 }
 
-fn compare(before: &Path, after: &Path) -> Outcome {
-    let (before, after) = (load_lab(before)?, load_lab(after)?);
+fn compare(before: &str, after: &str, force: bool) -> Outcome {
+    let ((_, before), (_, after)) = (record_named(before)?, record_named(after)?);
     if before.experiment != after.experiment {
         let (one, other) = (&before.experiment, &after.experiment);
         return Err(Failure::usage(format!("one record is of {one}, the other of {other}")));
     }
-    if lab_text::points_in_common(&before, &after) == 0 {
+    if lab_compare::points_in_common(&before, &after).is_empty() {
         return Err(Failure::usage(format!(
             "the two records have no point in common (one is at scale {}, the other at {}): run both \
              with the same --scale and --series",
             before.scale, after.scale
         )));
     }
+    let differences = lab_compare::differences(&before, &after);
+    let incomparable = differences.iter().filter(|difference| difference.incomparable).count();
+    for difference in &differences {
+        let mark = if difference.incomparable { "not comparable: " } else { "" };
+        say(&format!("{mark}{}", difference.what));
+    }
+    if incomparable > 0 && !force {
+        return Err(Failure::usage(format!(
+            "the two records were not measured on equal terms ({incomparable} difference(s), above): \
+             measure one of them again, or compare them all the same with --force"
+        )));
+    }
     let mut out = stdout();
-    let slower = lab_text::write_comparison(&before, &after, &mut out)?;
+    let slower = lab_compare::write_comparison(&before, &after, &mut out)?;
     out.flush()?;
     Ok(if slower > 0 { NOT_FOUND } else { 0 })
 }

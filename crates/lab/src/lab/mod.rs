@@ -83,7 +83,11 @@ pub fn run(
     let base = Base::make(&options.base)?;
     let seed = experiment.file.seed.unwrap_or(options.base.seed);
     let (mut record, file) = match &options.resume {
-        Some(path) => (resumed(path, experiment, options)?, Some(RecordFile::existing(path))),
+        Some(path) => {
+            let mut record = resumed(path, experiment, options)?;
+            record.warnings.extend(other_build(&record, options));
+            (record, Some(RecordFile::existing(path)))
+        }
         None => {
             let record = blank(experiment, options, &points, candidates, &base.dir, seed);
             let file = create(options.base.record_dir.as_deref(), &record, talk);
@@ -297,6 +301,7 @@ impl Runner<'_> {
             Some(spec) => turn.run_apart(spec, talk),
             None => turn.run(talk),
         };
+        crate::run::place::wait_when_ending();
         match outcome {
             Ok(done) => {
                 record.points[index].given.insert(name.into(), done.given);
@@ -342,6 +347,14 @@ fn create(dir: Option<&Path>, record: &LabRecord, talk: &mut dyn Write) -> Optio
     }
 }
 
+/// What there is to say when a record is resumed by a program of another commit.
+fn other_build(record: &LabRecord, options: &LabOptions) -> Option<String> {
+    let now = options.base.built_from.commit.as_deref()?;
+    let before = record.commit.as_deref().unwrap_or("an unknown commit");
+    let warning = format!("begun by a build of {before}, resumed by a build of {now}");
+    (before != now && !record.warnings.contains(&warning)).then_some(warning)
+}
+
 /// The record to go on with: of the same experiment, at the same scale.
 fn resumed(path: &Path, experiment: &Experiment, options: &LabOptions) -> Result<LabRecord> {
     let record = load_lab(path)?;
@@ -376,7 +389,6 @@ fn blank(
     seed: u64,
 ) -> LabRecord {
     let machine = env::machine(base_dir);
-    let (commit, commit_dirty) = env::commit();
     let engine = |candidate: &Candidate| EngineRecord {
         name: candidate.name.clone(),
         description: candidate.engine.as_ref().ok().map(|engine| engine.description()),
@@ -406,8 +418,8 @@ fn blank(
         elapsed_seconds: 0.0,
         warnings: env::warnings(&machine),
         machine,
-        commit,
-        commit_dirty,
+        commit: options.base.built_from.commit.clone(),
+        commit_dirty: options.base.built_from.dirty,
         seed,
         harness_nanos_per_op: None,
         engines: candidates.iter().map(engine).collect(),

@@ -1,7 +1,6 @@
 //! The circumstances of a run: machine, system, commit, date.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::schema::Machine;
@@ -30,17 +29,6 @@ pub fn machine(store_dir: &Path) -> Machine {
 fn after(text: &str, field: &str, mark: char) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with(field))?;
     Some(line.split_once(mark)?.1.trim().to_string()).filter(|value| !value.is_empty())
-}
-
-/// The commit of the current directory and whether it has changes, if git knows.
-pub fn commit() -> (Option<String>, Option<bool>) {
-    let git = |arguments: &[&str]| -> Option<String> {
-        let output = Command::new("git").args(arguments).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
-    };
-    let commit = git(&["rev-parse", "HEAD"]).filter(|commit| !commit.is_empty());
-    let dirty = commit.as_ref().and_then(|_| git(&["status", "--porcelain", "-uno"]));
-    (commit, dirty.map(|changes| !changes.is_empty()))
 }
 
 /// Seconds since 1970 UTC.

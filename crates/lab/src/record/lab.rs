@@ -28,9 +28,9 @@ pub struct LabRecord {
     pub elapsed_seconds: f64,
     /// Where it ran.
     pub machine: Machine,
-    /// The commit of the working directory, if it is a git checkout.
+    /// The commit the measuring program was built from, if its build knew it.
     pub commit: Option<String>,
-    /// Whether that checkout had uncommitted changes.
+    /// Whether that build's sources had uncommitted changes.
     pub commit_dirty: Option<bool>,
     /// Seed of data and operations.
     pub seed: u64,

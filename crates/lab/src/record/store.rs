@@ -106,18 +106,42 @@ pub fn load_lab(path: &Path) -> Result<LabRecord> {
     Ok(record)
 }
 
-/// The newest record of the experiment `name` (of any, where it is empty) in `dir`.
-pub fn newest_lab(dir: &Path, name: &str) -> Result<PathBuf> {
+/// The record that `name` means: a file whose name ends in `.json`, or the newest record in `dir` of
+/// the experiment of that name (of any, where it is empty). `NAME~1` is the one before the newest,
+/// and so on.
+pub fn named_lab(dir: &Path, name: &str) -> Result<PathBuf> {
+    if name.ends_with(".json") {
+        return Ok(PathBuf::from(name));
+    }
+    match name.rsplit_once('~').and_then(|(name, back)| Some((name, back.parse().ok()?))) {
+        Some((name, back)) => nth_newest_lab(dir, name, back),
+        None => nth_newest_lab(dir, name, 0),
+    }
+}
+
+/// The record before which `back` newer ones of the experiment `name` lie in `dir`.
+fn nth_newest_lab(dir: &Path, name: &str, back: usize) -> Result<PathBuf> {
     let entries = std::fs::read_dir(dir).map_err(|e| LabError::io("read the folder", dir, &e))?;
-    let is_record = |path: &PathBuf| {
-        path.extension().is_some_and(|ending| ending == "json")
-            && load_lab(path).is_ok_and(|record| name.is_empty() || record.experiment == name)
+    let started = |path: PathBuf| {
+        let record = load_lab(&path).ok()?;
+        let is_own = name.is_empty() || record.experiment == name;
+        is_own.then_some((record.started_unix_seconds, path))
     };
-    let files = entries.flatten().map(|entry| entry.path()).filter(is_record);
-    let started = |path: &PathBuf| load_lab(path).map_or(0, |record| record.started_unix_seconds);
-    files.max_by_key(started).ok_or_else(|| {
+    let files = entries.flatten().map(|entry| entry.path());
+    let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+    let mut records: Vec<(u64, PathBuf)> = files.filter_map(started).collect();
+    records.sort();
+    let count = records.len();
+    let found = count.checked_sub(back + 1).map(|place| records.swap_remove(place).1);
+    found.ok_or_else(|| {
         let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
-        let message = format!("{} holds no record{of} yet: esker lab run", dir.display());
+        let dir = dir.display();
+        let message = match count {
+            0 => format!("{dir} holds no record{of} yet: esker lab run"),
+            _ => format!(
+                "{dir} holds {count} record(s){of}, so that {back} before the newest is none"
+            ),
+        };
         LabError::new(LabErrorKind::Data, message)
     })
 }

@@ -2,34 +2,52 @@
 
 use std::fmt::Write;
 
+use super::lab_time::{Curve, nines};
 use super::page_text::{METHOD, STYLE};
-use super::plot::{Bar, bars};
-use super::table::{bytes_text, count_text, interval_text, micros_text, ratio_text, system_line};
+use super::plot::{Bar, COLOURS, bars};
+use super::table::{
+    bytes_text, commit_text, count_text, interval_text, micros_text, ratio_text, system_line,
+};
 use crate::record::env::utc_text;
 use crate::record::schema::RunRecord;
 use crate::stats::summary::{Cell, EngineTotal, cells, totals};
 
 /// The whole page.
 pub fn page(record: &RunRecord) -> String {
-    let cells: Vec<Cell> = cells(record).into_iter().filter(|cell| cell.task != "stats").collect();
     let mut page = String::new();
     let title = title(record);
+    begin(&mut page, &title);
+    head(&mut page, record, &title);
+    sections(&mut page, record);
+    end(&mut page);
+    page
+}
+
+/// A page's beginning, up to its first heading.
+pub(super) fn begin(page: &mut String, title: &str) {
     let _ = write!(
         page,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <title>{title}</title><style>{STYLE}</style></head><body><main>\n"
     );
-    head(&mut page, record, &title);
-    speed(&mut page, record, &cells);
-    amplification(&mut page, record, &cells);
-    whole_turns(&mut page, record, &totals(record));
-    comparison(&mut page, record, &cells);
-    engines(&mut page, record);
-    let _ = writeln!(page, "<h2>How it was measured</h2>{METHOD}");
-    samples(&mut page, &cells);
-    page.push_str("</main></body></html>\n");
-    page
+}
+
+/// A page's end, with how it was measured.
+pub(super) fn end(page: &mut String) {
+    let _ = writeln!(page, "<h2>How it was measured</h2>{METHOD}</main></body></html>");
+}
+
+/// Everything a page shows of a record, but its heading.
+pub(super) fn sections(page: &mut String, record: &RunRecord) {
+    let cells: Vec<Cell> = cells(record).into_iter().filter(|cell| cell.task != "stats").collect();
+    speed(page, record, &cells);
+    latencies(page, record, &cells);
+    amplification(page, record, &cells);
+    whole_turns(page, record, &totals(record));
+    comparison(page, record, &cells);
+    engines(page, record);
+    samples(page, &cells);
 }
 
 /// Text made safe inside HTML and its attributes.
@@ -48,7 +66,7 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-fn title(record: &RunRecord) -> String {
+pub(super) fn title(record: &RunRecord) -> String {
     let ran = |name: &str| record.samples.iter().any(|sample| sample.engine == name);
     let names: Vec<String> =
         record.engines.iter().filter(|e| ran(&e.name)).map(|e| escape(&e.name)).collect();
@@ -59,7 +77,7 @@ fn title(record: &RunRecord) -> String {
     }
 }
 
-fn head(page: &mut String, record: &RunRecord, title: &str) {
+pub(super) fn head(page: &mut String, record: &RunRecord, title: &str) {
     let work = &record.workload;
     let _ = write!(
         page,
@@ -144,6 +162,42 @@ fn speed(page: &mut String, record: &RunRecord, cells: &[Cell]) {
             about(&task[0].task),
             &picture,
             "microseconds of an operation",
+        );
+    }
+    page.push_str("</div>\n");
+}
+
+/// The latencies of single operations, where a histogram was asked for.
+fn latencies(page: &mut String, record: &RunRecord, cells: &[Cell]) {
+    let timed = |task: &&[Cell]| task.iter().any(|cell| cell.latency.is_some());
+    let tasks: Vec<&[Cell]> = by_task(cells).into_iter().filter(timed).collect();
+    if tasks.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<h2>Latency</h2><p class=\"soft\">Microseconds of single operations over the share of \
+         operations that is no slower, first repetition; lower is better.</p>",
+    );
+    let names = record.engines.iter().map(|engine| engine.name.as_str());
+    legend(page, names.map(|name| (colour(record, name), name, false)));
+    page.push_str("<div class=\"grid\">\n");
+    for task in tasks {
+        let curve = |cell: &Cell| {
+            let latency = cell.latency.as_ref()?;
+            Some((cell.engine.clone(), colour(record, &cell.engine), latency.curve.clone()))
+        };
+        let curves: Vec<Curve> = task.iter().filter_map(curve).collect();
+        let most = |cell: &Cell| {
+            let latency = cell.latency.as_ref()?;
+            Some(format!("{} {} µs", cell.engine, micros_text(latency.max_micros)))
+        };
+        let slowest: Vec<String> = task.iter().filter_map(most).collect();
+        let _ = writeln!(
+            page,
+            "<figure><figcaption>{}<small>slowest: {}</small></figcaption>{}</figure>",
+            escape(&task[0].label),
+            escape(&slowest.join(", ")),
+            nines(&task[0].label, curves, None)
         );
     }
     page.push_str("</div>\n");
@@ -275,8 +329,7 @@ fn engines(page: &mut String, record: &RunRecord) {
         );
     }
     let machine = &record.machine;
-    let dirty = if record.commit_dirty == Some(true) { " with changes" } else { "" };
-    let commit = record.commit.as_ref().map_or("unknown".into(), |id| format!("{id}{dirty}"));
+    let commit = commit_text(record.commit.as_deref(), record.commit_dirty);
     let flags: Vec<String> =
         record.options.iter().map(|(name, value)| format!("--{name}={value}")).collect();
     let _ = writeln!(

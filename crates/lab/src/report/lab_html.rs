@@ -200,8 +200,7 @@ fn given(page: &mut String, experiment: &Experiment, record: &LabRecord) {
             escape(&settings.join(" · "))
         );
     }
-    let dirty = if record.commit_dirty == Some(true) { " with changes" } else { "" };
-    let commit = record.commit.as_ref().map_or("unknown".into(), |id| format!("{id}{dirty}"));
+    let commit = super::table::commit_text(record.commit.as_deref(), record.commit_dirty);
     let harness = record.harness_nanos_per_op;
     let _ = writeln!(
         page,

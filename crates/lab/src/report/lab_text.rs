@@ -10,7 +10,6 @@ use super::table::{align_right, bytes_text, count_text, ratio_text};
 use crate::experiment::check::Experiment;
 use crate::record::env::utc_text;
 use crate::record::lab::{LabRecord, PointRecord};
-use crate::stats::unit::Unit;
 
 /// How tables are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,73 +254,4 @@ fn csv_row(view: &SeriesView<'_>, figure: &Figure) -> Vec<String> {
         text(interval.map(|(_, high)| high)),
         figure.note.clone().unwrap_or_default(),
     ]
-}
-
-/// How many points two records have in common: only those can be compared.
-pub fn points_in_common(before: &LabRecord, after: &LabRecord) -> usize {
-    let same = |one: &PointRecord, other: &PointRecord| {
-        (&one.series, &one.params, one.entries) == (&other.series, &other.params, other.entries)
-    };
-    before.points.iter().filter(|one| after.points.iter().any(|other| same(one, other))).count()
-}
-
-/// Compares two records of one experiment; says how many figures got slower beyond doubt.
-pub fn write_comparison(
-    before: &LabRecord,
-    after: &LabRecord,
-    out: &mut dyn Write,
-) -> io::Result<usize> {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table
-        .set_header(["series", "point", "phase", "engine", "before", "after", "speed", "interval"]);
-    let (mut slower, mut faster, mut same) = (0, 0, 0);
-    let mut seen: Vec<(usize, &str, Option<&str>, &str)> = Vec::new();
-    for sample in &before.samples {
-        let engine = sample.sample.engine.as_str();
-        let step = sample.step.as_deref();
-        let key = (sample.point, sample.phase.as_str(), step, engine);
-        if seen.contains(&key) {
-            continue;
-        }
-        seen.push(key);
-        let point = &before.points[sample.point];
-        let twin = after.points.iter().position(|other| {
-            (&other.series, &other.params, other.entries)
-                == (&point.series, &point.params, point.entries)
-        });
-        let Some(twin) = twin else { continue };
-        let speeds = |record: &LabRecord, point: usize| -> Vec<f64> {
-            let own = record.of(point, (&sample.phase, step), engine);
-            own.filter_map(|s| Unit::OpsPerSec.of(s)).collect()
-        };
-        let (old, new) = (speeds(before, sample.point), speeds(after, twin));
-        let Some(ratio) = crate::stats::compare::ratio(&new, &old) else { continue };
-        match ratio.shows_difference() {
-            true if ratio.ratio < 1.0 => slower += 1,
-            true => faster += 1,
-            false => same += 1,
-        }
-        if !ratio.shows_difference() && ratio.interval.is_some() {
-            continue;
-        }
-        let middle =
-            |speeds: &[f64]| crate::stats::compare::median(speeds).map_or("n/a".into(), count_text);
-        let params: Vec<String> =
-            point.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        table.add_row([
-            point.series.clone(),
-            params.join(" "),
-            sample.phase.clone(),
-            engine.to_string(),
-            middle(&old),
-            middle(&new),
-            ratio_text(&ratio),
-            super::table::interval_text(&ratio),
-        ]);
-    }
-    align_right(&mut table, 4);
-    writeln!(out, "Operations a second; speed: after over before, above 1 is faster\n{table}")?;
-    writeln!(out, "{faster} faster, {slower} slower, {same} without a difference shown")?;
-    Ok(slower)
 }

@@ -70,7 +70,7 @@ pub fn pictures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
         .collect();
     let span = Span::of(micros.into_iter(), LOG_FROM, true);
     for phase in &with_latency {
-        figure(page, &phase.title, &nines(phase, whos, span));
+        figure(page, &phase.title, &phase_nines(phase, whos, span));
     }
     page.push_str("</div>\n");
     percentiles(page, &with_latency);
@@ -207,22 +207,26 @@ pub fn write_stalls(
     if any { writeln!(out, "\n{table}") } else { Ok(()) }
 }
 
-fn nines(phase: &PhaseSamples<'_>, whos: &Whos, span: Span) -> String {
+fn phase_nines(phase: &PhaseSamples<'_>, whos: &Whos, span: Span) -> String {
+    let curve = |sample: &&TaskSample| {
+        let latency = sample.latency.as_ref()?;
+        Some((sample.engine.clone(), colour(whos, &sample.engine), latency.curve.clone()))
+    };
+    nines(&phase.title, phase.samples.iter().filter_map(curve).collect(), Some(span))
+}
+
+/// An engine's latencies: its name, its colour, and which latency what share is no slower than.
+pub(super) type Curve = (String, usize, Vec<(f64, f64)>);
+
+/// Latencies over the share of operations that is no slower, on an axis of nines.
+pub(super) fn nines(title: &str, curves: Vec<Curve>, y_span: Option<Span>) -> String {
     let place = |share: f64| -(1.0 - share).log10();
     let marks = ["0", "p90", "p99", "p99.9", "p99.99", "p99.999", "p99.9999"];
-    let line = |sample: &&TaskSample| {
-        let latency = sample.latency.as_ref()?;
-        let points: Vec<(f64, f64)> =
-            latency.curve.iter().map(|&(share, micros)| (place(share), micros)).collect();
-        Some(Line {
-            name: sample.engine.clone(),
-            style: colour(whos, &sample.engine),
-            reported: false,
-            points,
-            spreads: Vec::new(),
-        })
+    let line = |(name, style, curve): Curve| {
+        let points = curve.iter().map(|&(share, micros)| (place(share), micros)).collect();
+        Line { name, style, reported: false, points, spreads: Vec::new() }
     };
-    let all: Vec<Line> = phase.samples.iter().filter_map(line).collect();
+    let all: Vec<Line> = curves.into_iter().map(line).collect();
     let most = all.iter().flat_map(|line| &line.points).map(|point| point.0).fold(0.0, f64::max);
     let tick = |(nine, text): (usize, &&str)| Tick {
         at: nine as f64,
@@ -230,8 +234,8 @@ fn nines(phase: &PhaseSamples<'_>, whos: &Whos, span: Span) -> String {
         below: None,
     };
     let ticks: Vec<Tick> = marks.iter().enumerate().map(tick).filter(|t| t.at <= most).collect();
-    let axes = Axes { x: "no slower", y: "µs", ticks, y_span: Some(span), ..Axes::default() };
-    lines(&all, &axes, &format!("latency of {}", phase.title))
+    let axes = Axes { x: "no slower", y: "µs", ticks, y_span, ..Axes::default() };
+    lines(&all, &axes, &format!("latency of {title}"))
 }
 
 type Percentile = (&'static str, fn(&LatencySummary) -> f64);

@@ -2,10 +2,12 @@
 
 pub mod dots;
 pub mod frame;
+pub mod front;
 pub mod grid;
 pub mod html;
 pub mod json;
 pub mod lab_charts;
+pub mod lab_compare;
 pub mod lab_glance;
 pub mod lab_html;
 pub mod lab_measures;

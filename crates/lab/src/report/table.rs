@@ -54,6 +54,7 @@ pub fn write_header(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "CPU:        {} * {cpu}", machine.cpu_count)?;
     writeln!(out, "CPUCache:   {}", machine.cpu_cache.clone().unwrap_or_else(unknown))?;
     writeln!(out, "System:     {}", system_line(record))?;
+    writeln!(out, "Commit:     {}", commit_text(record.commit.as_deref(), record.commit_dirty))?;
     writeln!(out, "Data:       {} (fingerprint {})", work.source, work.fingerprint)?;
     writeln!(out, "Keys:       {:.0} bytes each, {} different", work.key_bytes_mean, work.keys)?;
     writeln!(out, "Values:     {:.0} bytes each", work.value_bytes_mean)?;
@@ -63,6 +64,12 @@ pub fn write_header(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "WARNING: {warning}")?;
     }
     Ok(())
+}
+
+/// The commit of the measuring program, and whether its sources had changes.
+pub fn commit_text(commit: Option<&str>, dirty: Option<bool>) -> String {
+    let changes = if dirty == Some(true) { " with changes" } else { "" };
+    commit.map_or_else(|| "unknown".into(), |commit| format!("{commit}{changes}"))
 }
 
 /// Kernel, distribution and file system in one line.
@@ -246,7 +253,7 @@ pub fn count_text(count: f64) -> String {
     text
 }
 
-/// `1.23`; `1.23 ~` where the interval shows no difference, `1.23 ?` where one turn gives no interval.
+/// `1.00` of the base engine; `1.23`; `1.23 ~` where the interval shows no difference, `1.23 ?` where one turn gives no interval.
 pub fn ratio_text(ratio: &Ratio) -> String {
     let mark = match ratio.interval {
         None => " ?",
@@ -261,6 +268,9 @@ pub fn ratio_text(ratio: &Ratio) -> String {
 
 /// `0.98..1.41`, or nothing without an interval.
 pub fn interval_text(ratio: &Ratio) -> String {
+    if ratio.is_base() {
+        return String::new();
+    }
     ratio.interval.map_or(String::new(), |(low, high)| format!("{low:.2}..{high:.2}"))
 }
 
@@ -304,6 +314,8 @@ mod tests {
             (ratio_text(&ratio), interval_text(&ratio)),
             ("1.10 ~".into(), "0.90..1.30".into())
         );
+        let base = (ratio_text(&Ratio::BASE), interval_text(&Ratio::BASE));
+        assert_eq!(base, ("1.00".into(), String::new()));
         let once = Ratio { ratio: 0.2, interval: None };
         assert_eq!((ratio_text(&once), interval_text(&once)), ("0.20 ?".into(), String::new()));
     }

@@ -83,6 +83,11 @@ impl Work {
     }
 }
 
+/// How a child ends that was interrupted: Ctrl-C goes to it and to this process alike.
+const INTERRUPTED: i32 = 130;
+/// Looks for this process's own end after a child's, 10 ms apart.
+const ENDING_LOOKS: usize = 100;
+
 /// How the system ends a process that needs more memory than it may have.
 const KILLED: i32 = 9;
 
@@ -146,6 +151,13 @@ pub fn run(program: Option<&Path>, request: &Request, talk: &mut dyn Write) -> R
     });
     let status = child.wait().map_err(|e| fail("end", e))?;
     MemoryLimit::remove_left(child.id());
+    if status.code() == Some(INTERRUPTED) {
+        // The end of this process may be under way; what the child left then is no result.
+        for _ in 0..ENDING_LOOKS {
+            super::place::wait_when_ending();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
     let reply: Reply = serde_json::from_slice(&answer).map_err(|_| {
         let why = match request.work.memory_limit().filter(|_| status.signal() == Some(KILLED)) {
             Some(bytes) => format!(

@@ -12,6 +12,42 @@ use crate::workload::csv::{CsvPairs, read_pairs};
 use crate::workload::dataset::Dataset;
 use crate::workload::tasks::TASKS_DEFAULT;
 
+/// On what terms engines stand beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Terms {
+    /// Every engine is given the same memory, blocks, filters and compression, where it has them.
+    Equal,
+    /// Every engine keeps its own defaults.
+    Shipped,
+}
+
+impl Terms {
+    /// The name that flags and records have for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Terms::Equal => "equal",
+            Terms::Shipped => "shipped",
+        }
+    }
+
+    fn parse(text: &str) -> std::result::Result<Terms, String> {
+        let known = [Terms::Equal, Terms::Shipped];
+        let found = known.into_iter().find(|terms| terms.name() == text.trim());
+        found.ok_or_else(|| {
+            format!("--terms are equal or shipped, or both with a comma, not {text:?}")
+        })
+    }
+}
+
+/// The sources a program was built from.
+#[derive(Clone, Debug, Default)]
+pub struct BuiltFrom {
+    /// The commit; none where the build did not know it.
+    pub commit: Option<String>,
+    /// Whether the sources differed from that commit.
+    pub dirty: Option<bool>,
+}
+
 /// Settings of one run. [`Default`] gives db_bench's defaults and three repetitions.
 #[derive(Clone, Debug)]
 pub struct BenchConfig {
@@ -27,6 +63,8 @@ pub struct BenchConfig {
     pub seek_nexts: u64,
     /// Keys of each call of `multireadrandom`. Default 32.
     pub batch_size: usize,
+    /// The terms of the run; with several, one run each, in this order. Default equal.
+    pub terms: Vec<Terms>,
     /// Threads of each task. Default 1.
     pub threads: usize,
     /// Whether the threads of a task share its operations, so that the store comes out as one thread
@@ -64,6 +102,8 @@ pub struct BenchConfig {
     pub progress: bool,
     /// The program that runs turns of engines in a process of their own; none runs them here.
     pub child: Option<PathBuf>,
+    /// What the measuring program was built from, for the record.
+    pub built_from: BuiltFrom,
     /// What every engine is given.
     pub store: StoreOptions,
     engine_option_names: BTreeMap<String, BTreeSet<String>>,
@@ -79,6 +119,7 @@ impl Default for BenchConfig {
             reads: None,
             seek_nexts: 0,
             batch_size: 32,
+            terms: vec![Terms::Equal],
             threads: 1,
             share_operations: false,
             key_size: 16,
@@ -97,6 +138,7 @@ impl Default for BenchConfig {
             html: None,
             progress: false,
             child: None,
+            built_from: BuiltFrom::default(),
             store: StoreOptions::default(),
             engine_option_names: BTreeMap::new(),
             given_flags: BTreeMap::new(),
@@ -118,6 +160,11 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("reads", "N", "reads of each read task (-1: as many as entries)"),
     ("seek_nexts", "N", "entries that each seek of seekrandom walks on (0)"),
     ("batch_size", "N", "keys of each call of multireadrandom (32)"),
+    (
+        "terms",
+        "LIST",
+        "equal: the flags' settings for every engine; shipped: each one's defaults (equal)",
+    ),
     ("threads", "N", "threads of each task (1)"),
     ("share_operations", "", "each thread does its part of a task's operations, not all of them"),
     ("key_size", "BYTES", "bytes of a generated key (16)"),
@@ -203,6 +250,11 @@ impl BenchConfig {
             "reads" => self.reads = Some(in_range(name, value, 0, u64::from(u32::MAX))?),
             "seek_nexts" => self.seek_nexts = in_range(name, value, 0, u64::from(u32::MAX))?,
             "batch_size" => self.batch_size = in_range(name, value, 1, 1 << 20)? as usize,
+            "terms" => {
+                self.terms =
+                    value.split(',').map(Terms::parse).collect::<std::result::Result<_, _>>()?;
+                self.store.as_shipped = self.terms == [Terms::Shipped];
+            }
             "threads" => self.threads = in_range(name, value, 1, THREADS_MAX)? as usize,
             "share_operations" => self.share_operations = switch(name, value)?,
             "key_size" => self.key_size = in_range(name, value, 1, 64 << 10)? as usize,
@@ -317,17 +369,21 @@ impl BenchConfig {
         };
         note("benchmarks", self.benchmarks.clone());
         note("engines", self.engines.clone());
+        let terms: Vec<&str> = self.terms.iter().map(|terms| terms.name()).collect();
+        note("terms", terms.join(","));
         note("threads", self.threads.to_string());
         note("share_operations", self.share_operations.to_string());
         note("seek_nexts", self.seek_nexts.to_string());
         note("batch_size", self.batch_size.to_string());
-        note("write_buffer_size", store.memtable_bytes.to_string());
-        note("max_file_size", store.file_max_bytes.to_string());
-        note("block_size", store.block_bytes.to_string());
-        note("block_restart_interval", store.restart_interval.to_string());
-        note("cache_size", store.cache_bytes.to_string());
-        note("bloom_bits", store.filter_bits_per_key.to_string());
-        note("compression", store.compression.name().into());
+        if !store.as_shipped {
+            note("write_buffer_size", store.memtable_bytes.to_string());
+            note("max_file_size", store.file_max_bytes.to_string());
+            note("block_size", store.block_bytes.to_string());
+            note("block_restart_interval", store.restart_interval.to_string());
+            note("cache_size", store.cache_bytes.to_string());
+            note("bloom_bits", store.filter_bits_per_key.to_string());
+            note("compression", store.compression.name().into());
+        }
         note("durability", store.durability.name().into());
         note("repetitions", self.repetitions.to_string());
         note("seed", self.seed.to_string());
@@ -403,6 +459,7 @@ mod tests {
                 (_, "BYTES") => "4096",
                 ("compression", _) => "zstd",
                 ("durability", _) => "sync",
+                ("terms", _) => "shipped,equal",
                 ("compression_ratio", _) => "0.25",
                 _ => "64",
             };
@@ -421,6 +478,7 @@ mod tests {
             ("threads", "-1"),
             ("histogram", "maybe"),
             ("compression", "brotli"),
+            ("terms", "fair"),
             ("compression_ratio", "2"),
             ("cache_size", "99999999999G"),
             ("fill_factor", "3"),
@@ -439,6 +497,17 @@ mod tests {
         assert_eq!(config.store.cache_bytes, 8 << 20);
         config.set("bloom_bits", "10").expect("bits");
         assert_eq!(config.store.filter_bits_per_key, 10);
+    }
+
+    #[test]
+    fn one_set_of_terms_decides_what_engines_are_given() {
+        let mut config = BenchConfig::default();
+        config.set("terms", "shipped,equal").expect("both");
+        assert_eq!(config.terms, [Terms::Shipped, Terms::Equal]);
+        config.set("terms", "shipped").expect("one");
+        assert!(config.store.as_shipped && !config.options().contains_key("cache_size"));
+        config.set("terms", "equal").expect("the other");
+        assert!(!config.store.as_shipped && config.options().contains_key("cache_size"));
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub fn run(
                 Some(spec) => turn_apart(run, spec, repetition, turn, observer),
                 None => one_turn(run, engine.as_ref(), repetition, turn, observer),
             };
+            super::place::wait_when_ending();
             match outcome {
                 Ok((samples, session)) => {
                     let stopped = samples.last().filter(|s| s.failed() && s.wrong == 0);

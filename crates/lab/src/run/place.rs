@@ -15,6 +15,16 @@ pub fn make_no_more() {
     ENDING.store(true, Ordering::SeqCst);
 }
 
+/// Waits for the end of the process where [`make_no_more`] was called; else returns at once.
+///
+/// What a run meets while its stores are being removed is no result: whoever is about to report,
+/// print or record one calls this first.
+pub fn wait_when_ending() {
+    while ENDING.load(Ordering::SeqCst) {
+        std::thread::park_timeout(std::time::Duration::from_millis(50));
+    }
+}
+
 fn refuse_when_ending() -> Result<()> {
     match ENDING.load(Ordering::SeqCst) {
         true => Err(LabError::new(LabErrorKind::Io, "the run is ending")),

@@ -15,6 +15,18 @@ fn write_rate(state: &ProgressState, out: &mut dyn std::fmt::Write) {
     let _ = write!(out, "{:.0}/s", state.per_sec());
 }
 
+/// The time left, once some operations say how long one takes.
+fn write_left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    if let Some(text) = left_text(state.pos(), state.eta()) {
+        let _ = write!(out, "{text}");
+    }
+}
+
+/// `3s left`; nothing before the first operation is counted.
+fn left_text(done: u64, left: Duration) -> Option<String> {
+    (done > 0).then(|| format!("{:#} left", indicatif::HumanDuration(left)))
+}
+
 /// The line of one task.
 #[derive(Clone, Debug)]
 pub struct Progress {
@@ -28,9 +40,9 @@ impl Progress {
             return Progress { bar: None };
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
-        let template = "{msg} {bar:24} {human_pos}/{human_len}  {rate}  {eta} left";
+        let template = "{msg} {bar:24} {human_pos}/{human_len}  {rate}  {left}";
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.with_key("rate", write_rate));
+            bar.set_style(style.with_key("rate", write_rate).with_key("left", write_left));
         }
         bar.set_message(title.to_string());
         bar.enable_steady_tick(Duration::from_millis(500));
@@ -50,5 +62,16 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_is_left_before_an_operation_is_counted() {
+        assert_eq!(left_text(0, Duration::ZERO), None);
+        assert_eq!(left_text(4096, Duration::from_secs(75)).as_deref(), Some("75s left"));
     }
 }

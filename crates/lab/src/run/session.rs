@@ -72,6 +72,7 @@ pub(crate) fn keep(
     listener: &mut dyn Listener,
     samples: &mut Vec<TaskSample>,
 ) -> bool {
+    super::place::wait_when_ending();
     let goes_on = result.is_ok();
     if let Err(error) = result {
         sample.error = Some(error.to_string());

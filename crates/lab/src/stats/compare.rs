@@ -49,6 +49,14 @@ pub fn ratio(of: &[f64], to: &[f64]) -> Option<Ratio> {
 }
 
 impl Ratio {
+    /// The base engine beside itself: exactly 1, and no sample can say otherwise.
+    pub const BASE: Ratio = Ratio { ratio: 1.0, interval: Some((1.0, 1.0)) };
+
+    /// Whether this is the base engine beside itself.
+    pub fn is_base(&self) -> bool {
+        *self == Ratio::BASE
+    }
+
     /// Whether the interval leaves 1 out; false without an interval.
     pub fn shows_difference(&self) -> bool {
         self.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0)

@@ -95,9 +95,7 @@ pub fn cells(record: &RunRecord) -> Vec<Cell> {
             cell.ratio = match &base {
                 _ if is_without_engine(task) => None,
                 // An engine beside itself is 1, whatever its samples scatter.
-                Some(_) if is_base => {
-                    cell.ops_per_sec.map(|_| Ratio { ratio: 1.0, interval: None })
-                }
+                Some(_) if is_base => cell.ops_per_sec.map(|_| Ratio::BASE),
                 base => base.as_ref().and_then(|base| ratio(&speeds(&samples), base)),
             };
             cells.push(Cell { position, label: label.clone(), ..cell });

@@ -7,9 +7,9 @@ use esker_lab::error::{LabError, LabErrorKind};
 use esker_lab::experiment::check::{Experiment, Known};
 use esker_lab::experiment::plan::Scale;
 use esker_lab::lab::{self, LabOptions, LabOutcome};
-use esker_lab::record::store::{RecordFile, load_lab, newest_lab};
+use esker_lab::record::store::{RecordFile, load_lab, named_lab};
 use esker_lab::reference::Reference;
-use esker_lab::report::{lab_html, lab_text};
+use esker_lab::report::{lab_compare, lab_html, lab_text};
 use esker_lab::run::interleave::Candidate;
 
 const TEXT: &str = r#"
@@ -112,8 +112,8 @@ fn a_stopped_run_goes_on_where_it_was() {
     options.scale_text = "2".into();
     let refused = lab::run(&experiment, &options, &[], &|| {}, &mut Vec::new());
     assert!(refused.expect_err("another scale").to_string().contains("scale"));
-    assert_eq!(newest_lab(&dir.path().join("record"), "small").expect("there"), path);
-    assert!(newest_lab(&dir.path().join("record"), "other").is_err());
+    assert_eq!(named_lab(&dir.path().join("record"), "small").expect("there"), path);
+    assert!(named_lab(&dir.path().join("record"), "other").is_err());
 }
 
 #[test]
@@ -218,11 +218,11 @@ fn two_records_are_compared_point_by_point() {
         sample.sample.repetition = index;
     }
     let mut out = Vec::new();
-    let slower = lab_text::write_comparison(&before, &after, &mut out).expect("written");
+    let slower = lab_compare::write_comparison(&before, &after, &mut out).expect("written");
     let text = String::from_utf8(out).expect("text");
     assert_eq!(slower, 2 * 2 + 3, "{text}");
     assert!(text.contains("0 faster"), "{text}");
-    let same = lab_text::write_comparison(&before, &before, &mut Vec::new()).expect("written");
+    let same = lab_compare::write_comparison(&before, &before, &mut Vec::new()).expect("written");
     assert_eq!(same, 0);
 }
 

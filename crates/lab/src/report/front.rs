@@ -148,7 +148,7 @@ fn common(record: &RunRecord) -> String {
 /// Writes the tables as text; the best of each row has a `*`.
 pub fn write(records: &[&RunRecord], out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = records.first() else { return Ok(()) };
-    writeln!(out, "{}\n{}", common(first), "The best of each row has a *.")?;
+    writeln!(out, "{}\nThe best of each row has a *.", common(first))?;
     writeln!(out, "{}", system_line(first))?;
     writeln!(out, "commit {}", commit_text(first.commit.as_deref(), first.commit_dirty))?;
     for record in records {

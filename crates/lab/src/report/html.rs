@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use super::lab_charts::legend;
 use super::lab_time::{Curve, nines};
 use super::page_text::{METHOD, STYLE};
-use super::plot::{Bar, COLOURS, bars};
+use super::plot::{Bar, bars};
 use super::table::{
     bytes_text, commit_text, count_text, interval_text, micros_text, ratio_text, system_line,
 };

@@ -228,7 +228,11 @@ mod tests {
         let point = PointRecord {
             series: "fill".into(),
             params: vec![("entries".into(), "300".into())],
+            params_run: Vec::new(),
             entries: 300,
+            bytes: None,
+            document_entries: None,
+            steps: Vec::new(),
             share: 1.0,
             repetitions: 1,
             given: [("esker".to_string(), given)].into(),

@@ -428,6 +428,16 @@ impl Fs for FaultFs {
     fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>> {
         self.inner.free_bytes(path)
     }
+
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.absolute(path)
+    }
+
+    fn pinned(&self, dir: &Path) -> io::Result<Option<Arc<dyn Fs>>> {
+        let pinned = self.inner.pinned(dir)?;
+        let plan = self.plan.clone();
+        Ok(pinned.map(|inner| Arc::new(FaultFs { inner, plan }) as Arc<dyn Fs>))
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! A second store that shares this one's files by hard links.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Db;
 use super::backup::place::{refuse_existing, refuse_inside_a_store};
 use super::state::Inner;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
-use crate::fs::{parent_of, sync_dir};
+use crate::fs::{Fs, absolute, parent_of, pinned, sync_dir};
 use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::tree::version::Version;
@@ -23,14 +24,16 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` when `dir` exists or lies inside a store; `Io` when it cannot be made or linked into.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
-        let dir = dir.as_ref();
         let inner = &self.inner;
         let fs = &inner.fs;
+        inner.check_writable()?;
+        let dir = &*absolute(&**fs, dir.as_ref())?;
         refuse_existing(&**fs, dir, "the checkpoint's directory")?;
         refuse_inside_a_store(&**fs, dir, "the checkpoint's directory")?;
         inner.flush()?;
         fs.create_dir(dir).map_err(|e| Error::io(dir, "create the checkpoint's directory", e))?;
-        let made = self.fill_checkpoint(dir);
+        let fs = &pinned(fs, dir).inspect_err(|_| drop(fs.remove_dir(dir)))?;
+        let made = self.fill_checkpoint(fs, dir);
         if made.is_err() {
             // So that the next try finds no half of one.
             for entry in fs.list(dir).unwrap_or_default() {
@@ -41,23 +44,27 @@ impl Db {
         made
     }
 
-    fn fill_checkpoint(&self, dir: &Path) -> Result<()> {
+    /// `fs` is that of the store, with `dir` pinned.
+    fn fill_checkpoint(&self, fs: &Arc<dyn Fs>, dir: &Path) -> Result<()> {
         let inner = &self.inner;
-        let fs = &inner.fs;
         let version = inner.view.load().version.clone();
         for file in version.files() {
             let (from, to) =
                 (names::table_path(&inner.dir, file.number), names::table_path(dir, file.number));
             fs.hard_link(&from, &to).map_err(|e| Error::io(&to, "link a table", e))?;
         }
-        inner.name_tables(&version, dir)
+        inner.name_tables(fs, &version, dir)
     }
 }
 
 impl Inner {
     /// Makes `dir`, which holds the tables of `version`, a store of its own.
-    pub(super) fn name_tables(&self, version: &Version, dir: &Path) -> Result<()> {
-        let fs = &self.fs;
+    pub(super) fn name_tables(
+        &self,
+        fs: &Arc<dyn Fs>,
+        version: &Version,
+        dir: &Path,
+    ) -> Result<()> {
         let mut edit = version.to_edit();
         edit.last_seqno = Some(self.visible_seqno());
         edit.next_file = Some(self.numbers.load(Ordering::Relaxed));

@@ -22,7 +22,7 @@ use crate::base::shown::Shown;
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::os::OsFs;
-use crate::fs::{DirEntry, FileLock, Fs, fork, parent_of, sync_dir};
+use crate::fs::{DirEntry, FileLock, Fs, absolute, fork, parent_of, pinned, sync_dir};
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::options::validate::Sizes;
@@ -46,6 +46,11 @@ impl Db {
     /// Opens the store in the directory `path`, creating it if it is not there (unless
     /// `create_if_missing` is off).
     ///
+    /// The store keeps the directory open and goes on in it when it is renamed, or when the process
+    /// changes its working directory; [`Db::path`] and messages show the absolute path of this call.
+    /// When the directory is removed, calls that need a new file fail and say so, at the latest
+    /// [`Db::close`]; nothing is made in a directory that has its name later.
+    ///
     /// # Errors
     /// `NotFound` when there is no store and `create_if_missing` is off, `Locked` when another
     /// process or handle has it (the message says which), `Incompatible` when the directory is
@@ -58,7 +63,7 @@ impl Db {
     /// [`Db::open`] on a file system of the caller's.
     pub fn open_on(fs: Arc<dyn Fs>, path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.validate()?;
-        let dir = path.as_ref();
+        let dir = &*absolute(&*fs, path.as_ref())?;
         let found = look(&*fs, dir)?;
         let exists = found.is_store(dir)?;
         if exists {
@@ -71,7 +76,7 @@ impl Db {
             let message = "the store does not exist, and create_if_missing is off";
             return Err(Error::not_found(message).at(dir));
         }
-        let lock = take_lock(&fs, dir)?;
+        let (fs, lock) = take_lock(&fs, dir)?;
         // Look again under the lock: another process may have created it meanwhile.
         let found = look(&*fs, dir)?;
         if !found.is_store(dir)? {
@@ -96,7 +101,11 @@ impl Db {
         options: Options,
     ) -> Result<Db> {
         options.validate()?;
-        let dir = path.as_ref();
+        let dir = &*absolute(&*fs, path.as_ref())?;
+        if !look(&*fs, dir)?.is_store(dir)? {
+            return Err(Error::not_found("there is no store here").at(dir));
+        }
+        let fs = pinned(&fs, dir)?;
         let mut last = None;
         // A writer may move the manifest or drop a log between two of our steps; look again then.
         for _ in 0..10 {
@@ -125,14 +134,14 @@ impl Db {
 
     /// [`Db::destroy`] on a file system of the caller's.
     pub fn destroy_on(fs: Arc<dyn Fs>, path: impl AsRef<Path>) -> Result<()> {
-        let dir = path.as_ref();
+        let dir = &*absolute(&*fs, path.as_ref())?;
         let found = look(&*fs, dir)?;
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
         if !found.entries.iter().any(|e| names::is_ours(&e.name)) {
             return Err(Error::not_found("there is no store here").at(dir));
         }
-        let lock = take_lock(&fs, dir)?;
+        let (fs, lock) = take_lock(&fs, dir)?;
         // Again, now with the lock's own file.
         let found = look(&*fs, dir)?;
         // CURRENT first: from then on it is no store, whatever else is left.
@@ -227,15 +236,17 @@ pub(super) fn refuse_newer(fs: &dyn Fs, dir: &Path) -> Result<()> {
     }
 }
 
-/// Takes the store's lock, making the directory if needed.
-pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Box<dyn FileLock>> {
+/// Takes the store's lock, making the directory if needed, and holds the directory open: what is
+/// done from then on is done there.
+pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Arc<dyn Fs>, Box<dyn FileLock>)> {
     if !fs.exists(dir).map_err(|e| Error::io(dir, "look at the directory", e))? {
         fs.create_dir(dir).map_err(|e| Error::io(dir, "create the directory", e))?;
     }
+    let fs = pinned(fs, dir)?;
     let path = dir.join(names::LOCK);
     let holder = format!("process {}", std::process::id());
     match fs.lock(&path, &holder) {
-        Ok(lock) => Ok(lock),
+        Ok(lock) => Ok((fs, lock)),
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
             let holder = fs.read(&path, 256).unwrap_or_default();
             let holder = String::from_utf8_lossy(&holder).trim().to_string();

@@ -5,7 +5,7 @@ use std::cmp::Ordering as KeyOrdering;
 use std::sync::Arc;
 
 use super::state::Inner;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{LevelMetrics, MemoryMetrics, Metrics, TableEntry};
 use crate::options::Options;
 use crate::options::validate::Sizes;
@@ -219,6 +219,16 @@ impl Inner {
         }
     }
 
+    /// An error when the store's directory was removed.
+    fn check_there(&self) -> Result<()> {
+        match self.fs.exists(&self.dir) {
+            _ if self.read_only => Ok(()),
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::new(ErrorKind::Io, "the directory is gone").at(&self.dir)),
+            Err(error) => Err(Error::io(&self.dir, "look at the directory", error)),
+        }
+    }
+
     /// Syncs the log, notes its length in the manifest, ends it with its mark and lets the lock go.
     /// The mark says that all files are durable, so after a failure of either there is none.
     pub fn finish(&self) -> Result<()> {
@@ -242,6 +252,8 @@ impl Inner {
         drop(core);
         self.remove_next_log();
         let closed = noted.and_then(|()| log.map_or(Ok(()), |log| log.close()));
+        // What was written to a log that has no name any more will not be found again.
+        let closed = closed.and_then(|()| self.check_there());
         self.lock.lock().take();
         closed.map_err(|e: Error| e.at(&self.dir))
     }

@@ -1,7 +1,9 @@
 //! Layer 1: the only way to a file. The operating system's ([`os::OsFs`]), one in memory
 //! ([`mem::MemFs`]), and, in the testkit, ones that fail.
 //!
-//! Names are paths; no implementation follows anything but what it is given. What is durable
+//! Names are paths; no implementation follows anything but what it is given. A store holds its
+//! directory open and looks its names up there ([`Fs::pinned`]), so that a path which comes to mean
+//! another directory leads nowhere else. What is durable
 //! after a crash: file contents up to the last [`WritableFile::sync`], and names up to the last
 //! [`Fs::sync_dir`] of their directory.
 
@@ -9,6 +11,7 @@ pub mod fork;
 mod mapped;
 pub mod mem;
 pub mod os;
+mod pin;
 pub mod processor;
 
 use std::io;
@@ -103,6 +106,39 @@ pub trait Fs: Send + Sync + 'static {
     }
     /// Free bytes on the device that holds `path`, where it can be told.
     fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>>;
+    /// A path that goes on meaning what `path` means now, as far as a path can: the operating
+    /// system's is absolute. By default `path` itself.
+    ///
+    /// # Errors
+    /// `InvalidInput` when a directory was [pinned](Fs::pinned) here under this path or one above it,
+    /// and that is not its path any more; whatever keeps the system from saying where the process is.
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_path_buf())
+    }
+    /// This file system with the directory `dir` held open: paths at or below `dir` then mean what is
+    /// in that directory, wherever it is moved to and whatever gets its name. What was removed with
+    /// it is gone: to make, list or sync anything there is an error that says so. `None`, which is the
+    /// default, where no path comes to mean another file unless the user of the file system moves it.
+    ///
+    /// # Errors
+    /// Whatever keeps `dir` from being opened.
+    fn pinned(&self, _dir: &Path) -> io::Result<Option<Arc<dyn Fs>>> {
+        Ok(None)
+    }
+}
+
+/// [`Fs::absolute`], with the path in the error.
+pub fn absolute(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
+    fs.absolute(path).map_err(|e| match e.kind() {
+        io::ErrorKind::InvalidInput => Error::invalid(e.to_string()).at(path),
+        _ => Error::io(path, "find out where this is", e),
+    })
+}
+
+/// [`Fs::pinned`], or the file system itself.
+pub fn pinned(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Arc<dyn Fs>> {
+    let pinned = fs.pinned(dir).map_err(|e| Error::io(dir, "open the directory", e))?;
+    Ok(pinned.unwrap_or_else(|| fs.clone()))
 }
 
 /// [`Fs::sync_dir`], with the directory in the error.

@@ -1,35 +1,67 @@
-//! The operating system's file system. The only place that uses `std::fs`.
+//! The operating system's file system, and with `mapped` and `pin` the only place that asks it for
+//! files.
 //!
 //! What stays true: directories are made 0700 and files 0600; nothing but regular files is opened,
-//! and no symbolic link is followed at the last step of a path.
+//! and no symbolic link is followed at the last step of a path; a path at or below a directory that
+//! is held open ([`Fs::pinned`]) is looked up in that directory.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::retry_on_intr;
+
 use super::mapped::MappedFile;
+use super::pin::{Pin, Place};
 use super::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 
-const FILE_MODE: u32 = 0o600;
-const DIR_MODE: u32 = 0o700;
-const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
-const NON_BLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
+const DIR_MODE: Mode = Mode::from_raw_mode(0o700);
+/// How what is there is opened.
+const THERE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK);
+/// How what is not there is opened.
+const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL);
 #[cfg(target_os = "linux")]
-const NO_ACCESS_TIME: i32 = rustix::fs::OFlags::NOATIME.bits() as i32;
+const NO_ACCESS_TIME: OFlags = OFlags::NOATIME;
 #[cfg(not(target_os = "linux"))]
-const NO_ACCESS_TIME: i32 = 0;
+const NO_ACCESS_TIME: OFlags = OFlags::empty();
 
 /// The operating system's files.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct OsFs;
+#[derive(Debug, Clone, Default)]
+pub struct OsFs {
+    /// Directories that are held open.
+    pins: Vec<Pin>,
+}
 
 impl OsFs {
     /// The one instance everybody shares.
     pub fn shared() -> Arc<dyn Fs> {
-        static SHARED: LazyLock<Arc<OsFs>> = LazyLock::new(|| Arc::new(OsFs));
+        static SHARED: LazyLock<Arc<OsFs>> = LazyLock::new(|| Arc::new(OsFs::default()));
         SHARED.clone()
+    }
+
+    fn place<'a>(&'a self, path: &'a Path) -> Place<'a> {
+        Place::of(&self.pins, path)
+    }
+
+    /// Does `what` where `path` is looked up.
+    fn at<T>(
+        &self,
+        path: &Path,
+        mut what: impl FnMut(&Place<'_>) -> rustix::io::Result<T>,
+    ) -> io::Result<T> {
+        let place = self.place(path);
+        retry_on_intr(|| what(&place)).map_err(|error| place.explain(error.into()))
+    }
+
+    fn open(&self, path: &Path, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::CLOEXEC;
+        let opened =
+            self.at(path, |place| rustix::fs::openat(place.dir, place.name, flags, FILE_MODE));
+        opened.map(File::from)
     }
 }
 
@@ -69,9 +101,24 @@ impl WritableFile for OsWritable {
 }
 
 /// The lock's file, and its directory: the file can be removed by hand, and then another made.
-struct OsLock(#[allow(dead_code)] [File; 2]);
+struct OsLock {
+    file: File,
+    /// Open for longer than the lock is held, where it is a pinned one.
+    dir: Arc<File>,
+    /// The process that has the lock: a child of it, which has the same files, gives nothing back.
+    process: u32,
+}
 
 impl FileLock for OsLock {}
+
+impl Drop for OsLock {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // Where this fails, closing them does it.
+            let _ = (self.dir.unlock(), self.file.unlock());
+        }
+    }
+}
 
 fn taken() -> io::Error {
     io::Error::new(io::ErrorKind::WouldBlock, "another has the lock")
@@ -87,43 +134,35 @@ fn regular(file: File) -> io::Result<File> {
 
 impl Fs for OsFs {
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).mode(FILE_MODE).open(path)?;
-        Ok(Box::new(OsWritable(file)))
+        Ok(Box::new(OsWritable(self.open(path, NEW | OFlags::WRONLY)?)))
     }
 
     fn create_mapped(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
-        Ok(match MappedFile::new(file) {
+        Ok(match MappedFile::new(self.open(path, NEW | OFlags::RDWR)?) {
             Ok(mapped) => Box::new(mapped),
             Err(file) => Box::new(OsWritable(file)),
         })
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).custom_flags(NO_FOLLOW | NON_BLOCK).open(path)?;
-        let mut file = regular(file)?;
+        let mut file = regular(self.open(path, THERE | OFlags::WRONLY)?)?;
         file.seek(SeekFrom::End(0))?;
         Ok(Box::new(OsWritable(file)))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
-        let open = |flags| OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let flags = NO_FOLLOW | NON_BLOCK;
+        let flags = THERE | OFlags::RDONLY;
         // Else each read looks whether the time of access is to be written. Only who owns the file may ask
         // for that.
-        let file = open(flags | NO_ACCESS_TIME).or_else(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied if NO_ACCESS_TIME != 0 => open(flags),
+        let file = self.open(path, flags | NO_ACCESS_TIME).or_else(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied if !NO_ACCESS_TIME.is_empty() => self.open(path, flags),
             _ => Err(error),
         })?;
         Ok(Arc::new(OsReadable(regular(file)?)))
     }
 
     fn read(&self, path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> {
-        let mut options = OpenOptions::new();
-        let file = regular(options.read(true).custom_flags(NO_FOLLOW | NON_BLOCK).open(path)?)?;
+        let file = regular(self.open(path, THERE | OFlags::RDONLY)?)?;
         let mut bytes = Vec::new();
         file.take(len_bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > len_bytes_max {
@@ -134,54 +173,67 @@ impl Fs for OsFs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        std::fs::rename(from, to)
+        let to = self.place(to);
+        let renamed =
+            self.at(from, |from| rustix::fs::renameat(from.dir, from.name, to.dir, to.name));
+        renamed.map_err(|error| to.explain(error))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        std::fs::remove_file(path)
+        self.at(path, |place| rustix::fs::unlinkat(place.dir, place.name, AtFlags::empty()))
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        std::fs::hard_link(from, to)
+        let to = self.place(to);
+        let linked = self.at(from, |from| {
+            rustix::fs::linkat(from.dir, from.name, to.dir, to.name, AtFlags::empty())
+        });
+        linked.map_err(|error| to.explain(error))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        match std::fs::DirBuilder::new().mode(DIR_MODE).create(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        let made = self.at(path, |place| rustix::fs::mkdirat(place.dir, place.name, DIR_MODE));
+        let is_dir = || {
+            self.at(path, |place| rustix::fs::statat(place.dir, place.name, AtFlags::empty()))
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir())
+        };
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_dir() => Ok(()),
             other => other,
         }
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        std::fs::remove_dir(path)
+        let place = self.place(path);
+        if place.names_pin() {
+            // It has no name within itself.
+            place.pin.map_or(Ok(()), Pin::check_name)?;
+            return Ok(rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)?);
+        }
+        self.at(path, |place| rustix::fs::unlinkat(place.dir, place.name, AtFlags::REMOVEDIR))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        let mut entries = Vec::new();
-        for entry in std::fs::read_dir(path)? {
-            let entry = entry?;
-            let metadata = match entry.metadata() {
-                Ok(metadata) => metadata,
-                // Removed since the directory was read.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
-            entries.push(DirEntry {
-                name: entry.file_name().to_string_lossy().into_owned(),
-                is_file: metadata.is_file(),
-                len_bytes: metadata.len(),
-            });
-        }
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
+        let dir = Dir::new(self.open(path, OFlags::DIRECTORY | OFlags::RDONLY)?)?;
+        // One that was removed looks empty.
+        self.place(path).check_there()?;
+        entries(dir)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        self.place(path).check_there()?;
+        self.open(path, OFlags::RDONLY)?.sync_all()
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        match std::fs::symlink_metadata(path) {
+        let place = self.place(path);
+        if place.names_pin() {
+            return place.check_there().map(|()| true);
+        }
+        let look = |place: &Place<'_>| {
+            rustix::fs::statat(place.dir, place.name, AtFlags::SYMLINK_NOFOLLOW)
+        };
+        match self.at(path, look) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -189,19 +241,26 @@ impl Fs for OsFs {
     }
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
-        std::fs::canonicalize(path)
+        match self.place(path) {
+            Place { pin: Some(pin), name, .. } if !pin.is_where_it_was() => {
+                let now = pin.path_now();
+                Ok(if name == Path::new(".") { now } else { now.join(name) })
+            }
+            _ => std::fs::canonicalize(path),
+        }
     }
 
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn FileLock>> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
-        let dir = File::open(super::parent_of(path))?;
+        let dir = match self.place(path).pin_of_file() {
+            Some(pin) => pin.dir().clone(),
+            None => Arc::new(self.open(&super::parent_of(path), OFlags::RDONLY)?),
+        };
         // A file system that locks no directories has the file alone.
         match dir.try_lock() {
             Err(std::fs::TryLockError::WouldBlock) => return Err(taken()),
             Ok(()) | Err(std::fs::TryLockError::Error(_)) => {}
         }
-        let mut file = regular(options.custom_flags(NO_FOLLOW | NON_BLOCK).open(path)?)?;
+        let mut file = regular(self.open(path, THERE | OFlags::CREATE | OFlags::RDWR)?)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(std::fs::TryLockError::WouldBlock) => return Err(taken()),
@@ -209,13 +268,55 @@ impl Fs for OsFs {
         }
         file.set_len(0)?;
         file.write_all(holder.as_bytes())?;
-        Ok(Box::new(OsLock([file, dir])))
+        Ok(Box::new(OsLock { file, dir, process: std::process::id() }))
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>> {
-        let stat = rustix::fs::statvfs(path)?;
+        let place = self.place(path);
+        let stat = match place.pin {
+            Some(pin) => rustix::fs::fstatvfs(pin.dir())?,
+            None => rustix::fs::statvfs(path)?,
+        };
         Ok(Some(stat.f_bavail.saturating_mul(stat.f_frsize)))
     }
+
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        let path = std::path::absolute(path)?;
+        self.place(&path).pin.map_or(Ok(()), Pin::check_name)?;
+        Ok(path)
+    }
+
+    fn pinned(&self, dir: &Path) -> io::Result<Option<Arc<dyn Fs>>> {
+        let mut pins = self.pins.clone();
+        pins.push(Pin::new(&self.pins, dir)?);
+        Ok(Some(Arc::new(OsFs { pins })))
+    }
+}
+
+/// What is in `dir`, sorted by name.
+fn entries(dir: Dir) -> io::Result<Vec<DirEntry>> {
+    let mut found = Vec::new();
+    let mut dir = dir;
+    while let Some(entry) = dir.read() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if [c".", c".."].contains(&name) {
+            continue;
+        }
+        let stat = match rustix::fs::statat(dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            // Removed since the directory was read.
+            Err(rustix::io::Errno::NOENT) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        found.push(DirEntry {
+            name: name.to_string_lossy().into_owned(),
+            is_file: FileType::from_raw_mode(stat.st_mode).is_file(),
+            len_bytes: stat.st_size as u64,
+        });
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -226,7 +327,7 @@ mod tests {
     #[test]
     fn files_are_private_and_only_regular_ones_are_opened() {
         let dir = tempfile::tempdir().unwrap();
-        let (fs, root) = (OsFs, dir.path().join("d"));
+        let (fs, root) = (OsFs::default(), dir.path().join("d"));
         fs.create_dir(&root).unwrap();
         fs.create_dir(&root).unwrap();
         let path = root.join("f");
@@ -247,12 +348,12 @@ mod tests {
     fn reading_leaves_the_time_of_access_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        OsFs.create_new(&path).unwrap().append(b"abc").unwrap();
+        OsFs::default().create_new(&path).unwrap().append(b"abc").unwrap();
         // So old that each read would change it, but where the file system keeps none.
         let old = std::fs::FileTimes::new().set_accessed(std::time::SystemTime::UNIX_EPOCH);
         File::options().write(true).open(&path).unwrap().set_times(old).unwrap();
         let mut read = [0; 3];
-        OsFs.open_read(&path).unwrap().read_exact_at(&mut read, 0).unwrap();
+        OsFs::default().open_read(&path).unwrap().read_exact_at(&mut read, 0).unwrap();
         assert_eq!(&read, b"abc");
         let accessed = std::fs::metadata(&path).unwrap().accessed().unwrap();
         assert_eq!(accessed, std::time::SystemTime::UNIX_EPOCH);
@@ -262,7 +363,7 @@ mod tests {
     fn an_append_goes_to_the_end_wherever_a_write_went_before() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        let mut file = OsFs.create_new(&path).unwrap();
+        let mut file = OsFs::default().create_new(&path).unwrap();
         file.append(b"ab").unwrap();
         file.write_at(b"cd", 3).unwrap();
         file.append(b"e").unwrap();
@@ -270,18 +371,112 @@ mod tests {
         file.append(b"f").unwrap();
         file.set_len(6).unwrap();
         file.append(b"g").unwrap();
-        assert_eq!(OsFs.read(&path, 99).unwrap(), b"Ab\0cdeg");
+        assert_eq!(OsFs::default().read(&path, 99).unwrap(), b"Ab\0cdeg");
+    }
+
+    #[test]
+    fn a_pinned_directory_stays_the_one_it_is_wherever_it_goes() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, other) = (root.path().join("d"), root.path().join("other"));
+        let os = OsFs::default();
+        os.create_dir(&dir).unwrap();
+        let fs = os.pinned(&dir).unwrap().unwrap();
+        fs.create_new(&dir.join("mine")).unwrap().append(b"1").unwrap();
+        assert_eq!(fs.absolute(&dir.join("x")).unwrap(), dir.join("x"));
+        os.rename(&dir, &other).unwrap();
+        os.create_dir(&dir).unwrap();
+        os.create_new(&dir.join("theirs")).unwrap();
+        let names = |fs: &dyn Fs, dir: &Path| -> Vec<String> {
+            fs.list(dir).unwrap().into_iter().map(|entry| entry.name).collect()
+        };
+        assert_eq!(names(&*fs, &dir), ["mine"]);
+        assert_eq!(fs.read(&dir.join("mine"), 9).unwrap(), b"1");
+        assert!(!fs.exists(&dir.join("theirs")).unwrap() && fs.exists(&dir).unwrap());
+        assert!(fs.remove(&dir.join("theirs")).is_err());
+        fs.create_dir(&dir.join("sub")).unwrap();
+        fs.hard_link(&dir.join("mine"), &dir.join("sub/link")).unwrap();
+        fs.rename(&dir.join("sub/link"), &dir.join("again")).unwrap();
+        fs.open_write(&dir.join("again")).unwrap().append(b"2").unwrap();
+        fs.remove_dir(&dir.join("sub")).unwrap();
+        fs.sync_dir(&dir).unwrap();
+        assert!(fs.free_bytes(&dir).unwrap().is_some());
+        assert_eq!(names(&os, &other), ["again", "mine"]);
+        assert_eq!(os.read(&other.join("mine"), 9).unwrap(), b"12");
+        assert_eq!(names(&os, &dir), ["theirs"]);
+        // What a caller means by that path now is another directory.
+        for path in [&dir, &dir.join("x")] {
+            assert_eq!(fs.absolute(path).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
+        assert_eq!(fs.remove_dir(&dir).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        // And between the two nothing is confused.
+        let both = fs.pinned(&root.path().join("other/../d")).unwrap().unwrap();
+        both.hard_link(&dir.join("mine"), &root.path().join("other/../d/link")).unwrap();
+        assert_eq!(names(&os, &dir), ["link", "theirs"]);
+    }
+
+    #[test]
+    fn a_removed_directory_is_an_error_and_nothing_is_made_elsewhere() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("d");
+        let os = OsFs::default();
+        os.create_dir(&dir).unwrap();
+        let fs = os.pinned(&dir).unwrap().unwrap();
+        let path = dir.join("f");
+        os.remove_dir(&dir).unwrap();
+        os.create_dir(&dir).unwrap();
+        os.create_new(&dir.join("g")).unwrap();
+        let to = root.path().join("to");
+        os.create_new(&to).unwrap();
+        let errors = [
+            fs.create_new(&path).map(drop),
+            fs.create_mapped(&path).map(drop),
+            fs.open_write(&path).map(drop),
+            fs.open_read(&dir.join("g")).map(drop),
+            fs.read(&path, 9).map(drop),
+            fs.rename(&path, &to),
+            fs.rename(&to, &path),
+            fs.hard_link(&to, &path),
+            fs.remove(&dir.join("g")),
+            fs.create_dir(&path),
+            fs.remove_dir(&path),
+            fs.list(&dir).map(drop),
+            fs.sync_dir(&dir),
+            fs.exists(&path).map(drop),
+            fs.exists(&dir).map(drop),
+            fs.lock(&path, "me").map(drop),
+        ];
+        for (which, outcome) in errors.into_iter().enumerate() {
+            let said = outcome.unwrap_err().to_string();
+            assert!(said.contains(&format!("{} is gone", dir.display())), "{which}: {said}");
+        }
+        assert_eq!(os.list(&dir).unwrap().len(), 1);
+        assert!(fs.remove_dir(&dir).is_err(), "it is another");
+    }
+
+    #[test]
+    fn a_lock_on_a_pinned_directory_ends_with_the_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("LOCK");
+        let pinned = || OsFs::default().pinned(root.path()).unwrap().unwrap();
+        let (one, two) = (pinned(), pinned());
+        let held = one.lock(&path, "1").unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(two.lock(&path, "2").err().unwrap().kind(), io::ErrorKind::WouldBlock);
+        drop(held);
+        let held = two.lock(&path, "2").unwrap();
+        assert_eq!(one.lock(&path, "1").err().unwrap().kind(), io::ErrorKind::WouldBlock);
+        drop(held);
     }
 
     #[test]
     fn a_lock_is_exclusive_and_names_its_holder() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
-        let held = OsFs.lock(&path, "process 1").unwrap();
-        let error = OsFs.lock(&path, "process 2").err().unwrap();
+        let held = OsFs::default().lock(&path, "process 1").unwrap();
+        let error = OsFs::default().lock(&path, "process 2").err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        assert_eq!(OsFs.read(&path, 100).unwrap(), b"process 1");
+        assert_eq!(OsFs::default().read(&path, 100).unwrap(), b"process 1");
         drop(held);
-        OsFs.lock(&path, "process 2").unwrap();
+        OsFs::default().lock(&path, "process 2").unwrap();
     }
 }

@@ -24,7 +24,7 @@ use super::Db;
 use super::state::Inner;
 use crate::error::{Error, Result};
 use crate::fs::os::OsFs;
-use crate::fs::{Fs, parent_of, sync_dir};
+use crate::fs::{Fs, absolute, parent_of, pinned, sync_dir};
 use crate::options::Options;
 use crate::table::{Table, TableSource};
 use crate::tree::fragment::FileMeta;
@@ -88,14 +88,17 @@ impl Db {
         dir: impl AsRef<Path>,
         options: &BackupOptions,
     ) -> Result<BackupReport> {
-        let (dir, inner) = (dir.as_ref(), &self.inner);
-        let fs = &*inner.fs;
-        place::refuse_inside_a_store(fs, dir, "the directory of backups")?;
+        let (inner, fs) = (&self.inner, &self.inner.fs);
+        inner.check_writable()?;
+        let dir = &*absolute(&**fs, dir.as_ref())?;
+        place::refuse_inside_a_store(&**fs, dir, "the directory of backups")?;
         inner.flush()?;
         if !fs.exists(dir).map_err(|e| Error::io(dir, "look at the backup's directory", e))? {
             fs.create_dir(dir).map_err(|e| Error::io(dir, "create the backup's directory", e))?;
-            sync_dir(fs, &parent_of(dir))?;
+            sync_dir(&**fs, &parent_of(dir))?;
         }
+        let owned_fs = pinned(fs, dir)?;
+        let fs = &*owned_fs;
         // Before the lock makes a file in what may be somebody else's directory.
         Backups::look(fs, dir)?;
         let _lock = directory::lock(fs, dir)?;
@@ -113,7 +116,7 @@ impl Db {
             created_unix_ms: now_unix_ms(),
             store_path: place::resolved(fs, &inner.dir)?,
         };
-        inner.fill_backup(&path, previous.as_deref(), number, Some(&mark))
+        inner.fill_backup(&owned_fs, &path, previous.as_deref(), number, Some(&mark))
     }
 
     /// The backups in `dir`, oldest first.
@@ -149,8 +152,9 @@ impl Db {
         dir: impl AsRef<Path>,
         keep: usize,
     ) -> Result<PruneReport> {
-        let (fs, dir) = (&*fs, dir.as_ref());
-        directory::need(fs, dir)?;
+        let dir = &*absolute(&*fs, dir.as_ref())?;
+        directory::need(&*fs, dir)?;
+        let fs = &*pinned(&fs, dir)?;
         let found = Backups::look(fs, dir)?;
         if keep == 0 {
             let message = format!(
@@ -192,7 +196,8 @@ impl Db {
         into: impl AsRef<Path>,
         options: Options,
     ) -> Result<u64> {
-        let (dir, into) = (dir.as_ref(), into.as_ref());
+        let dir = &*absolute(&*fs, dir.as_ref())?;
+        let into = &*absolute(&*fs, into.as_ref())?;
         directory::need(&*fs, dir)?;
         let found = Backups::look(&*fs, dir)?;
         let number = found.choose(number)?;
@@ -211,7 +216,8 @@ impl Db {
             return Err(Error::invalid(message).at(&path));
         }
         fs.create_dir(into).map_err(|e| Error::io(into, "create the new directory", e))?;
-        db.inner.fill_backup(into, None, number, None).map(|report| report.number)
+        let fs = pinned(&db.inner.fs, into)?;
+        db.inner.fill_backup(&fs, into, None, number, None).map(|report| report.number)
     }
 
     /// The store's identity, a random number that it got when it was created and keeps.
@@ -230,9 +236,11 @@ fn now_unix_ms() -> u64 {
 
 impl Inner {
     /// Puts the tables of this moment into the new directory `path`, with `mark` if it is to be a
-    /// backup, and makes it a store; removes it again after an error.
+    /// backup, and makes it a store; removes it again after an error. `fs` is that of the store, with
+    /// `path` or the directory above it pinned.
     fn fill_backup(
         &self,
+        fs: &Arc<dyn Fs>,
         path: &Path,
         previous: Option<&Path>,
         number: u64,
@@ -243,15 +251,15 @@ impl Inner {
         let version = self.view.load().version.clone();
         let mut tables = || {
             for file in version.files() {
-                self.take_table(&file, path, previous, &mut report)?;
+                self.take_table(fs, &file, path, previous, &mut report)?;
             }
             if let Some(mark) = mark {
-                mark.write(&*self.fs, path)?;
+                mark.write(&**fs, path)?;
             }
-            sync_dir(&*self.fs, path)
+            sync_dir(&**fs, path)
         };
-        if let Err(error) = tables().and_then(|()| self.name_tables(&version, path)) {
-            let _ = directory::remove(&*self.fs, path);
+        if let Err(error) = tables().and_then(|()| self.name_tables(fs, &version, path)) {
+            let _ = directory::remove(&**fs, path);
             return Err(error);
         }
         Ok(report)
@@ -260,12 +268,13 @@ impl Inner {
     /// Links or copies one table into `path`, and reads it there.
     fn take_table(
         &self,
+        owned_fs: &Arc<dyn Fs>,
         file: &FileMeta,
         path: &Path,
         previous: Option<&Path>,
         report: &mut BackupReport,
     ) -> Result<()> {
-        let (fs, bytes) = (&*self.fs, file.info.size_bytes);
+        let (fs, bytes) = (&**owned_fs, file.info.size_bytes);
         let to = names::table_path(path, file.number);
         let earlier = previous.map(|dir| names::table_path(dir, file.number)).filter(|earlier| {
             Table::identify(fs, earlier).is_ok_and(|found| {
@@ -281,7 +290,7 @@ impl Inner {
                 (report.copied_files + 1, report.copied_bytes + bytes);
         }
         let source = TableSource {
-            fs: self.fs.clone(),
+            fs: owned_fs.clone(),
             path: to.clone(),
             file_number: file.number,
             table_id: file.info.table_id,

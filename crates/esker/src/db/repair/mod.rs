@@ -22,8 +22,8 @@ use super::stats::sizes_here;
 use crate::cache::BlockCache;
 use crate::compaction::TreeLimits;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::Fs;
 use crate::fs::os::OsFs;
+use crate::fs::{Fs, absolute};
 use crate::metrics::LEVELS;
 use crate::options::Options;
 use crate::options::kinds::{CachePolicy, IndexSearch};
@@ -94,7 +94,7 @@ impl Db {
         options: Options,
     ) -> Result<RepairReport> {
         options.validate()?;
-        let dir = path.as_ref();
+        let dir = &*absolute(&*fs, path.as_ref())?;
         let found = look(&*fs, dir)?;
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
@@ -103,7 +103,7 @@ impl Db {
         if !interrupted && !found.entries.iter().any(|e| ours(&e.name)) {
             return Err(Error::not_found("there is no store here to repair").at(dir));
         }
-        let lock = take_lock(&fs, dir)?;
+        let (fs, lock) = take_lock(&fs, dir)?;
         swap::resume(&*fs, dir)?;
         let mut report = RepairReport::default();
         let rebuilt = swap::rebuilt(dir);

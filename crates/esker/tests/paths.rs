@@ -1,0 +1,216 @@
+//! An open store whose path comes to mean something else: another working directory, a directory that
+//! was renamed or removed while another took its name.
+//!
+//! The working directory is the whole process's, so the test of it runs this program again, with
+//! `ESKER_PATHS` saying where. Failure history these guard against: after a `chdir` or a rename, writes
+//! returned `Ok` into another store's directory and removed its logs; neither store could be opened.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use esker::fs::os::OsFs;
+use esker::{Db, ErrorKind, Options, WriteOptions};
+
+/// Options under which a few thousand puts take new logs, tables and manifests, and open tables anew.
+fn busy() -> Options {
+    Options {
+        memtable_size_bytes: Some(64 << 10),
+        file_size_max_bytes: 16 << 10,
+        guard_piece_min_bytes: 8 << 10,
+        guard_size_max_bytes: 64 << 10,
+        manifest_size_min_bytes: 4 << 10,
+        open_files_max: 10,
+        background_threads: Some(1),
+        ..Options::default()
+    }
+}
+
+const PAIRS: u32 = 20_000;
+
+fn fill(db: &Db, value: &str) {
+    for i in 0..PAIRS {
+        db.put(i.wrapping_mul(0x9E37_79B1).to_be_bytes(), format!("{value} {i}")).unwrap();
+    }
+}
+
+/// The store in `dir` opens and has what [`fill`] put into it, and nothing is wrong with it.
+fn check(dir: &Path, value: &str) {
+    let db = Db::open(dir, busy()).unwrap();
+    let report = db.verify(&mut |_, _| {}).unwrap();
+    assert!(report.is_whole(), "{:?}", report.problems);
+    for i in 0..PAIRS {
+        let found = db.get(i.wrapping_mul(0x9E37_79B1).to_be_bytes()).unwrap();
+        assert_eq!(found.as_deref(), Some(format!("{value} {i}").as_bytes()));
+    }
+    assert_eq!(db.iter().unwrap().count() as u32, PAIRS);
+    db.close().unwrap();
+}
+
+/// Everything that `db` makes and removes files for.
+fn use_wholly(db: &Db, value: &str) {
+    fill(db, value);
+    db.flush().unwrap();
+    fill(db, value);
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(db.iter().unwrap().count() as u32, PAIRS);
+    db.put_with("tail", "x", &WriteOptions::SYNC).unwrap();
+    db.delete("tail").unwrap();
+}
+
+/// The names in `dir`.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn inside() {
+    let Ok(root) = std::env::var("ESKER_PATHS") else { return };
+    let root = PathBuf::from(root);
+    let (one, two) = (root.join("one"), root.join("two"));
+    std::fs::create_dir(&one).unwrap();
+    std::fs::create_dir(&two).unwrap();
+    std::env::set_current_dir(&two).unwrap();
+    let other = Db::open("store", busy()).unwrap();
+    fill(&other, "two");
+    other.close().unwrap();
+    let before = names(&two.join("store"));
+
+    std::env::set_current_dir(&one).unwrap();
+    let db = Db::open("store", busy()).unwrap();
+    let reader = Db::open_read_only("store", busy()).unwrap();
+    assert_eq!(db.path(), one.join("store"));
+    std::env::set_current_dir(&two).unwrap();
+    use_wholly(&db, "one");
+    assert_eq!(names(&two.join("store")), before, "the other store was touched");
+    assert_eq!(reader.iter().unwrap().count(), 0);
+    // A path given now is of now.
+    db.checkpoint("checkpoint").unwrap();
+    assert_eq!(db.backup("backups").unwrap().path, two.join("backups/backup-000001"));
+    // While the lock is held, it is that of the store, whatever it is called.
+    assert_eq!(Db::open("../one/store", busy()).unwrap_err().kind(), ErrorKind::Locked);
+    db.close().unwrap();
+    Db::restore("backups", None, "restored", busy()).unwrap();
+    for (dir, value) in [
+        (one.join("store"), "one"),
+        (two.join("store"), "two"),
+        (two.join("checkpoint"), "one"),
+        (two.join("restored"), "one"),
+    ] {
+        check(&dir, value);
+    }
+
+    // A working directory that is gone has no paths in it.
+    let gone = root.join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    std::env::set_current_dir(&gone).unwrap();
+    std::fs::remove_dir(&gone).unwrap();
+    let error = Db::open("store", busy()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    std::env::set_current_dir(&root).unwrap();
+}
+
+#[test]
+fn a_store_stays_where_it_is_when_the_process_goes_elsewhere() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path().canonicalize().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "inside", "--nocapture"]).env("ESKER_PATHS", &root);
+    let ran = child.output().unwrap();
+    let said =
+        String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn a_store_goes_on_where_its_directory_goes() {
+    let root = tempfile::tempdir().unwrap();
+    let (old, new) = (root.path().join("old"), root.path().join("new"));
+    let first = Db::open(&old, busy()).unwrap();
+    fill(&first, "before");
+    std::fs::rename(&old, &new).unwrap();
+    let second = Db::open(&old, busy()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| use_wholly(&first, "first"));
+        scope.spawn(|| use_wholly(&second, "second"));
+    });
+    // Both are locked under the names they have now, and nothing is made by the one that was lost.
+    for dir in [&old, &new] {
+        assert_eq!(Db::open(dir, busy()).unwrap_err().kind(), ErrorKind::Locked);
+    }
+    for dir in [old.clone(), old.join("inside")] {
+        let refused = [first.checkpoint(&dir).err(), first.backup(&dir).err()];
+        for error in refused.map(Option::unwrap) {
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+            assert!(error.to_string().contains("has been moved or removed"), "{error}");
+        }
+    }
+    let copy = root.path().join("copy");
+    first.checkpoint(&copy).unwrap();
+    let backups = root.path().join("backups");
+    first.backup(&backups).unwrap();
+    let mark = Db::backups(&backups).unwrap().remove(0);
+    assert_eq!(mark.store_path, Some(new.canonicalize().unwrap()));
+    let lasting = first.iter().unwrap();
+    first.close().unwrap();
+    second.close().unwrap();
+    for (dir, value) in [(&new, "first"), (&old, "second"), (&copy, "first")] {
+        check(dir, value);
+    }
+    // An iterator keeps the directory open, and no lock on it.
+    assert_eq!(lasting.count() as u32, PAIRS);
+}
+
+#[test]
+fn a_store_whose_directory_is_gone_says_so_and_makes_nothing_elsewhere() {
+    for another in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("store");
+        let db = Db::open(&dir, busy()).unwrap();
+        db.put("some", "thing").unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+        if another {
+            let db = Db::open(&dir, busy()).unwrap();
+            fill(&db, "another");
+            db.close().unwrap();
+        }
+        let before = another.then(|| names(&dir));
+        let failed = (0..PAIRS).find_map(|i| db.put(i.to_be_bytes(), [0; 100]).err());
+        for error in [failed, db.flush().err(), db.compact_range(None, None).err()] {
+            let error = error.expect("there is no directory to write to");
+            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+            let said = format!("the directory {} is gone", dir.display());
+            assert!(error.to_string().contains(&said), "{error}");
+        }
+        // What is in memory can be read.
+        assert_eq!(db.get("some").unwrap().as_deref(), Some(&b"thing"[..]));
+        assert!(db.checkpoint(root.path().join("copy")).is_err());
+        assert!(!root.path().join("copy").exists());
+        assert!(db.close().is_err());
+        match before {
+            Some(before) => {
+                assert_eq!(names(&dir), before);
+                check(&dir, "another");
+            }
+            None => assert!(!dir.exists()),
+        }
+    }
+}
+
+/// A file system over the system's, as the campaigns have, passes the directory on.
+#[test]
+fn a_wrapped_file_system_stays_where_it_is_too() {
+    let root = tempfile::tempdir().unwrap();
+    let (old, new) = (root.path().join("old"), root.path().join("new"));
+    let fs = esker_testkit::fault::FaultFs::new(OsFs::shared());
+    let db = Db::open_on(fs, &old, busy()).unwrap();
+    std::fs::rename(&old, &new).unwrap();
+    use_wholly(&db, "moved");
+    db.close().unwrap();
+    assert!(!old.exists());
+    check(&new, "moved");
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A store on a device of 12 MiB that fills up, one on a device that takes few files, one of a user
-# with a quota, where the system lets us mount them, and one in a memory cgroup, where it lets us
-# make one.
+# with a quota, where the system lets us mount them, and some in memory cgroups, where it lets us
+# make them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! unshare --map-root-user --mount true 2>/dev/null; then
@@ -50,7 +50,18 @@ if ! mkdir "$group" 2>/dev/null || ! echo 64M > "$group/memory.limit_in_bytes" 2
     echo "skipped the memory cgroup: this system lets us make none" >&2
     exit 0
 fi
-trap 'rmdir "$disk" "$group"' EXIT
+trap 'rmdir "$disk" "$group/inner" "$group" 2>/dev/null || true' EXIT
 ESKER_LIMITS_KEYS=${ESKER_LIMITS_KEYS:-300000} sh -c 'echo $$ > "$1/tasks" && exec "$2" twice_the_budget' \
     sh "$group" "$(realpath "$program")"
 echo "most memory within a cgroup of 64 MiB: $(cat "$group/memory.max_usage_in_bytes") bytes" >&2
+
+# A store with the options as they come, which finds the limit by itself: its own group's, and that of
+# the group around one without a limit.
+mkdir "$group/inner"
+echo 96M > "$group/memory.limit_in_bytes"
+for place in "$group" "$group/inner"; do
+    echo 0 > "$group/memory.max_usage_in_bytes"
+    ESKER_GROUP_BYTES=$((96 << 20)) ESKER_GROUP_PUTS=${ESKER_GROUP_PUTS:-2000000} sh -c \
+        'echo $$ > "$1/tasks" && exec "$2" within_its_control_group' sh "$place" "$(realpath "$program")"
+    echo "most memory of a default store within 96 MiB: $(cat "$group/memory.max_usage_in_bytes") bytes" >&2
+done

@@ -4,7 +4,8 @@
 //! `ESKER_SMALL_DISK` is an empty file system of a few MiB for the test of a full one,
 //! `ESKER_FEW_INODES` one that takes few files, `ESKER_QUOTA` one with quotas, on the device
 //! `ESKER_QUOTA_DEVICE`, for root (`scripts/limits.sh` makes them); without them those tests look at
-//! nothing. `ESKER_LIMITS_KEYS` makes the test of memory longer.
+//! nothing. `ESKER_LIMITS_KEYS` makes the test of memory longer. `ESKER_GROUP_BYTES` says that the
+//! process is in a control group of so many bytes, `ESKER_GROUP_PUTS` what a store writes there.
 //!
 //! Failure history these guard against: two openers after someone removed the lock's file; a forked
 //! child that writes to its parent's store; a store that stays read-only after a full device; files
@@ -43,6 +44,8 @@ fn inside() {
     match what.as_str() {
         "descriptors" => few_descriptors(dir),
         "memory" => little_memory(dir),
+        "long log" => long_log(dir),
+        "replay" => replayed_in_little_memory(dir),
         "fork" => forked(dir),
         "forks" => forked_at_any_moment(dir),
         "file size" => short_files(dir),
@@ -135,6 +138,72 @@ fn little_memory(dir: &Path) {
 fn memory_is_bounded_by_twice_the_budget() {
     let dir = tempfile::tempdir().unwrap();
     run_alone("memory", dir.path());
+}
+
+/// Leaves a log of ten budgets behind, as a process that is killed does.
+fn long_log(dir: &Path) {
+    let options = Options {
+        memory_budget_bytes: Some(1 << 30),
+        memtable_size_bytes: Some(400 << 20),
+        frozen_memtables_max: 1,
+        ..Options::default()
+    };
+    let db = Db::open(dir.join("db"), options).unwrap();
+    for i in 0..160_000 {
+        db.put(key(i), [i as u8; 1000]).unwrap();
+    }
+    println!("1 passed");
+    // SAFETY: ends the process at once.
+    unsafe { libc::_exit(0) };
+}
+
+/// Opens what [`long_log`] left, with an allocator and a kernel that give no more than the bound.
+fn replayed_in_little_memory(dir: &Path) {
+    let budget: u64 = 16 << 20;
+    bound_mappings(2 * budget + (8 << 21));
+    let options = Options {
+        memory_budget_bytes: Some(budget),
+        background_threads: Some(1),
+        ..Options::default()
+    };
+    MEMORY.set_limit(MEMORY.allocated() + 2 * budget as usize).unwrap();
+    let db = Db::open(dir.join("db"), options).unwrap();
+    assert_eq!(db.metrics().last_seqno, 160_000);
+    for i in (0..160_000).step_by(7) {
+        assert_eq!(db.get(key(i)).unwrap().as_deref(), Some(&[i as u8; 1000][..]), "{i}");
+    }
+    db.close().unwrap();
+}
+
+#[test]
+fn a_long_log_is_read_within_the_budget() {
+    let dir = tempfile::tempdir().unwrap();
+    run_alone("long log", dir.path());
+    run_alone("replay", dir.path());
+}
+
+#[test]
+fn a_default_store_lives_within_its_control_group() {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let Some(limit) = number("ESKER_GROUP_BYTES") else {
+        eprintln!("no ESKER_GROUP_BYTES: see scripts/limits.sh");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
+    assert_eq!(db.metrics().memory.budget_bytes, limit / 4);
+    let puts = number("ESKER_GROUP_PUTS").unwrap_or(300_000);
+    let key = |i: u64| [key(i), i.to_be_bytes()].concat();
+    for i in 0..puts {
+        db.put(key(i), [i as u8; 100]).unwrap();
+    }
+    for i in (0..puts).step_by(101) {
+        assert_eq!(db.get(key(i)).unwrap().as_deref(), Some(&[i as u8; 100][..]), "{i}");
+    }
+    db.close().unwrap();
+    let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
+    assert_eq!(db.iter().unwrap().count() as u64, puts);
+    db.close().unwrap();
 }
 
 /// A child of the opener: it is refused, hangs nowhere, and changes nothing.

@@ -19,6 +19,10 @@ use crate::options::Options;
 use crate::tree::fragment::Fragment;
 use crate::tree::version::{OlderThan, Version};
 
+/// No guard is cut smaller than this part of what a flush brings or a file holds, whichever is less:
+/// else the files of a store would be without number.
+const GUARDS_PER_FILE_MAX: u64 = 16;
+
 /// The sizes and counts pickers work with.
 #[derive(Debug, Clone)]
 pub struct TreeLimits {
@@ -48,6 +52,9 @@ pub struct TreeLimits {
 impl TreeLimits {
     /// The limits that `options` set for flushes of `memtable_bytes`.
     pub fn new(options: &Options, memtable_bytes: u64, order: KeyOrder) -> TreeLimits {
+        // Each guard of a run is a file, whatever its size.
+        let least = memtable_bytes.min(options.file_size_max_bytes) / GUARDS_PER_FILE_MAX;
+        let guard_size_max_bytes = options.guard_size_max_bytes.max(least);
         let mut limits = TreeLimits {
             order,
             memtable_bytes,
@@ -57,8 +64,8 @@ impl TreeLimits {
             fan_out: options.fan_out,
             alpha: options.alpha,
             file_size_max_bytes: options.file_size_max_bytes,
-            guard_size_max_bytes: options.guard_size_max_bytes,
-            guard_piece_min_bytes: options.guard_piece_min_bytes.min(options.guard_size_max_bytes),
+            guard_size_max_bytes,
+            guard_piece_min_bytes: options.guard_piece_min_bytes.clamp(least, guard_size_max_bytes),
             shape: policy::leveled::PLACEHOLDER,
         };
         limits.shape = policy::shape(options.policy, &limits);

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use super::Db;
 use super::pace::Pace;
 use super::repair::swap::INTERRUPTED;
-use super::replay::{Replayed, replay};
+use super::replay::{Replayed, Spill, replay};
 use super::state::{Inner, Queue, WriteKnobs};
 use super::stats::sizes_here;
 use super::{background, snapshot::SnapshotList};
@@ -32,7 +32,6 @@ use crate::tree::current::Current;
 use crate::tree::edit::VersionEdit;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
-use crate::tree::version::Version;
 use crate::tree::{foreign, names};
 use crate::wal::format::LogStart;
 use crate::write::commit::Committer;
@@ -303,16 +302,16 @@ fn open_existing(
     };
     let open_files_max = if read_only { u64::MAX } else { options.open_files_max };
     let tables = Arc::new(Tables::new(fs.clone(), dir.to_path_buf(), config, open_files_max));
-    let version = versions.current();
     if read_only {
         // Files that the writer drops from now on stay readable through these handles.
-        for file in version.files() {
+        for file in versions.current().files() {
             tables.get(&file)?;
         }
     }
-    let replayed = replay(&*fs, dir, (&options, &sizes), &versions)?;
-    let inner =
-        assemble(fs, dir, (options, sizes), lock, cache, tables, versions, version, &replayed);
+    let mut spill = Spill::new(fs.clone(), dir, &options, &tables);
+    let to_tables = (!read_only).then_some(&mut spill);
+    let replayed = replay(&*fs, dir, (&options, &sizes), &mut versions, to_tables)?;
+    let inner = assemble(fs, dir, (options, sizes), lock, cache, tables, versions, &replayed);
     let threads = if read_only {
         Vec::new()
     } else {
@@ -331,7 +330,6 @@ fn assemble(
     cache: Arc<BlockCache<crate::table::Layout>>,
     tables: Arc<Tables>,
     versions: VersionSet,
-    version: Arc<Version>,
     replayed: &Replayed,
 ) -> Arc<Inner> {
     let core = Core {
@@ -345,8 +343,7 @@ fn assemble(
         poisoned: None,
         visible: Arc::new(Visible::new(replayed.last_seqno)),
     };
-    let view = View::new(replayed.memtable.clone(), Vec::new(), version);
-    let next_number = versions.next_file_number().max(replayed.log_number_max + 1);
+    let view = View::new(replayed.memtable.clone(), Vec::new(), versions.current());
     Arc::new(Inner {
         dir: PathBuf::from(dir),
         read_only: lock.is_none(),
@@ -369,7 +366,7 @@ fn assemble(
         versions: Mutex::new(versions),
         pool: replayed.pool.clone(),
         notes: replayed.notes.clone(),
-        numbers: Arc::new(AtomicU64::new(next_number)),
+        numbers: replayed.numbers.clone(),
         ids: AtomicU64::new(fs.unique_number()),
         queue: Mutex::new(Queue::default()),
         stepping: Mutex::new(()),
@@ -396,7 +393,7 @@ impl Inner {
     /// mark of a clean close says that everything had been synced. Many logs of short openings
     /// become a table, too.
     fn begin_writing(&self, replayed: &Replayed) -> Result<()> {
-        self.skip_used_numbers()?;
+        self.fit_cache();
         if replayed.closed {
             self.remove_strays()?;
         } else {
@@ -447,23 +444,16 @@ impl Inner {
         Ok(())
     }
 
-    /// A file that a crash left half made keeps its number until it is removed.
-    fn skip_used_numbers(&self) -> Result<()> {
-        let entries = look(&*self.fs, &self.dir)?.entries;
-        let used = entries.iter().filter_map(|e| names::parse_table(&e.name)).max();
-        self.numbers.fetch_max(used.map_or(0, |number| number + 1), Ordering::Relaxed);
-        Ok(())
-    }
-
     /// Removes tables and manifests that nothing refers to: a crash left them half made.
     fn remove_strays(&self) -> Result<()> {
         let live: Vec<u64> = self.view.load().version.files().iter().map(|f| f.number).collect();
         let manifest = self.versions.lock().manifest_number();
+        let counted = self.numbers.load(Ordering::Relaxed);
         for entry in look(&*self.fs, &self.dir)?.entries {
             let stray = match (names::parse_table(&entry.name), names::parse_manifest(&entry.name))
             {
-                (Some(number), _) => !live.contains(&number),
-                (_, Some(number)) => number != manifest,
+                (Some(number), _) => names::is_reached(number, counted) && !live.contains(&number),
+                (_, Some(number)) => names::is_reached(number, manifest) && number != manifest,
                 _ => false,
             };
             if stray {

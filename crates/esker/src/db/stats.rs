@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::state::Inner;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::memory;
 use crate::metrics::{LevelMetrics, MemoryMetrics, Metrics, TableEntry};
 use crate::options::Options;
 use crate::options::validate::Sizes;
@@ -17,13 +18,10 @@ use crate::tree::version::Version;
 /// one of the usual size half a second.
 const FLUSHED_AT_CLOSE_BYTES_MIN: usize = 4 << 20;
 
-/// The sizes `options` come to on this machine. To be asked once at an opening: how many processors
-/// there are takes reading several files.
+/// The sizes `options` come to for this process. To be asked once at an opening: how much memory and
+/// how many processors it may have takes reading several files.
 pub(crate) fn sizes_here(options: &Options) -> Sizes {
-    let memory_bytes = {
-        let info = rustix::system::sysinfo();
-        info.totalram as u64 * u64::from(info.mem_unit.max(1))
-    };
+    let memory_bytes = memory::available_bytes();
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     options.sizes(memory_bytes, cores)
 }

@@ -7,6 +7,7 @@
 use super::Db;
 use super::open::look;
 use super::state::Inner;
+use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::tree::current::Current;
 use crate::tree::fragment::FileMeta;
@@ -127,7 +128,8 @@ impl Inner {
         let least = self.versions.lock().min_wal();
         let entries = look(&*self.fs, &self.dir)?.entries;
         let mut logs: Vec<u64> = entries.iter().filter_map(|e| names::parse_log(&e.name)).collect();
-        logs.retain(|number| *number >= least);
+        let counted = self.numbers.load(Ordering::Relaxed);
+        logs.retain(|number| *number >= least && names::is_reached(*number, counted));
         logs.sort_unstable();
         Ok(logs)
     }

@@ -11,6 +11,7 @@ pub mod fork;
 mod guarded;
 mod mapped;
 pub mod mem;
+pub mod memory;
 pub mod os;
 mod pin;
 pub mod processor;

@@ -92,6 +92,23 @@ impl ChunkPool {
         kept.unwrap_or_else(|| Chunk::fresh(large))
     }
 
+    /// The most bytes that so many memtables of at most `each_bytes` take, and the pool between them:
+    /// entries and the tree's leaves and inner nodes lie in chunks of their own, whose last are not full,
+    /// and some are made ahead.
+    pub fn most_bytes(memtables: u64, each_bytes: u64) -> u64 {
+        let chunk = CHUNK_BYTES as u64;
+        let chunks = each_bytes / chunk;
+        // The nodes of a small tree lie in no chunk, and a first chunk takes memory as it is used.
+        let in_part = match chunks {
+            0 => 0,
+            1..4 => 1,
+            _ => 2,
+        };
+        let ahead = (chunks / 4).clamp(chunks.min(1), AHEAD_MAX as u64);
+        let each = each_bytes.saturating_add(in_part * chunk);
+        memtables.saturating_mul(each).saturating_add(ahead * chunk)
+    }
+
     /// How many chunks are made ahead; none where none is kept.
     fn ahead(&self) -> usize {
         let capacity = self.capacity.load(Ordering::Relaxed);
@@ -216,6 +233,15 @@ mod tests {
         }
         pool.end();
         server.join().unwrap();
+    }
+
+    #[test]
+    fn chunks_in_part_unused_and_made_ahead_count() {
+        let chunks = |count: u64| count * CHUNK_BYTES as u64;
+        assert_eq!(ChunkPool::most_bytes(4, 1000), 4000, "less than a chunk lies in part of one");
+        assert_eq!(ChunkPool::most_bytes(4, chunks(1)), chunks(4 * 2 + 1));
+        assert_eq!(ChunkPool::most_bytes(4, chunks(32)), chunks(4 * 34 + 3));
+        assert_eq!(ChunkPool::most_bytes(u64::MAX, chunks(8)), u64::MAX);
     }
 
     #[test]

@@ -122,7 +122,7 @@ rows! {
     error_if_exists: bool = false, 0 => 1, "", Open, [],
         "Refuse to open a store that exists.";
     memory_budget_bytes: Option<u64> = None, MIB => 1024 * GIB, "bytes", Open, [],
-        "Bounds memtables, block cache, filters and indexes together. `auto`: a quarter of the machine's memory, at most 1 GiB, or what the memtables and the cache asked for need.";
+        "Bounds memtables, block cache, filters and indexes together. `auto`: a quarter of the memory that the process may take, which is the machine's or the least limit of its control groups (cgroup v1, v2); at least 4 MiB, at most 1 GiB, or what the memtables and the cache asked for need. A store opened read-only holds what is in the logs besides.";
     durability: Durability = Durability::Buffered, 0 => 0, "", Live, ["sync"],
         "How a write survives unless it says otherwise.";
     sync_every_ms: u64 = 0, 0 => 3_600_000, "milliseconds", Live, [],
@@ -131,7 +131,7 @@ rows! {
         "How a log record reaches the operating system; applies from the next log on. `mmap` is `write` where mapping a log was not tried (btrfs, FUSE, network file systems) or cannot be done: see docs/durability.md, which also says what it does with SIGBUS.";
     memtable_size_bytes: Option<u64> = None, 4 * KIB => 4 * GIB, "bytes", Live,
         ["write_buffer_size", "memtable_approximate_max_size_in_bytes", "maxMemtableSize"],
-        "A memtable of this size is frozen and flushed. `auto`: 64 MiB, at most an eighth of the memory budget.";
+        "A memtable of this size is frozen and flushed. `auto`: 64 MiB, at most an eighth of the memory budget, from 2 MiB on in steps of as much. An opening takes in up to 1 + `frozen_memtables_max` times as much of the logs before it makes tables of it.";
     memtable_kind: MemtableKind = MemtableKind::Btree, 0 => 0, "", Live, ["memtable", "memTableType"],
         "The structure that takes the writes in memory; applies from the next memtable on.";
     frozen_memtables_max: u64 = 3, 1 => 64, "memtables", Live, ["max_write_buffer_number"],
@@ -181,9 +181,9 @@ rows! {
     alpha: f64 = 1.0, 0.01 => 100.0, "", Live, [],
         "In `fluid`, a last-level guard is merged whole once its small runs reach this share of its base.";
     guard_size_max_bytes: u64 = 128 * MIB, 4 * KIB => 64 * GIB, "bytes", Live, [],
-        "A guard is split when a merge leaves it larger than this.";
+        "A guard is split when a merge leaves it larger than this. Less than a sixteenth of a memtable or of `file_size_max_bytes`, whichever is less, counts as that.";
     guard_piece_min_bytes: u64 = 8 * MIB, KIB => GIB, "bytes", Live, [],
-        "New guards are not cut smaller than this.";
+        "New guards are not cut smaller than this, nor than the least that `guard_size_max_bytes` counts as.";
     manifest_size_min_bytes: u64 = MIB, 256 => GIB, "bytes", Open, ["max_manifest_file_size"],
         "The manifest is rewritten beyond this size, once it is twice its content.";
     verify_tables: bool = true, 0 => 1, "", Live, ["paranoid_file_checks"],

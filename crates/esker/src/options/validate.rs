@@ -1,6 +1,7 @@
 //! What `auto` comes to, and which knobs do not go together.
 
 use super::Options;
+use crate::base::chunk::CHUNK_BYTES;
 use crate::base::units::{GIB, MIB};
 use crate::error::{Error, Result};
 
@@ -17,6 +18,13 @@ pub struct Sizes {
     pub debt_limit_bytes: u64,
     /// Threads that compact.
     pub compaction_threads: usize,
+}
+
+/// `bytes` in whole chunks of memory, of which memtables are made: the last one takes its memory whole,
+/// also where it is hardly used.
+fn whole_chunks(bytes: u64) -> u64 {
+    let chunk = CHUNK_BYTES as u64;
+    if bytes < chunk { bytes } else { bytes / chunk * chunk }
 }
 
 /// The part of a budget left for what is held for a moment (cursors with what they read ahead,
@@ -49,12 +57,13 @@ impl Options {
         Ok(())
     }
 
-    /// Works out every `auto` for a machine with this much memory and this many cores.
+    /// Works out every `auto` for a process that may take this much memory and has this many cores.
     pub fn sizes(&self, memory_bytes: u64, cores: usize) -> Sizes {
-        let automatic = (memory_bytes / 4).clamp(16 * MIB, GIB);
+        let automatic = (memory_bytes / 4).clamp(4 * MIB, GIB);
         let memtable = |budget: u64| {
             let several = budget / 2 / (1 + self.frozen_memtables_max);
-            self.memtable_size_bytes.unwrap_or((budget / 8).min(several).min(64 * MIB))
+            let automatic = (budget / 8).min(several).min(64 * MIB);
+            self.memtable_size_bytes.unwrap_or_else(|| whole_chunks(automatic))
         };
         let memtables = |budget: u64| memtable(budget) * (1 + self.frozen_memtables_max);
         let budget = self.memory_budget_bytes.unwrap_or_else(|| {
@@ -96,6 +105,10 @@ mod tests {
         assert_eq!(small.memory_budget_bytes, 64 * MIB);
         assert_eq!(small.memtable_bytes, 8 * MIB);
         assert_eq!(small.compaction_threads, 1);
+        let tight = options.sizes(96 * MIB, 2);
+        assert_eq!((tight.memory_budget_bytes, tight.memtable_bytes), (24 * MIB, 2 * MIB));
+        let least = options.sizes(MIB, 2);
+        assert_eq!((least.memory_budget_bytes, least.memtable_bytes), (4 * MIB, MIB / 2));
     }
 
     #[test]

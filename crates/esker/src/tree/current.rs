@@ -17,7 +17,7 @@ const MAGIC: &[u8; 8] = b"eskerCUR";
 pub const VERSION: u32 = 1;
 const SLOT_BYTES: usize = 512;
 /// Numbers beyond this were never counted up to: a file made by hand has them.
-const COUNT_MAX: u64 = 1 << 60;
+const COUNT_MAX: u64 = names::NUMBER_MAX;
 
 /// What a slot says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,7 @@
 //! The names of a store's files. A number read from a manifest only ever becomes one of these.
+//!
+//! What stays true: a number up to [`NUMBER_MAX`] can be counted on from for ever; a name with a larger
+//! one is a stranger's, and so is one far beyond what the store has counted to ([`is_reached`]).
 
 use std::path::{Path, PathBuf};
 
@@ -10,6 +13,17 @@ pub const CURRENT_NEW: &str = "CURRENT.new";
 pub const BACKUP: &str = "BACKUP";
 /// Held while the store is open.
 pub const LOCK: &str = "LOCK";
+
+/// No file of a store has a larger number.
+pub const NUMBER_MAX: u64 = 1 << 60;
+/// A crash leaves no files whose numbers are further beyond those that the manifest knows of.
+pub const UNKNOWN_MAX: u64 = 1 << 40;
+
+/// Whether a store that has counted to `counted`, as its manifest says, may have made a file of this
+/// number since. Others are left alone.
+pub fn is_reached(number: u64, counted: u64) -> bool {
+    number <= counted.saturating_add(UNKNOWN_MAX)
+}
 
 /// The table with this number.
 pub fn table_path(dir: &Path, number: u64) -> PathBuf {
@@ -30,7 +44,8 @@ fn number(digits: &str) -> Option<u64> {
     let plain = digits.len() >= 6 && digits.bytes().all(|b| b.is_ascii_digit());
     // One name for a number: a file with more zeros is a stranger's.
     let plain = plain && (digits.len() == 6 || !digits.starts_with('0'));
-    if plain { digits.parse().ok() } else { None }
+    let number = if plain { digits.parse().ok() } else { None };
+    number.filter(|number| *number <= NUMBER_MAX)
 }
 
 /// The number in a table's name.
@@ -81,8 +96,15 @@ mod tests {
             "x",
             "0000012.sst",
             "manifest-00000003",
+            "1152921504606846977.sst",
+            "18446744073709551615.wal",
+            "manifest-18446744073709551614",
+            "99999999999999999999999.sst",
         ] {
             assert!(!is_ours(name), "{name}");
         }
+        assert!(is_ours("1152921504606846976.sst"));
+        assert!(is_reached(1000, 7) && is_reached(7, 1000) && !is_reached(1 << 41, 7));
+        assert!(is_reached(NUMBER_MAX, NUMBER_MAX) && !is_reached(NUMBER_MAX, 1 << 50));
     }
 }

@@ -134,7 +134,8 @@ impl VersionSet {
         });
         // A manifest that never came to count may be there under the next number.
         let entries = fs.list(dir).map_err(|e| Error::io(dir, "list the directory", e))?;
-        let used = entries.iter().filter_map(|e| names::parse_manifest(&e.name)).max();
+        let used = entries.iter().filter_map(|e| names::parse_manifest(&e.name));
+        let used = used.filter(|number| names::is_reached(*number, slot.manifest)).max();
         let next_manifest = used.unwrap_or(0).max(slot.manifest) + 1;
         let mut numbers = Numbers { next_file: slot.manifest + 1, ..Numbers::default() };
         let mut version = Version::empty(order.clone());
@@ -151,6 +152,14 @@ impl VersionSet {
             };
             version = version.after(edit, make).map_err(|e| e.at(&path))?;
             numbers.take(edit);
+        }
+        if numbers.next_file > names::NUMBER_MAX - names::UNKNOWN_MAX {
+            let message = format!(
+                "the manifest counts files up to {}, more than any store has made; `repair` makes \
+                 a new one",
+                numbers.next_file
+            );
+            return Err(Error::corruption(&path, 0, message));
         }
         let writer = if read_only {
             None

@@ -18,6 +18,8 @@ use crate::fs::{Fs, ReadableFile};
 
 /// How much of a log is read at once when looking behind a bad record.
 const SCAN_WINDOW_BYTES: usize = 64 << 10;
+/// A record longer than this leaves its memory to who needs it.
+const RECORD_KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// How a log ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,6 +186,13 @@ impl LogReader {
             }
         }
         Ok(self.at_synced)
+    }
+
+    /// Gives the memory of the last record back, if it is large.
+    pub fn forget_large_record(&mut self) {
+        if self.record.capacity() > RECORD_KEPT_BYTES_MAX {
+            self.record = Vec::new();
+        }
     }
 
     /// The end of what was read.

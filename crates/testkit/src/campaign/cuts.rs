@@ -221,8 +221,14 @@ impl Campaign<'_> {
         let inner = ledger.lock().recovered(&found.pairs);
         let mut steps = script(Policy::Fluid, Theme::Lives, rng.next_u64(), 5).steps;
         steps.retain(|step| !matches!(step, Step::Checkpoint));
+        // Smaller memtables than those that were lost: the recovery makes tables as it reads.
+        let options = Options {
+            memtable_size_bytes: Some(4 << 10),
+            frozen_memtables_max: 1,
+            ..self.options.clone()
+        };
         let mut campaign = Campaign {
-            options: self.options,
+            options: &options,
             effort: self.effort,
             rng,
             depth: self.depth + 1,

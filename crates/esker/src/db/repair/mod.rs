@@ -188,15 +188,18 @@ fn read_config(options: &Options) -> ReadConfig {
     }
 }
 
-/// A number above that of every file in the directory: no new file takes an original's name.
+/// A number above that of every file that a store can have made in the directory: no new file takes an
+/// original's name.
 fn free_number(fs: &dyn Fs, dir: &Path) -> Result<u64> {
     let number_of = |name: &str| {
         let (table, log) = (names::parse_table(name), names::parse_log(name));
         table.or(log).or(names::parse_manifest(name))
     };
     let entries = look(fs, dir)?.entries;
-    let last = entries.iter().filter_map(|e| number_of(&e.name)).max();
-    Ok(last.unwrap_or(0).saturating_add(1))
+    let numbers = entries.iter().filter_map(|e| number_of(&e.name));
+    // The new store needs numbers to go on with.
+    let most = names::NUMBER_MAX - 2 * names::UNKNOWN_MAX;
+    Ok(numbers.filter(|number| *number <= most).max().unwrap_or(0) + 1)
 }
 
 /// The tables to read, newest first: what the manifest shows, or every table there is. And what is

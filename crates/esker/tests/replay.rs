@@ -1,0 +1,212 @@
+//! Openings that find more than they expect: logs longer than memory, names of nobody's, options that
+//! would have made files without number.
+//!
+//! Failure history these guard against: a log read whole into memory; the same operations twice, in
+//! tables and in a memtable, after a crash in the middle of a recovery; a file whose number is the
+//! greatest there is, which stopped every opening; guards of a few entries.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use esker::fs::Fs;
+use esker::{Db, Options, WriteOptions};
+use esker_testkit::crash::{CrashFs, CrashModel, Image};
+
+/// No threads, so that every step is this test's.
+fn options(memtable_bytes: u64) -> Options {
+    Options {
+        memory_budget_bytes: Some(16 << 20),
+        memtable_size_bytes: Some(memtable_bytes),
+        frozen_memtables_max: 1,
+        file_size_max_bytes: 4 << 10,
+        background_threads: Some(0),
+        auto_compaction: false,
+        ..Options::default()
+    }
+}
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn pairs(db: &Db) -> Pairs {
+    db.iter().unwrap().map(|pair| pair.unwrap()).collect()
+}
+
+/// Overwrites, deletes and range deletes, all in one log that is synced; then the process dies.
+fn killed(disk: &Arc<CrashFs>, dir: &Path, rounds: u64) -> Pairs {
+    let db = Db::open_on(disk.clone(), dir, options(1 << 20)).unwrap();
+    for i in 0..rounds {
+        let key = |n: u64| format!("key {:03}", n * 37 % 97);
+        db.put(key(i), format!("{i} {}", "x".repeat(80))).unwrap();
+        if i % 11 == 3 {
+            db.delete(key(i + 1)).unwrap();
+        }
+        if i % 50 == 17 {
+            db.delete_range("key 010", format!("key {:03}", 12 + i % 7)).unwrap();
+        }
+    }
+    db.put_with("last", "one", &WriteOptions::SYNC).unwrap();
+    let want = pairs(&db);
+    assert_eq!(db.metrics().flushes, 0, "all of it is in the log alone");
+    std::mem::forget(db);
+    want
+}
+
+#[test]
+fn a_log_longer_than_memory_becomes_tables_while_it_is_read() {
+    let (disk, dir) = (CrashFs::seeded(1), PathBuf::from("/db"));
+    let want = killed(&disk, &dir, 600);
+    let disk = disk.next_process();
+    let db = Db::open_on(disk.clone(), &dir, options(4 << 10)).unwrap();
+    assert!(db.metrics().levels[0].runs_max > 5, "{:?}", db.metrics().levels);
+    assert_eq!(pairs(&db), want);
+    // What is written from now on is newer than all of it.
+    db.put("key 000", "new").unwrap();
+    assert_eq!(db.get("key 000").unwrap().as_deref(), Some(&b"new"[..]));
+    db.delete("key 000").unwrap();
+    db.compact_range(None, None).unwrap();
+    let want: Pairs = want.into_iter().filter(|(key, _)| key != b"key 000").collect();
+    assert_eq!(pairs(&db), want);
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+    db.close().unwrap();
+    let read_only = Db::open_read_only_on(disk, &dir, options(4 << 10)).unwrap();
+    assert_eq!(pairs(&read_only), want);
+}
+
+#[test]
+fn a_store_opened_read_only_makes_no_tables_of_its_log() {
+    let (disk, dir) = (CrashFs::seeded(2), PathBuf::from("/db"));
+    let want = killed(&disk, &dir, 300);
+    let disk = disk.next_process();
+    let names = || disk.list(&dir).unwrap().into_iter().map(|e| e.name).collect::<Vec<_>>();
+    let before = names();
+    let db = Db::open_read_only_on(disk.clone(), &dir, options(4 << 10)).unwrap();
+    assert_eq!(pairs(&db), want);
+    assert_eq!(names(), before);
+}
+
+/// The images that cuts of the power in an opening with small memtables leave.
+fn cuts_of_opening(disk: &Arc<CrashFs>, dir: &Path, every: usize) -> Vec<Image> {
+    let images = Arc::new(Mutex::new((0, Vec::new())));
+    let seen = images.clone();
+    disk.watch(move |disk| {
+        let mut seen = seen.lock().unwrap();
+        seen.0 += 1;
+        if seen.0 % every == 0 {
+            for model in [CrashModel::SyncedOnly, CrashModel::Everything] {
+                let image = disk.image(model);
+                seen.1.push(image);
+            }
+        }
+    });
+    let db = Db::open_on(disk.clone(), dir, options(4 << 10)).unwrap();
+    disk.unwatch();
+    std::mem::forget(db);
+    let mut images = images.lock().unwrap();
+    std::mem::take(&mut images.1)
+}
+
+#[test]
+fn a_cut_while_a_log_becomes_tables_and_a_cut_while_that_is_mended_lose_nothing() {
+    let (disk, dir) = (CrashFs::seeded(3), PathBuf::from("/db"));
+    let want = killed(&disk, &dir, 260);
+    let check = |image: &Image, what: &str| {
+        let disk = image.to_disk(9);
+        let db = Db::open_on(disk.clone(), &dir, options(4 << 10))
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(pairs(&db) == want, "{what}");
+        for (key, value) in &want {
+            assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]), "{what}");
+        }
+        db.compact_range(None, None).unwrap();
+        assert!(pairs(&db) == want, "{what}, compacted");
+    };
+    let images = cuts_of_opening(&disk.next_process(), &dir, 3);
+    assert!(images.len() > 40, "{} images", images.len());
+    let mut nested = 0;
+    for (at, image) in images.iter().enumerate() {
+        check(image, &format!("cut {at}"));
+        if at % 13 == 0 {
+            let deeper = cuts_of_opening(&image.to_disk(at as u64), &dir, 7);
+            for (second, image) in deeper.iter().enumerate() {
+                check(image, &format!("cut {second} after cut {at}"));
+                nested += 1;
+            }
+        }
+    }
+    assert!(nested > 40, "{nested} nested images");
+    // A repair takes the tables and the logs, in which the same operations are.
+    let disk = images[images.len() / 2].to_disk(5);
+    let report = Db::repair_on(disk.clone(), &dir, options(4 << 10)).unwrap();
+    assert!(report.lost.is_empty(), "{:?}", report.lost);
+    let db = Db::open_on(disk, &dir, options(4 << 10)).unwrap();
+    assert!(pairs(&db) == want);
+}
+
+#[test]
+fn files_whose_numbers_no_store_has_counted_to_are_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let strays = [
+        "manifest-18446744073709551614",
+        "manifest-18446744073709551615",
+        "18446744073709551615.wal",
+        "18446744073709551615.sst",
+        "manifest-1152921504606846976",
+        "1152921504606846976.wal",
+        "1152921504606846975.sst",
+    ];
+    Db::open(&path, Options::default()).unwrap().close().unwrap();
+    for stray in strays {
+        std::fs::write(path.join(stray), "nobody's").unwrap();
+    }
+    for round in 0..3_u64 {
+        let db = Db::open(&path, Options::default()).unwrap();
+        db.put(round.to_be_bytes(), "value").unwrap();
+        db.flush().unwrap();
+        db.put((round + 10).to_be_bytes(), "value").unwrap();
+        assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+        db.close().unwrap();
+    }
+    let db = Db::open_read_only(&path, Options::default()).unwrap();
+    assert_eq!(db.iter().unwrap().count(), 6);
+    drop(db);
+    for stray in strays {
+        assert_eq!(std::fs::read(path.join(stray)).unwrap(), b"nobody's", "{stray}");
+    }
+    let names = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().file_name());
+    let far = names.filter(|name| name.len() > 20).count();
+    assert_eq!(far, strays.len(), "numbers are counted on from a stray file's");
+    Db::repair(&path, Options::default()).unwrap();
+    let db = Db::open(&path, Options::default()).unwrap();
+    assert_eq!(db.iter().unwrap().count(), 6);
+    db.close().unwrap();
+}
+
+#[test]
+fn guards_of_a_few_kilobytes_do_not_make_files_without_number() {
+    for policy in esker::Policy::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            policy: *policy,
+            guard_size_max_bytes: 4096,
+            guard_piece_min_bytes: 1024,
+            fan_out: 2,
+            memtable_size_bytes: Some(1 << 20),
+            compression: esker::Compression::None,
+            ..Options::default()
+        };
+        let db = Db::open(dir.path().join("db"), options).unwrap();
+        for i in 0..30_000_u64 {
+            let key = i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
+            db.put(key, [i as u8; 500]).unwrap();
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        let (files, bytes) = (db.metrics().table_files, db.metrics().table_bytes);
+        // A file is a sixteenth of a memtable at least, but for what is left where guards end.
+        let most = 2 * 16 * (bytes >> 20) + 16;
+        assert!(files <= most, "{policy}: {files} files of {bytes} bytes");
+        assert_eq!(db.iter().unwrap().count(), 30_000);
+        db.close().unwrap();
+    }
+}

@@ -44,6 +44,8 @@ fn inside() {
     match what.as_str() {
         "descriptors" => few_descriptors(dir),
         "memory" => little_memory(dir),
+        "large values" => large_values(dir),
+        "large values again" => large_values_replayed(dir),
         "long log" => long_log(dir),
         "replay" => replayed_in_little_memory(dir),
         "fork" => forked(dir),
@@ -204,6 +206,83 @@ fn a_default_store_lives_within_its_control_group() {
     let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
     assert_eq!(db.iter().unwrap().count() as u64, puts);
     db.close().unwrap();
+}
+
+const LARGE_BYTES: u64 = 96 << 20;
+const LARGE_BUDGET_BYTES: u64 = 16 << 20;
+
+fn large_options() -> Options {
+    Options {
+        memory_budget_bytes: Some(LARGE_BUDGET_BYTES),
+        background_threads: Some(1),
+        ..Options::default()
+    }
+}
+
+/// The most memory that the process has had, in bytes.
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// Fails if the process has had more than two large values, a budget and a half beside `before`.
+fn check_most(before: u64, what: &str) {
+    let most = most_memory().saturating_sub(before);
+    let bound = 2 * LARGE_BYTES + LARGE_BUDGET_BYTES + LARGE_BUDGET_BYTES / 2;
+    assert!(most <= bound, "{what}: {} MiB", most >> 20);
+}
+
+fn large_value() -> Vec<u8> {
+    let mut state = 1_u64;
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..LARGE_BYTES).map(next).collect()
+}
+
+/// Values many times the budget: at most two copies of one are in memory beside the writer's own.
+fn large_values(dir: &Path) {
+    let value = large_value();
+    let before = most_memory();
+    let db = Db::open(dir.join("db"), large_options()).unwrap();
+    for i in 0..3 {
+        db.put(key(i), &value).unwrap();
+        check_most(before, "a put");
+    }
+    db.flush().unwrap();
+    check_most(before, "a flush");
+    for i in 0..3 {
+        assert!(*db.get(key(i)).unwrap().unwrap() == *value);
+    }
+    check_most(before, "a get");
+    for i in 3..5 {
+        db.put(key(i), &value).unwrap();
+    }
+    check_most(before, "a put again");
+    println!("1 passed");
+    // SAFETY: ends the process at once.
+    unsafe { libc::_exit(0) };
+}
+
+/// Opens what [`large_values`] left in its log.
+fn large_values_replayed(dir: &Path) {
+    let before = most_memory();
+    let db = Db::open(dir.join("db"), large_options()).unwrap();
+    check_most(before, "an opening");
+    for i in 0..5 {
+        assert_eq!(db.get(key(i)).unwrap().map(|value| value.len() as u64), Some(LARGE_BYTES));
+    }
+    check_most(before, "a get");
+    db.close().unwrap();
+}
+
+#[test]
+fn a_large_value_takes_twice_its_memory_at_most() {
+    let dir = tempfile::tempdir().unwrap();
+    run_alone("large values", dir.path());
+    run_alone("large values again", dir.path());
 }
 
 /// A child of the opener: it is refused, hangs nowhere, and changes nothing.

@@ -34,6 +34,7 @@ use crate::options::{self, When};
 use crate::read::Slice;
 use crate::read::scan::{DbIterator, KeyBounds};
 use crate::write::batch::{Batch, check_key, check_value};
+use crate::write::commit::LARGE_BYTES;
 use snapshot::Snapshot;
 use state::Inner;
 
@@ -251,6 +252,9 @@ impl Db {
     /// [`Db::write`] with a durability of its own; the batch can be used again.
     pub fn write_with(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
         let (payload, count, user_bytes) = batch.parts()?;
+        if payload.len() >= LARGE_BYTES {
+            self.inner.wait_for_room(payload.len() as u64)?;
+        }
         self.inner.write(payload, count, user_bytes, options.durability)
     }
 
@@ -399,6 +403,10 @@ impl Db {
         user_bytes: u64,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<()> {
+        if user_bytes >= LARGE_BYTES as u64 {
+            // Before it is copied.
+            self.inner.wait_for_room(user_bytes)?;
+        }
         SCRATCH.with(|scratch| {
             let Ok(mut scratch) = scratch.try_borrow_mut() else {
                 return Err(Error::invalid(

@@ -43,7 +43,7 @@ use crate::tree::purge::Purger;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
 use crate::wal::LogWriter;
-use crate::write::commit::Committer;
+use crate::write::commit::{Committer, LARGE_BYTES};
 use crate::write::core::{Core, Surroundings};
 use crate::write::pressure;
 
@@ -475,17 +475,43 @@ impl Inner {
         self.debt_bytes.store(frozen + picker_debt, Ordering::Relaxed);
     }
 
+    /// Waits until memtables that are being flushed leave room for `bytes` more in half of the budget, or
+    /// there are none: a value may be larger than all of it. The active one is frozen where it would
+    /// not fit beside them either.
+    pub fn wait_for_room(&self, bytes: u64) -> Result<()> {
+        self.check_writable()?;
+        let most = self.sizes.load().memory_budget_bytes / 2;
+        {
+            let mut core = self.committer.lock();
+            let held = core.memtable.held_bytes();
+            if held >= LARGE_BYTES && held as u64 + bytes > most {
+                self.wait_for_memtable()?;
+                self.with_room(|| self.freeze(&mut core))?;
+            }
+        }
+        let fits = |queue: &Queue| {
+            let frozen = queue.frozen.iter().map(|frozen| frozen.memtable.held_bytes() as u64);
+            queue.frozen.is_empty() || frozen.sum::<u64>() + bytes <= most
+        };
+        self.wait_until_flushed(fits)
+    }
+
     fn wait_for_memtable(&self) -> Result<()> {
         let most = self.options.load().frozen_memtables_max as usize;
+        self.wait_until_flushed(|queue| queue.frozen.len() < most)
+    }
+
+    /// Waits for flushes, or does them in a store without threads, until `enough` says so.
+    fn wait_until_flushed(&self, enough: impl Fn(&Queue) -> bool) -> Result<()> {
         if self.stepped() {
-            return self.flush_here(|queue| queue.frozen.len() < most);
+            return self.flush_here(enough);
         }
         let mut queue = self.queue.lock();
-        if queue.frozen.len() < most {
+        if enough(&queue) {
             return Ok(());
         }
         let began = Instant::now();
-        while queue.frozen.len() >= most {
+        while !enough(&queue) {
             if let Some(error) = &queue.flush_failed {
                 return Err(error.clone());
             }

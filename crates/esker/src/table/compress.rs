@@ -50,23 +50,70 @@ impl Packer {
         Compression::None
     }
 
-    fn try_pack(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    /// As [`Packer::pack`], of a block in parts that is too large to be copied in vain: what it is
+    /// packed to, or `None` where that saves too little, or seems to by a sample.
+    pub(super) fn pack_large(&mut self, parts: [&[u8]; 3]) -> Option<Vec<u8>> {
+        if !self.seems_worthwhile(parts[1]) {
+            return None;
+        }
+        let raw = parts.concat();
+        let most = raw.len() - raw.len() / 8;
         let room = match self.kind {
-            Compression::None => return None,
-            Compression::Lz4 => lz4::block::compress_bound(raw.len()).ok()?,
-            Compression::Zstd => zstd::zstd_safe::compress_bound(raw.len()),
-            Compression::Snappy => snap::raw::max_compress_len(raw.len()),
+            // It asks for room for all that could be.
+            Compression::Snappy => self.room(raw.len())?,
+            _ => most,
         };
+        // Zeros of the kernel's: only what is written takes memory.
+        let mut packed = vec![0; 4 + room];
+        let (len, target) = packed.split_at_mut(4);
+        len.copy_from_slice(&u32::try_from(raw.len()).ok()?.to_le_bytes());
+        let len = 4 + self.compress(&raw, target)?;
+        packed.truncate(len);
+        (len <= most).then_some(packed)
+    }
+
+    /// Whether pieces of `value` can be packed well enough.
+    fn seems_worthwhile(&mut self, value: &[u8]) -> bool {
+        const PIECE_BYTES: usize = 16 << 10;
+        const PIECES: usize = 8;
+        let Some(room) = self.room(PIECE_BYTES) else { return false };
+        let mut target = vec![0; room];
+        let step = (value.len() / PIECES).max(PIECE_BYTES);
+        let (mut raw_bytes, mut packed_bytes) = (0, 0);
+        for piece in value.chunks(step) {
+            let piece = &piece[..piece.len().min(PIECE_BYTES)];
+            raw_bytes += piece.len();
+            packed_bytes += self.compress(piece, &mut target).unwrap_or(piece.len());
+        }
+        packed_bytes <= raw_bytes - raw_bytes / 8
+    }
+
+    /// The most bytes that so many may be packed to.
+    fn room(&self, raw_bytes: usize) -> Option<usize> {
+        match self.kind {
+            Compression::None => None,
+            Compression::Lz4 => lz4::block::compress_bound(raw_bytes).ok(),
+            Compression::Zstd => Some(zstd::zstd_safe::compress_bound(raw_bytes)),
+            Compression::Snappy => Some(snap::raw::max_compress_len(raw_bytes)),
+        }
+    }
+
+    /// Packs `raw` into `target` and says to how many bytes; `None` where there is too little room.
+    fn compress(&mut self, raw: &[u8], target: &mut [u8]) -> Option<usize> {
+        match self.kind {
+            Compression::None => None,
+            Compression::Lz4 => lz4::block::compress_to_buffer(raw, None, false, target).ok(),
+            Compression::Zstd => self.zstd.as_mut()?.compress_to_buffer(raw, target).ok(),
+            Compression::Snappy => self.snappy.compress(raw, target).ok(),
+        }
+    }
+
+    fn try_pack(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let room = self.room(raw.len())?;
         out.extend_from_slice(&u32::try_from(raw.len()).ok()?.to_le_bytes());
         let start = out.len();
         out.resize(start + room, 0);
-        let target = &mut out[start..];
-        let len = match self.kind {
-            Compression::None => return None,
-            Compression::Lz4 => lz4::block::compress_to_buffer(raw, None, false, target).ok()?,
-            Compression::Zstd => self.zstd.as_mut()?.compress_to_buffer(raw, target).ok()?,
-            Compression::Snappy => self.snappy.compress(raw, target).ok()?,
-        };
+        let len = self.compress(raw, &mut out[start..])?;
         out.truncate(start + len);
         Some(())
     }

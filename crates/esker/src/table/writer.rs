@@ -1,12 +1,14 @@
 //! Writes a table, block by block, in one pass.
 //!
 //! What stays true: entries are added in internal order or refused; memory is one block, the output
-//! not yet handed to the file (256 KiB and one block), the index and the filter's hashes; nothing is
+//! not yet handed to the file (256 KiB and one block), the index and the filter's hashes; of a large
+//! value there is no copy but for its block and what that is packed to, where it can be; nothing is
 //! durable before `finish` returns, and then the whole file is (its name is the caller's to sync).
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
+use crate::base::checksum::{checksum_parts, place_seed};
 use crate::base::key::{KEY_BYTES_MAX, Kind, SEQNO_MAX, SeqNo, VALUE_BYTES_MAX, pack};
 use crate::base::range_delete::RangeDelete;
 use crate::error::{Error, Result};
@@ -14,7 +16,7 @@ use crate::fs::{Fs, WritableFile};
 use crate::options::kinds::Compression;
 
 use super::block::BlockBuilder;
-use super::compress::Packer;
+use super::compress::{self, Packer};
 use super::filter::FilterBuilder;
 use super::format::{
     FOOTER_BYTES, Footer, Handle, Properties, TRAILER_BYTES, encode_range_deletes, seal,
@@ -26,6 +28,8 @@ use super::{BLOCK_BYTES_MAX, TableInfo, TableOptions};
 /// Output is handed to the file in multiples of this, so that writes begin at multiples of it: a system
 /// that gives what is written at once adjoining memory reads it faster (`docs/decisions/0017`).
 const OUTPUT_BYTES: usize = 256 << 10;
+/// A larger value that no block has room for goes to the file from where it lies.
+const LARGE_VALUE_BYTES: usize = 1 << 20;
 
 /// A table being written. Dropped or abandoned, it leaves a file that is not a table.
 pub struct TableWriter {
@@ -45,6 +49,9 @@ pub struct TableWriter {
     out: Vec<u8>,
     /// What was.
     written_bytes: u64,
+    /// Bytes of a block that was written before the key after it is known, as stored and before
+    /// compression.
+    unlisted: Option<(u64, u64)>,
     first_key: Vec<u8>,
     last_key: Vec<u8>,
     last_seqno: SeqNo,
@@ -77,6 +84,7 @@ impl TableWriter {
             raw: Vec::new(),
             out: Vec::new(),
             written_bytes: 0,
+            unlisted: None,
             first_key: Vec::new(),
             last_key: Vec::new(),
             last_seqno: 0,
@@ -101,11 +109,14 @@ impl TableWriter {
             Ordering::Equal if seqno < self.last_seqno => false,
             _ => return Err(self.disorder()),
         };
+        let large = value.len() > LARGE_VALUE_BYTES.max(self.options.block_size_bytes);
         if !self.builder.is_empty() {
             let with_entry = self.builder.estimated_bytes() + key.len() + value.len();
             if with_entry > self.options.block_size_bytes {
                 self.cut(Some(key))?;
             }
+        } else if let Some(written) = self.unlisted.take() {
+            self.list(Some(key), written)?;
         }
         if first {
             self.first_key.extend_from_slice(key);
@@ -117,7 +128,60 @@ impl TableWriter {
         }
         self.last_seqno = seqno;
         self.summary.add(key, seqno, kind, value);
+        if large {
+            return self.write_alone(key, pack(seqno, kind), value);
+        }
         self.builder.add(key, pack(seqno, kind), value);
+        Ok(())
+    }
+
+    /// Writes a block of this one row.
+    fn write_alone(&mut self, key: &[u8], word: u64, value: &[u8]) -> Result<()> {
+        let (before, after) = self.builder.around_alone(key, word, value.len());
+        let raw_bytes = (before.len() + value.len() + after.len()) as u64;
+        let seed = place_seed(self.table_id, self.offset());
+        let write = |writer: &mut Self, parts: &[&[u8]], compression| {
+            let code = [compress::code(compression)];
+            let sealed: Vec<&[u8]> = parts.iter().copied().chain([&code[..]]).collect();
+            let sum = checksum_parts(&sealed, seed);
+            sealed.iter().try_for_each(|part| writer.emit(part))?;
+            writer.emit(&sum.to_le_bytes())
+        };
+        let stored = match self.packer.pack_large([&before[..], value, &after[..]]) {
+            Some(packed) => {
+                write(self, &[&packed[..]], self.options.compression)?;
+                packed.len() as u64
+            }
+            None => {
+                write(self, &[&before[..], value, &after[..]], Compression::None)?;
+                raw_bytes
+            }
+        };
+        self.unlisted = Some((stored, raw_bytes));
+        Ok(())
+    }
+
+    /// Puts `bytes` behind the output; what of them is long goes to the file without being copied.
+    fn emit(&mut self, bytes: &[u8]) -> Result<()> {
+        let first = (OUTPUT_BYTES - self.out.len() % OUTPUT_BYTES).min(bytes.len());
+        let (first, rest) = bytes.split_at(first);
+        self.out.extend_from_slice(first);
+        self.hand_over(self.out.len() / OUTPUT_BYTES * OUTPUT_BYTES)?;
+        let (whole, rest) = rest.split_at(rest.len() / OUTPUT_BYTES * OUTPUT_BYTES);
+        if !whole.is_empty() {
+            self.file.append(whole).map_err(|e| Error::io(&self.path, "write", e))?;
+            self.written_bytes += whole.len() as u64;
+        }
+        self.out.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Lists a block, which ends with the last key, in the index; `next` is the key after it.
+    fn list(&mut self, next: Option<&[u8]>, (stored, raw): (u64, u64)) -> Result<()> {
+        if self.index.count() == u32::MAX || self.index.estimated_bytes() > u32::MAX as u64 / 2 {
+            return Err(Error::invalid("the table has too many blocks").at(&self.path));
+        }
+        self.index.add(&self.options.order, &self.last_key, next, stored, raw);
         Ok(())
     }
 
@@ -175,11 +239,7 @@ impl TableWriter {
         self.raw.shrink_to(4 * self.options.block_size_bytes + (64 << 10));
         let payload_bytes = (self.out.len() - start) as u64;
         seal(&mut self.out, start, compression, self.table_id, offset);
-        if self.index.count() == u32::MAX || self.index.estimated_bytes() > u32::MAX as u64 / 2 {
-            return Err(Error::invalid("the table has too many blocks").at(&self.path));
-        }
-        let order = &self.options.order;
-        self.index.add(order, &self.last_key, next, payload_bytes, raw_bytes as u64);
+        self.list(next, (payload_bytes, raw_bytes as u64))?;
         self.hand_over(self.out.len() / OUTPUT_BYTES * OUTPUT_BYTES)
     }
 
@@ -210,6 +270,8 @@ impl TableWriter {
     pub fn finish(mut self) -> Result<TableInfo> {
         if !self.builder.is_empty() {
             self.cut(None)?;
+        } else if let Some(written) = self.unlisted.take() {
+            self.list(None, written)?;
         }
         let filter = self.part(|writer, out| writer.filter.finish(out));
         let range_deletes = self.part(|writer, out| encode_range_deletes(out, &writer.tombstones));

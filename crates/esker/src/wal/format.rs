@@ -158,11 +158,22 @@ pub struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Appends the header and `payload` with padding, computing the checksum.
-    pub fn append_to(&self, out: &mut Vec<u8>, payload: &[u8], generation: u64, offset_bytes: u64) {
-        let start = out.len();
-        let whole = RECORD_HEADER_BYTES + payload.len();
-        out.reserve(padded(whole));
+    /// The header of a record with this payload, which follows in the log.
+    pub fn encode(
+        &self,
+        payload: &[u8],
+        generation: u64,
+        offset_bytes: u64,
+    ) -> [u8; RECORD_HEADER_BYTES] {
+        let mut head = self.fields();
+        let seed = place_seed(generation, offset_bytes);
+        let sum = checksum_parts(&[&head[8..], payload], seed);
+        head[..8].copy_from_slice(&sum.to_le_bytes());
+        head
+    }
+
+    /// The header but for its checksum.
+    fn fields(&self) -> [u8; RECORD_HEADER_BYTES] {
         let length = match self.kind {
             RecordKind::Operations => self.payload_bytes,
             RecordKind::Closed => CLOSED,
@@ -176,7 +187,15 @@ impl RecordHeader {
         head[12..16].copy_from_slice(&durable.to_le_bytes());
         head[16..20].copy_from_slice(&self.ordinal.to_le_bytes());
         head[20..24].copy_from_slice(&self.seqno.to_le_bytes());
-        out.extend_from_slice(&head);
+        head
+    }
+
+    /// Appends the header and `payload` with padding, computing the checksum.
+    pub fn append_to(&self, out: &mut Vec<u8>, payload: &[u8], generation: u64, offset_bytes: u64) {
+        let start = out.len();
+        let whole = RECORD_HEADER_BYTES + payload.len();
+        out.reserve(padded(whole));
+        out.extend_from_slice(&self.fields());
         out.extend_from_slice(payload);
         let sum = record_checksum(&out[start + 8..], generation, offset_bytes);
         out[start..start + 8].copy_from_slice(&sum.to_le_bytes());

@@ -1,15 +1,16 @@
 //! Appending to a log.
 //!
 //! What stays true: a record is one append, a copy into the mapped file or one `write`, whole or
-//! refused; after a refused write the file is cut back to its last record, so that a full device does
-//! not leave half a record behind. The mark of a sync is written after the sync came back well and
-//! before the next record, so where it stands all before it is durable.
+//! refused, but for a large one, which is three, so that it need not be copied; after a refused write
+//! the file is cut back to its last record, so that a full device does not leave half a record behind.
+//! The mark of a sync is written after the sync came back well and before the next record, so where it
+//! stands all before it is durable.
 
 use std::path::{Path, PathBuf};
 
 use super::format::{
-    BEGUN_LOG_BYTES, FileHeader, HEADER_BYTES, LogStart, PAYLOAD_BYTES_MAX, RecordHeader,
-    RecordKind,
+    ALIGN_BYTES, BEGUN_LOG_BYTES, FileHeader, HEADER_BYTES, LogStart, PAYLOAD_BYTES_MAX,
+    RecordHeader, RecordKind, padded,
 };
 use crate::base::key::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
@@ -118,6 +119,11 @@ impl LogWriter {
     /// # Errors
     /// As [`LogWriter::append`]; either all records are in the log or none.
     pub fn append_group(&mut self, records: &[(SeqNo, &[u8])]) -> Result<()> {
+        if let [(first_seqno, payload)] = records
+            && payload.len() > SCRATCH_BYTES_MAX
+        {
+            return self.append_large(*first_seqno, payload);
+        }
         self.scratch.clear();
         let mut ordinal = self.next_ordinal;
         for (first_seqno, payload) in records {
@@ -130,14 +136,29 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Puts a record into the scratch.
-    fn encode(
-        &mut self,
+    /// Appends a record from where its payload lies.
+    fn append_large(&mut self, first_seqno: SeqNo, payload: &[u8]) -> Result<()> {
+        let header =
+            self.record_header(self.next_ordinal, first_seqno, RecordKind::Operations, payload)?;
+        let head = header.encode(payload, self.header.generation, self.len_bytes);
+        let whole = head.len() + payload.len();
+        let padding = &[0; ALIGN_BYTES][..padded(whole) - whole];
+        let parts = [&head[..], payload, padding];
+        let written = parts.iter().try_for_each(|part| self.file.append(part));
+        self.note_written(padded(whole) as u64, written)?;
+        self.last_seqno = first_seqno;
+        self.next_ordinal += 1;
+        Ok(())
+    }
+
+    /// The header of a record, but for its checksum.
+    fn record_header(
+        &self,
         ordinal: u64,
         seqno: SeqNo,
         kind: RecordKind,
         payload: &[u8],
-    ) -> Result<()> {
+    ) -> Result<RecordHeader> {
         let narrow = |number: u64| u32::try_from(number).ok();
         let (Some(ordinal), Some(seqno), Some(payload_bytes)) = (
             narrow(ordinal - self.start.first_ordinal),
@@ -147,14 +168,25 @@ impl LogWriter {
             let message = "a log record takes less than 4 GiB and a log less than 2^32 operations";
             return Err(Error::invalid(message).at(&self.path));
         };
-        let header = RecordHeader {
+        Ok(RecordHeader {
             checksum: 0,
             payload_bytes,
             kind,
             durable_bytes: self.synced_bytes,
             ordinal,
             seqno,
-        };
+        })
+    }
+
+    /// Puts a record into the scratch.
+    fn encode(
+        &mut self,
+        ordinal: u64,
+        seqno: SeqNo,
+        kind: RecordKind,
+        payload: &[u8],
+    ) -> Result<()> {
+        let header = self.record_header(ordinal, seqno, kind, payload)?;
         let offset = self.len_bytes + self.scratch.len() as u64;
         header.append_to(&mut self.scratch, payload, self.header.generation, offset);
         Ok(())
@@ -166,6 +198,11 @@ impl LogWriter {
         if self.scratch.capacity() > SCRATCH_BYTES_MAX {
             self.scratch = Vec::new();
         }
+        self.note_written(len, written)
+    }
+
+    /// Counts `len` bytes that were appended, or cuts the log back to where it was.
+    fn note_written(&mut self, len: u64, written: std::io::Result<()>) -> Result<()> {
         let Err(error) = written else {
             self.len_bytes += len;
             return Ok(());
@@ -299,6 +336,23 @@ mod tests {
         assert!(log.scratch.capacity() >= 1000 && log.scratch.as_ptr() == kept);
         log.append(3, &vec![3; SCRATCH_BYTES_MAX]).unwrap();
         assert_eq!(log.scratch.capacity(), 0);
+        // What is larger is not copied at all, and read as if it had been.
+        for more in 1..10 {
+            let payload = vec![more as u8; SCRATCH_BYTES_MAX + more];
+            log.append(3 + more as u64, &payload).unwrap();
+            assert!(log.scratch.capacity() < 1000);
+        }
+        log.append(13, b"small").unwrap();
+        let mut reader = crate::wal::LogReader::open(&*fs, path, 7).unwrap();
+        let mut lengths = Vec::new();
+        while let Some(record) = reader.next().unwrap() {
+            let byte = record.payload[0];
+            assert!(record.payload.len() == 5 || record.payload.iter().all(|b| *b == byte));
+            lengths.push(record.payload.len());
+        }
+        let large = (0..10).map(|more| SCRATCH_BYTES_MAX + more);
+        assert_eq!(lengths, [1000, 1000].into_iter().chain(large).chain([5]).collect::<Vec<_>>());
+        assert_eq!(reader.at_bytes(), log.len_bytes());
         assert!(log.has_records() && log.synced_bytes() < log.len_bytes());
     }
 }

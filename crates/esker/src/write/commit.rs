@@ -29,6 +29,9 @@ use crate::options::kinds::Durability;
 /// a microsecond.
 const TRIES: u32 = if cfg!(feature = "shuttle") { 1 } else { 64 };
 
+/// A batch of so many bytes is committed by its own writer, and waits for room before.
+pub const LARGE_BYTES: usize = 1 << 20;
+
 /// A commit that waits, and what came of it.
 struct Request {
     payload: Vec<u8>,
@@ -200,6 +203,11 @@ impl Committer {
         durability: Durability,
         around: &dyn Surroundings,
     ) -> Result<SeqNo> {
+        if payload.len() >= LARGE_BYTES {
+            // For another to commit it, it would have to be copied.
+            let alone = [Member { payload, count, user_bytes, durability }];
+            return self.commit_timed(&mut self.core.lock(), &alone, around).map(|last| last[0]);
+        }
         // A commit without a sync takes less time than to wake a thread that sleeps, so whoever
         // needs no sync stays awake for about as long. Who does would leave out the others.
         let tries = match durability {

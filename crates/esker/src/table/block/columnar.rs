@@ -24,12 +24,12 @@ use crate::base::rows::{KeyBuf, Row};
 
 use super::{Lookup, TAG_COLUMNAR};
 
-const EQUAL_SUFFIXES: u8 = 1;
-const EQUAL_VALUES: u8 = 2;
+pub(super) const EQUAL_SUFFIXES: u8 = 1;
+pub(super) const EQUAL_VALUES: u8 = 2;
 const WIDE_OFFSETS: u8 = 4;
 const HEAD_BYTES: usize = 8;
 /// The word of a put at sequence number 0.
-const WORD_ZERO: u64 = Kind::Put as u64;
+pub(super) const WORD_ZERO: u64 = Kind::Put as u64;
 
 /// Where the columns of a block lie.
 pub struct Columnar {

@@ -227,6 +227,11 @@ impl DeltaBuilder {
         1 + self.body.len() + FOOT_BYTES
     }
 
+    /// So many keys lie between two whole ones.
+    pub(super) fn interval(&self) -> usize {
+        self.interval
+    }
+
     /// Appends the block to `out` and starts a new one.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         out.push(TAG_DELTA);

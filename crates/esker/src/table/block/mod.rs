@@ -7,6 +7,7 @@
 //! 3. A row's value is a slice of the block's bytes; its key is put together in a [`KeyBuf`], of
 //!    which only the part that changes is written.
 
+mod alone;
 mod columnar;
 mod delta;
 mod show;
@@ -348,6 +349,21 @@ impl BlockBuilder {
         match self {
             BlockBuilder::Columnar(builder) => builder.add(key, word, value),
             BlockBuilder::Delta(builder) => builder.add(key, word, value),
+        }
+    }
+
+    /// A block of one row, but for its value: the bytes before and behind that.
+    pub(super) fn around_alone(
+        &self,
+        key: &[u8],
+        word: u64,
+        value_bytes: usize,
+    ) -> (Vec<u8>, Vec<u8>) {
+        match self {
+            BlockBuilder::Columnar(_) => (alone::columnar(key, word, value_bytes), Vec::new()),
+            BlockBuilder::Delta(builder) => {
+                alone::delta(key, word, value_bytes, builder.interval())
+            }
         }
     }
 

@@ -144,7 +144,7 @@ plyvel_esker() {
     fi
     mkdir -p "$place"
     echo 'import sys, esker.plyvel; sys.modules["plyvel"] = esker.plyvel' >"$place/plyvel.py"
-    if (cd "$work/plyvel/tests" && PYTHONPATH=$place timeout 120 "$target/venv-test/bin/python" \
+    if (cd "$work/plyvel/tests" && PYTHONPATH=$place timeout 900 "$target/venv-test/bin/python" \
         -m pytest -v -p no:cacheprovider test_plyvel.py) >"$log" 2>&1; then
         say "plyvel-esker: $(grep -c PASSED "$log") passed," \
             "$(grep -c SKIPPED "$log" || true) skipped"
@@ -226,7 +226,7 @@ node_suite() {
         -DNODE_GYP_MODULE_NAME="$3" -DBUILDING_NODE_EXTENSION -DNAPI_VERSION="$4" \
         "$package/binding.cc" -o "$package/build/Release/$3.node" -L"$shim" -lleveldb
     cp "scripts/dropin/$name.js" "$dir/suite.js"
-    if (cd "$dir" && EXPECTED="$shim" LD_LIBRARY_PATH=$shim timeout 300 node suite.js) \
+    if (cd "$dir" && EXPECTED="$shim" LD_LIBRARY_PATH=$shim timeout 1200 node suite.js) \
         >"$log" 2>&1 && grep -q '^# ok' "$log"; then
         say "$name: $(sed -n 's/^# pass *//p' "$log") of $(sed -n 's/^# tests *//p' "$log")"
     else
@@ -252,7 +252,7 @@ cometbft() {
     fi
     [ -d "$dir/source" ] || { cp -r "$source" "$dir/source" && chmod -R u+w "$dir/source"; }
     if (cd "$dir/source" && CGO_LDFLAGS="-L$shim" LD_LIBRARY_PATH=$shim \
-        timeout 400 go test -count=1 -tags cleveldb -v .) \
+        timeout 1200 go test -count=1 -tags cleveldb -v .) \
         >"$log" 2>&1; then
         say "cometbft: $(grep -c '^ *--- PASS.*' "$log") passed," \
             "$(grep -ci '^ *--- PASS.*cleveldb' "$log") of them on the C interface"

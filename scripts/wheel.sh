@@ -42,5 +42,5 @@ environment venv-test pytest hypothesis mypy
 "$target/venv-test/bin/python" -m pip install -q --disable-pip-version-check \
     --force-reinstall --no-deps "$out"/*.whl >&2
 [ "$what" = install ] && exit 0
-timeout 300 "$target/venv-test/bin/python" -X faulthandler -m pytest -q -rs \
+timeout 1800 "$target/venv-test/bin/python" -X faulthandler -m pytest -q -rs \
     -c bindings/python/pyproject.toml bindings/python/tests "$@" >&2

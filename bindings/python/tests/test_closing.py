@@ -169,7 +169,7 @@ def python(text, *arguments):
         [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(text), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr

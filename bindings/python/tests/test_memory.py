@@ -50,7 +50,7 @@ def valgrind(program, *arguments):
         env={**os.environ, "PYTHONMALLOC": "malloc"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=1200,
         check=False,
     )
 

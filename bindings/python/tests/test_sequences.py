@@ -241,7 +241,7 @@ class Sequence:
 
         def work(number):
             try:
-                began.wait(30)
+                began.wait(600)
                 for at in range(100_000):
                     if number == 0:
                         db.put(b"thread%d" % (at % 50), b"v")
@@ -258,12 +258,12 @@ class Sequence:
         threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
         for thread in threads:
             thread.start()
-        began.wait(30)
+        began.wait(600)
         for _ in range(self.random.randrange(200)):
             self.random.random()
         db.close()
         for thread in threads:
-            thread.join(60)
+            thread.join(600)
             assert not thread.is_alive()
         assert raised == []
         self.db = esker.DB(self.place, **self.options)

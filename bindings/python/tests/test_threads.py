@@ -69,7 +69,7 @@ def test_other_threads_run_while_the_engine_works(db):
 
     def order(a, b):
         entered.set()
-        assert left.wait(30)
+        assert left.wait(600)
         return (a > b) - (a < b)
 
     with esker.DB(
@@ -80,7 +80,7 @@ def test_other_threads_run_while_the_engine_works(db):
             if number == 0:
                 slow[b"a"] = slow[b"b"] = b"v"
             else:
-                assert entered.wait(30)
+                assert entered.wait(600)
                 db[b"meanwhile"] = b"v"
                 left.set()
 

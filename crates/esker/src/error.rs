@@ -120,15 +120,38 @@ impl Error {
             source.kind(),
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
         );
+        let few = source.raw_os_error().and_then(few_descriptors).unwrap_or_default();
         Error {
             inner: Arc::new(Inner {
                 kind: if full { ErrorKind::NoSpace } else { ErrorKind::Io },
-                message: format!("cannot {what}"),
+                message: format!("cannot {what}{few}"),
                 path: Some(path.to_path_buf()),
                 offset_bytes: None,
                 source: Some(source),
             }),
         }
+    }
+
+    /// The thread `name` of the store in `dir` cannot be started.
+    pub(crate) fn no_thread(dir: &Path, name: &str, source: std::io::Error) -> Error {
+        if source.kind() == std::io::ErrorKind::OutOfMemory {
+            return Error::no_mappings(dir, &format!("start the thread {name}"), source);
+        }
+        let what = format!(
+            "start the thread {name}, as the process may have no more threads: raise its limit \
+             (ulimit -u, the container's pids.max, kernel.threads-max, kernel.pid_max, \
+             vm.max_map_count), or keep fewer stores open"
+        );
+        Error::io(dir, &what, source)
+    }
+
+    /// The store in `dir` cannot do `what` for want of mappings of memory.
+    pub(crate) fn no_mappings(dir: &Path, what: &str, source: std::io::Error) -> Error {
+        let what = format!(
+            "{what}, as the process may have no more mappings of memory: raise vm.max_map_count, or \
+             keep fewer stores open"
+        );
+        Error::io(dir, &what, source)
     }
 
     /// The same error, or `Corruption` when a file that `named_by` names is not there.
@@ -195,6 +218,21 @@ impl Error {
     /// Whether the operating system said that a file is not there.
     pub(crate) fn is_missing_file(&self) -> bool {
         self.inner.source.as_ref().is_some_and(|s| s.kind() == std::io::ErrorKind::NotFound)
+    }
+}
+
+/// What to do about an error of the operating system's that says that there are no descriptors.
+fn few_descriptors(raw_os_error: i32) -> Option<&'static str> {
+    match rustix::io::Errno::from_raw_os_error(raw_os_error) {
+        rustix::io::Errno::MFILE => Some(
+            ", as the process has as many files open as it may: raise its limit (ulimit -n), keep \
+             fewer stores open, or lower open_files_max",
+        ),
+        rustix::io::Errno::NFILE => Some(
+            ", as the system has as many files open as it may: raise fs.file-max, or keep fewer \
+             stores open",
+        ),
+        _ => None,
     }
 }
 

@@ -373,7 +373,7 @@ fn what_a_reader_lets_go_of_last_is_removed() {
             let (after, _) = tables_and_removed(&place);
             before.iter().any(|table| after.contains(table))
         };
-        let looks = (0..1_000).take_while(|_| are_there());
+        let looks = (0..30_000).take_while(|_| are_there());
         looks.for_each(|_| std::thread::sleep(std::time::Duration::from_millis(10)));
         assert!(!are_there(), "nobody needs them any more");
         if let Some(db) = open {

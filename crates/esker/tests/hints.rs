@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use common::tiny_options;
 use esker::fs::mem::MemFs;
@@ -28,13 +29,11 @@ fn open(options: Options) -> Db {
 
 /// Waits for the thread that looks for hints.
 fn wait_for_hints(db: &Db) {
-    for _ in 0..10_000 {
-        if db.metrics().hints > 0 {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
+    let began = Instant::now();
+    while db.metrics().hints == 0 {
+        assert!(began.elapsed() < Duration::from_secs(300), "there is no hint");
+        std::thread::sleep(Duration::from_millis(1));
     }
-    panic!("there is no hint");
 }
 
 fn forward(iter: DbIterator) -> Pairs {

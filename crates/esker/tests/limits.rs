@@ -372,7 +372,7 @@ fn forked_at_any_moment(dir: &Path) {
 /// How `child` ended; `None` where it did not for so long that it hangs. It is killed then.
 fn ended(child: libc::pid_t) -> Option<i32> {
     let mut status = -1;
-    for _ in 0..60_000 {
+    for _ in 0..600_000 {
         // SAFETY: the pointer is to an integer that outlives the call.
         if unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == child {
             return Some(status);

@@ -68,7 +68,7 @@ fn verify_reads_tables_logs_and_the_manifest_of_an_open_store() {
 fn wait_until(db: &Db, what: impl Fn(&esker::Metrics) -> bool) {
     let began = Instant::now();
     while !what(&db.metrics()) {
-        assert!(began.elapsed() < Duration::from_secs(120), "{}", db.metrics());
+        assert!(began.elapsed() < Duration::from_secs(300), "{}", db.metrics());
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -2,7 +2,8 @@
 //! one entry of the processor's address cache for all of it.
 //!
 //! What stays true: a chunk is its owner's alone, and on Linux it is mapped for it, and the kernel has
-//! its memory back as soon as it is dropped. An allocator need not do so: one that has given back large
+//! its memory back as soon as it is dropped, unless the process may have no more mappings: then the
+//! allocator gives it. An allocator need not give it back: one that has given back large
 //! memory before may take chunks from a heap that only grows, with as much again for where they must
 //! begin.
 #![allow(unsafe_code)]
@@ -88,12 +89,44 @@ impl Drop for Chunk {
 /// From the kernel.
 #[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
 mod source {
+    use std::alloc::{Layout, alloc, dealloc};
     use std::ffi::c_void;
     use std::ptr::{self, NonNull};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
     use super::{CHUNK_BYTES, Memory};
+    use crate::base::locks::Mutex;
+
+    /// Where chunks begin that the allocator gave, because the process may have no more mappings. It
+    /// may still have memory: the allocator's heap grows without one.
+    static ALLOCATED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    /// How many there are.
+    static ALLOCATED_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+    /// Memory of the allocator's; `None` if it has none either.
+    pub(super) fn allocate() -> Option<NonNull<Memory>> {
+        // SAFETY: a chunk has bytes.
+        let memory = NonNull::new(unsafe { alloc(Layout::new::<Memory>()) })?.cast::<Memory>();
+        ALLOCATED.lock().push(memory.addr().get());
+        ALLOCATED_COUNT.fetch_add(1, Ordering::Release);
+        Some(memory)
+    }
+
+    /// Whether `memory` is the allocator's, which then has to have it back.
+    fn was_allocated(memory: NonNull<Memory>) -> bool {
+        if ALLOCATED_COUNT.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let mut allocated = ALLOCATED.lock();
+        let Some(at) = allocated.iter().position(|at| *at == memory.addr().get()) else {
+            return false;
+        };
+        allocated.swap_remove(at);
+        ALLOCATED_COUNT.fetch_sub(1, Ordering::Release);
+        true
+    }
 
     /// So many fresh bytes, somewhere.
     fn map(bytes: usize) -> Option<*mut c_void> {
@@ -117,6 +150,10 @@ mod source {
 
     /// Memory for a chunk; `None` if there is none.
     pub fn take() -> Option<NonNull<Memory>> {
+        map_aligned().or_else(allocate)
+    }
+
+    fn map_aligned() -> Option<NonNull<Memory>> {
         let start = map(CHUNK_BYTES)?;
         if start.addr().is_multiple_of(CHUNK_BYTES) {
             return NonNull::new(start.cast());
@@ -146,6 +183,10 @@ mod source {
     /// # Safety
     /// It came from [`take`], once, and nobody uses it.
     pub unsafe fn give(memory: NonNull<Memory>) {
+        if was_allocated(memory) {
+            // SAFETY: `allocate` had it of the allocator with this layout, and nobody uses it.
+            return unsafe { dealloc(memory.as_ptr().cast(), Layout::new::<Memory>()) };
+        }
         // SAFETY: as this function's.
         unsafe { unmap(memory.as_ptr().cast(), CHUNK_BYTES) };
     }
@@ -194,7 +235,8 @@ mod tests {
         #[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
         let fresh = |n| match n % 3 {
             0 => Chunk(source::take_of_twice().expect("there is memory")),
-            _ => Chunk::fresh(n % 3 == 1),
+            1 => Chunk(source::allocate().expect("there is memory")),
+            _ => Chunk::fresh(n % 2 == 1),
         };
         #[cfg(not(all(target_os = "linux", not(any(miri, feature = "shuttle")))))]
         let fresh = |n| Chunk::fresh(n % 2 == 0);

@@ -13,7 +13,8 @@ pub fn key_hash(key: &[u8]) -> u64 {
 
 /// Answers, per file, whether a key may be in it.
 ///
-/// A filter must never say `false` for a key it was made from: the store would lose it from sight.
+/// A filter must never say `false` for a key it was made from: the store would lose it from sight. A
+/// policy that panics in a thread of the store makes the store refuse writes until it is opened again.
 pub trait FilterPolicy: Send + Sync + 'static {
     /// A name that identifies the filter's format for ever; files made under another name are
     /// read without a filter.

@@ -3,6 +3,7 @@
 pub mod checksum;
 pub mod chunk;
 pub mod coding;
+pub mod crew;
 pub mod cursor;
 pub mod filter_policy;
 pub mod frame;

@@ -11,7 +11,9 @@ use std::sync::Arc;
 pub trait Comparator: Send + Sync + 'static {
     /// A name that identifies the order for ever, such as `example.Utf16Order.v1`.
     fn name(&self) -> &str;
-    /// Compares two keys. Must be a total order, and must not panic.
+    /// Compares two keys. Must be a total order, and should not panic: a panic in a thread of the
+    /// store, or within a write, makes the store refuse writes until it is opened again. One in a read
+    /// is the reader's alone.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
     /// Whether keys that compare equal are always the same bytes. The built-in Bloom filter hashes
     /// bytes, so it is only used for an order that says so; a filter policy of the user's own is

@@ -1,12 +1,13 @@
-//! The threads of a store: one flushes, some compact, one each syncs, scrubs, looks for skip hints,
-//! removes files and makes memory for memtables. A store opened without threads flushes and compacts
-//! in the calls that need it and in [`crate::Db::run_one_job`], so that a test can choose every step.
+//! What the threads of a store do ([`super::roles`] says which there are): one flushes, some compact,
+//! one each syncs, scrubs, looks for skip hints, removes files and makes memory for memtables. A store
+//! opened without threads flushes and compacts in the calls that need it and in
+//! [`crate::Db::run_one_job`], so that a test can choose every step.
 //!
 //! What stays true: a memtable leaves the view by the same change that brings its tables in; a
-//! failed piece of work changes nothing and is tried again, unless the manifest itself failed.
+//! failed piece of work changes nothing and is tried again, unless the manifest itself failed; one
+//! that panics leaves no count behind that others wait for.
 
 use crate::base::sync::atomic::Ordering;
-use crate::base::sync::thread::JoinHandle;
 use crate::base::sync::{Bug, is_seeded};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,49 +32,6 @@ const RETRY_WAIT_MS: u64 = 200;
 /// So many blocks read from the cache while a merge ran say that somebody reads.
 const READS_MIN: u64 = 1_000;
 
-/// Starts the threads of `inner`.
-pub(crate) fn start(inner: &Arc<Inner>) -> Result<Vec<JoinHandle<()>>> {
-    let mut threads = Vec::new();
-    if inner.stepped() {
-        return Ok(threads);
-    }
-    let waker = Arc::downgrade(inner);
-    inner.tables.watch_seeks(Box::new(move || {
-        if let Some(inner) = waker.upgrade() {
-            // With the lock held, so that no thread is between its last look and its wait.
-            let _queue = inner.queue.lock();
-            inner.work.notify_all();
-        }
-    }));
-    let compactors = inner.sizes.load().compaction_threads;
-    if let Some(purger) = &inner.purger {
-        purger.begin();
-    }
-    for index in 0..compactors + 6 {
-        let shared = inner.clone();
-        let (name, run): (String, fn(&Inner)) = match index {
-            0 => ("esker-flush".into(), Inner::flush_loop),
-            1 => ("esker-sync".into(), Inner::sync_loop),
-            2 => ("esker-scrub".into(), Inner::scrub_loop),
-            3 => ("esker-hints".into(), Inner::hint_loop),
-            4 => ("esker-remove".into(), Inner::remove_loop),
-            5 => ("esker-memory".into(), |inner| inner.pool.serve()),
-            _ => (format!("esker-compact-{}", index - 5), Inner::compact_loop),
-        };
-        let body = move || run(&shared);
-        match crate::base::sync::thread::Builder::new().name(name).spawn(body) {
-            Ok(thread) => threads.push(thread),
-            Err(error) => {
-                // Those that there are would keep the store, and its lock with it.
-                inner.stop();
-                threads.into_iter().for_each(|thread| drop(thread.join()));
-                return Err(Error::io(&inner.dir, "start a background thread", error));
-            }
-        }
-    }
-    Ok(threads)
-}
-
 /// What came of a merge, or of several.
 #[derive(Default)]
 struct Merged {
@@ -84,12 +42,12 @@ struct Merged {
 }
 
 impl Inner {
-    fn flush_loop(&self) {
+    pub(super) fn flush_loop(&self) {
         loop {
             let next = {
                 let mut queue = self.queue.lock();
                 loop {
-                    if queue.stop {
+                    if queue.is_over() {
                         return;
                     }
                     if let Some(front) = queue.frozen.front().cloned() {
@@ -128,7 +86,7 @@ impl Inner {
 
     /// Syncs the log every `sync_every_ms`, whatever the other threads do, and makes the next log
     /// ahead of its need.
-    fn sync_loop(&self) {
+    pub(super) fn sync_loop(&self) {
         let mut due = Instant::now();
         loop {
             let every;
@@ -167,17 +125,15 @@ impl Inner {
         if !matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoSpace) {
             return outcome;
         }
-        {
+        let _way = {
             let mut queue = self.queue.lock();
             queue.make_way += 1;
-            while queue.running > 0 && !queue.stop {
+            while queue.running > 0 && !queue.is_over() {
                 self.idle.wait(&mut queue);
             }
-        }
-        let outcome = work();
-        self.queue.lock().make_way -= 1;
-        self.work.notify_all();
-        outcome
+            Way(self)
+        };
+        work()
     }
 
     /// Notes how a piece of background work ended; a failure rests before the next try.
@@ -188,7 +144,7 @@ impl Inner {
             Err(error) => {
                 *place(&mut queue) = Some(error);
                 self.idle.notify_all();
-                if !queue.stop {
+                if !queue.is_over() {
                     self.work.wait_for(&mut queue, Duration::from_millis(RETRY_WAIT_MS));
                 }
             }
@@ -267,19 +223,19 @@ impl Inner {
     }
 
     /// Removes the files that readers and writers have let go of.
-    fn remove_loop(&self) {
+    pub(super) fn remove_loop(&self) {
         if let Some(purger) = &self.purger {
             purger.serve();
         }
     }
 
-    fn compact_loop(&self) {
+    pub(super) fn compact_loop(&self) {
         let _patience = be_patient();
         loop {
-            let plan = {
+            let (plan, is_more) = {
                 let mut queue = self.queue.lock();
                 loop {
-                    if queue.stop {
+                    if queue.is_over() {
                         return;
                     }
                     if !queue.exclusive
@@ -288,13 +244,19 @@ impl Inner {
                     {
                         queue.busy.insert(&plan);
                         queue.running += 1;
-                        break plan;
+                        let all = queue.running >= self.threads.compactors();
+                        break (plan, all && self.is_work_for_another(&queue.busy));
                     }
                     self.idle.notify_all();
                     self.work.wait(&mut queue);
                 }
             };
+            let unwound = Unwound { inner: self, plan: &plan };
+            if is_more {
+                self.start_compactor();
+            }
             let mut outcome = self.compact(&plan);
+            std::mem::forget(unwound);
             {
                 let mut queue = self.queue.lock();
                 queue.busy.remove(&plan);
@@ -311,6 +273,12 @@ impl Inner {
             self.settle(outcome.map(drop), |queue| &mut queue.compaction_failed);
             self.warm(&merged);
         }
+    }
+
+    /// Whether one more thread that compacts may be started, and would find something to do.
+    fn is_work_for_another(&self, busy: &crate::compaction::BusySet) -> bool {
+        self.threads.compactors() < self.sizes.load().compaction_threads
+            && self.pick(busy).is_some()
     }
 
     /// What the policy would do next.
@@ -352,7 +320,7 @@ impl Inner {
                 let queue = self.queue.lock();
                 // Who compacts by hand, alone, does not make way.
                 let alone = queue.exclusive && queue.running == 0;
-                queue.stop || (queue.make_way > 0 && !alone)
+                queue.is_over() || (queue.make_way > 0 && !alone)
             },
         };
         let opened = context.output.opened.clone();
@@ -399,7 +367,7 @@ impl Inner {
         let go_on = || {
             let queue = self.queue.lock();
             let wanted = queue.exclusive || queue.make_way > 0 || !queue.frozen.is_empty();
-            !(queue.stop || wanted || self.closed.load(Ordering::Relaxed))
+            !(queue.is_over() || wanted || self.closed.load(Ordering::Relaxed))
         };
         // Not the others: whoever holds a file keeps it and its blocks.
         let mut files = self.view.load().version.files();
@@ -506,6 +474,32 @@ impl Inner {
             merged.opened.extend(self.compact(&plan)?.opened);
         }
         Ok(merged)
+    }
+}
+
+/// While there is one, running compactions give up their space.
+struct Way<'a>(&'a Inner);
+
+impl Drop for Way<'_> {
+    fn drop(&mut self) {
+        self.0.queue.lock().make_way -= 1;
+        self.0.work.notify_all();
+    }
+}
+
+/// Dropped when a merge panicked: it does not run any more.
+struct Unwound<'a> {
+    inner: &'a Inner,
+    plan: &'a Plan,
+}
+
+impl Drop for Unwound<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.inner.queue.lock();
+        queue.busy.remove(self.plan);
+        queue.running -= 1;
+        drop(queue);
+        self.inner.idle.notify_all();
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::sync::atomic::Ordering;
 
+use super::roles::Role;
 use super::state::Inner;
 use crate::base::key::SeqNo;
 use crate::iter::hints::{BOUND_BYTES_MAX, Hints};
@@ -37,7 +38,7 @@ impl Inner {
     /// Has the keys around `sample` looked at, where there is a thread for it.
     #[cold]
     pub fn ask_for_hints(&self, sample: Vec<u8>) {
-        if self.stepped() {
+        if self.stepped() || self.ensure(Role::Hints).is_err() {
             return;
         }
         let mut queue = self.queue.lock();
@@ -68,7 +69,7 @@ impl Inner {
             return;
         }
         for _ in 0..WAITS_MAX {
-            if queue.hint_samples.len() < 2 || queue.stop {
+            if queue.hint_samples.len() < 2 || queue.is_over() {
                 break;
             }
             self.idle.wait_for(&mut queue, WAIT);
@@ -98,7 +99,7 @@ impl Inner {
             let sample = {
                 let mut queue = self.queue.lock();
                 loop {
-                    if queue.stop {
+                    if queue.is_over() {
                         return;
                     }
                     if let Some(sample) = queue.hint_samples.front() {
@@ -122,17 +123,18 @@ impl Inner {
         for _ in 0..STRETCHES_MAX {
             let begun = {
                 // Under one lock: what was walked is added, and the next stretch begins.
-                let mut core = self.committer.lock_soon();
-                if let Some(walked) = walked.take() {
-                    ahead.extend(self.end_stretch(&mut core, walked));
-                }
-                self.begin_stretch(&mut core, &mut ahead)
+                self.committer.lock_soon().guarded(|core| {
+                    if let Some(walked) = walked.take() {
+                        ahead.extend(self.end_stretch(core, walked));
+                    }
+                    self.begin_stretch(core, &mut ahead)
+                })
             };
             let Some(begun) = begun else { return };
             walked = Some(self.walk(begun));
         }
         if let Some(walked) = walked {
-            self.end_stretch(&mut self.committer.lock_soon(), walked);
+            self.committer.lock_soon().guarded(|core| self.end_stretch(core, walked));
         }
     }
 

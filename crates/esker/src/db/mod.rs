@@ -10,6 +10,7 @@ mod pace;
 pub mod repair;
 mod replay;
 mod rest;
+mod roles;
 mod scrub;
 pub mod snapshot;
 pub(crate) mod state;
@@ -17,7 +18,6 @@ pub mod stats;
 pub mod verify;
 mod wait;
 
-use crate::base::sync::thread::JoinHandle;
 use std::cell::RefCell;
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
@@ -27,7 +27,7 @@ use crate::base::sync::Mutex;
 
 use crate::base::key::SeqNo;
 use crate::base::ops;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Metrics, TableEntry};
 use crate::options::kinds::Durability;
 use crate::options::{self, When};
@@ -35,6 +35,7 @@ use crate::read::Slice;
 use crate::read::scan::{DbIterator, KeyBounds};
 use crate::write::batch::{Batch, check_key, check_value};
 use crate::write::commit::LARGE_BYTES;
+use roles::contained;
 use snapshot::Snapshot;
 use state::Inner;
 
@@ -88,7 +89,8 @@ impl WriteOptions {
 /// ```
 pub struct Db {
     pub(crate) inner: Arc<Inner>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Held while it is shut.
+    shutting: Mutex<()>,
 }
 
 crate::base::sync::thread_local! {
@@ -104,7 +106,12 @@ impl Db {
     /// what a crash after `Ok` can take.
     ///
     /// # Errors
-    /// `InvalidArgument` for a key over 1 MiB or a value over 1 GiB, `NoSpace`, `Io`, `ReadOnly`.
+    /// `InvalidArgument` for a key over 1 MiB or a value over 1 GiB, `NoSpace`, `Io`, `ReadOnly`:
+    /// the store was opened read-only, its log failed, or a write or a thread of it panicked.
+    ///
+    /// # Panics
+    /// When a key order of the caller's own does. The store takes no writes after that; whether the
+    /// one that panicked is there is known when the store is opened again.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, &WriteOptions::default())
     }
@@ -338,7 +345,8 @@ impl Db {
     /// Changes an option that can change while the store is open.
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown name, a bad value, or an option fixed at open.
+    /// `InvalidArgument` for an unknown name, a bad value, or an option fixed at open; `Io` when the
+    /// thread that an option needs cannot be started.
     pub fn set_option(&self, name: &str, value: &str) -> Result<()> {
         self.set_options(&[(name, value)])
     }
@@ -358,6 +366,7 @@ impl Db {
             }
         }
         next.validate()?;
+        self.inner.ensure_for(&next)?;
         self.inner.adopt(next);
         Ok(())
     }
@@ -431,17 +440,21 @@ impl Db {
             std::mem::forget(self.inner.clone());
             return self.inner.check_open();
         }
-        let mut threads = self.threads.lock();
-        if threads.is_empty() && self.inner.lock.lock().is_none() {
+        let _turn = self.shutting.lock();
+        if self.inner.lock.lock().is_none() {
             return Ok(());
         }
-        let saved = self.inner.save_memtable();
-        self.inner.stop();
-        for thread in threads.drain(..) {
-            // A background thread that panicked has already reported why.
-            let _ = thread.join();
-        }
-        let closed = self.inner.finish();
+        let inner = &self.inner;
+        // Whatever panics, the threads end and the lock is let go of.
+        let told = |cause: String| {
+            let message = format!("a panic while the store was closed ({cause})");
+            Err(Error::new(ErrorKind::Io, message).at(&inner.dir))
+        };
+        let saved = contained(|| inner.save_memtable()).unwrap_or_else(told);
+        inner.stop();
+        inner.threads.end();
+        let closed = contained(|| inner.finish()).unwrap_or_else(told);
+        inner.lock.lock().take();
         saved.and(closed)
     }
 }

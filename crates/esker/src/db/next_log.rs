@@ -5,6 +5,7 @@
 //! the one before it ends; its number is larger than that of every log before it; one that is not
 //! used is removed, at the latest by the next opening.
 
+use super::roles::Role;
 use super::state::Inner;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{ErrorKind, Result};
@@ -43,7 +44,7 @@ impl Inner {
     /// Has the next log made, where there is a thread for it.
     #[cold]
     pub fn ask_for_next_log(&self) {
-        if self.stepped() {
+        if self.stepped() || self.ensure(Role::Sync).is_err() {
             return;
         }
         let mut queue = self.queue.lock();
@@ -66,7 +67,7 @@ impl Inner {
     /// Takes the log made ahead, if it may come after the log `last`.
     fn take_next_log(&self, last: u64) -> Option<LogWriter> {
         let mut queue = self.queue.lock();
-        while matches!(queue.next_log, NextLog::Making) && !queue.stop {
+        while matches!(queue.next_log, NextLog::Making) && !queue.is_over() {
             self.idle.wait(&mut queue);
         }
         if matches!(queue.next_log, NextLog::Making) {

@@ -15,9 +15,10 @@ use super::Db;
 use super::pace::Pace;
 use super::repair::swap::INTERRUPTED;
 use super::replay::{Replayed, Spill, replay};
+use super::roles::Threads;
+use super::snapshot::SnapshotList;
 use super::state::{Inner, Queue, WriteKnobs};
 use super::stats::sizes_here;
-use super::{background, snapshot::SnapshotList};
 use crate::base::shown::Shown;
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
@@ -50,11 +51,21 @@ impl Db {
     /// When the directory is removed, calls that need a new file fail and say so, at the latest
     /// [`Db::close`]; nothing is made in a directory that has its name later.
     ///
+    /// The store has two threads when this returns, and starts others when there is work for them
+    /// (`background_threads` bounds those that compact). A process may `fork` at any moment: a
+    /// thread of a store is never half born and never half ended in the child, which is refused by
+    /// the stores it inherits and may open others. That holds for forks through the C library
+    /// (`fork`, Python's `os.fork`), not for a `clone` system call made past it, and not for threads
+    /// that the program starts itself: a child that is forked while one of those is being born or is
+    /// ending may hang when it starts a thread, and so when it opens a store. Nor does it hold for
+    /// what a process does once, at the first store it opens.
+    ///
     /// # Errors
     /// `NotFound` when there is no store and `create_if_missing` is off, `Locked` when another
     /// process or handle has it (the message says which), `Incompatible` when the directory is
     /// another store's, a newer version's, or was made with another key order, `Corruption` when
-    /// acknowledged data is damaged, `InvalidArgument`, `Io`, `NoSpace`.
+    /// acknowledged data is damaged, `InvalidArgument`, `NoSpace`, `Io`, also when the
+    /// process may have no more descriptors, threads or mappings of memory.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         Db::open_on(OsFs::shared(), path, options)
     }
@@ -312,13 +323,11 @@ fn open_existing(
     let to_tables = (!read_only).then_some(&mut spill);
     let replayed = replay(&*fs, dir, (&options, &sizes), &mut versions, to_tables)?;
     let inner = assemble(fs, dir, (options, sizes), lock, cache, tables, versions, &replayed);
-    let threads = if read_only {
-        Vec::new()
-    } else {
+    if !read_only {
         inner.begin_writing(&replayed)?;
-        background::start(&inner)?
-    };
-    Ok(Db { inner, threads: Mutex::new(threads) })
+        inner.start_threads()?;
+    }
+    Ok(Db { inner, shutting: Mutex::new(()) })
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -344,7 +353,8 @@ fn assemble(
         visible: Arc::new(Visible::new(replayed.last_seqno)),
     };
     let view = View::new(replayed.memtable.clone(), Vec::new(), versions.current());
-    Arc::new(Inner {
+    Arc::new_cyclic(|me| Inner {
+        me: me.clone(),
         dir: PathBuf::from(dir),
         read_only: lock.is_none(),
         order: options.key_order.clone(),
@@ -377,6 +387,8 @@ fn assemble(
         owed_ns: AtomicU64::new(0),
         flushed_below: AtomicU64::new(0),
         closed: AtomicBool::new(false),
+        broken: AtomicBool::new(false),
+        threads: Threads::default(),
         process: fork::process(),
         lock: Mutex::new(lock),
         fs,

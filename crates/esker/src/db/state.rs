@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::base::sync::{Condvar, Mutex};
@@ -20,7 +20,9 @@ use arc_swap::ArcSwap;
 
 use super::next_log::{NEXT_LOG_FROM, NextLog};
 use super::pace::Pace;
+use super::roles::Threads;
 use super::snapshot::SnapshotList;
+use crate::base::crew::{MAPPINGS_PER_THREAD, check_mappings};
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::base::readers::Reading;
@@ -98,6 +100,8 @@ pub(crate) struct Queue {
     pub flush_failed: Option<Error>,
     /// The last failure of a compaction, until one succeeds.
     pub compaction_failed: Option<Error>,
+    /// Why no write is taken, once a thread of the store panicked.
+    pub broken: Option<Error>,
     /// The store is closing.
     pub stop: bool,
 }
@@ -106,6 +110,11 @@ impl Queue {
     /// Whether this memtable waits for its flush or is being flushed.
     pub fn waits(&self, memtable: &Arc<Memtable>) -> bool {
         self.frozen.iter().any(|frozen| Arc::ptr_eq(&frozen.memtable, memtable))
+    }
+
+    /// Whether flushes and merges have ended.
+    pub fn is_over(&self) -> bool {
+        self.stop || self.broken.is_some()
     }
 }
 
@@ -148,6 +157,8 @@ impl WriteKnobs {
 
 /// An open store.
 pub(crate) struct Inner {
+    /// Itself, for threads that are started later.
+    pub me: Weak<Inner>,
     pub dir: PathBuf,
     pub fs: Arc<dyn Fs>,
     pub read_only: bool,
@@ -192,6 +203,9 @@ pub(crate) struct Inner {
     /// Logs with a smaller number hold nothing that is not in tables.
     pub flushed_below: AtomicU64,
     pub closed: AtomicBool,
+    /// Whether a thread of the store panicked; `queue` has the error.
+    pub broken: AtomicBool,
+    pub threads: Threads,
     /// The process that opened the store ([`fork`]).
     pub process: u64,
     pub lock: Mutex<Option<Box<dyn FileLock>>>,
@@ -230,7 +244,13 @@ impl Inner {
             let message = "the store was opened read-only";
             return Err(Error::new(ErrorKind::ReadOnly, message).at(&self.dir));
         }
-        Ok(())
+        self.check_unbroken()
+    }
+
+    /// Refuses writes once a thread of the store has panicked.
+    #[inline]
+    pub fn check_unbroken(&self) -> Result<()> {
+        if self.broken.load(Ordering::Relaxed) { self.check_broken() } else { Ok(()) }
     }
 
     /// What `take` makes of the value of `key` at `seqno`, or now. It runs while memory is kept that
@@ -422,6 +442,13 @@ impl Inner {
         if let Some(error) = &core.poisoned {
             return Err(error.clone());
         }
+        self.check_unbroken()?;
+        core.guarded(|core| self.freeze_sound(core))
+    }
+
+    fn freeze_sound(&self, core: &mut Core) -> Result<()> {
+        check_mappings(MAPPINGS_PER_THREAD)
+            .map_err(|error| Error::no_mappings(&self.dir, "begin another memtable", error))?;
         let log = self.continue_log(core)?;
         let kind = self.options.load().memtable_kind;
         let most_bytes = self.write_knobs.memtable_bytes.load(Ordering::Relaxed) as usize;
@@ -512,7 +539,7 @@ impl Inner {
         }
         let began = Instant::now();
         while !enough(&queue) {
-            if let Some(error) = &queue.flush_failed {
+            if let Some(error) = queue.broken.as_ref().or(queue.flush_failed.as_ref()) {
                 return Err(error.clone());
             }
             if queue.stop {
@@ -537,9 +564,11 @@ impl Surroundings for Inner {
                 core.next_log_asked = true;
                 self.ask_for_next_log();
             }
-            return self.check_open();
+            self.check_open()?;
+            return self.check_unbroken();
         }
         self.check_open()?;
+        self.check_unbroken()?;
         self.wait_for_memtable()?;
         self.with_room(|| self.freeze(core))
     }

@@ -200,6 +200,7 @@ impl Inner {
 
     /// Tells the threads to end and refuses further calls.
     pub fn stop(&self) {
+        self.threads.stop();
         self.closed.store(true, Ordering::Release);
         self.queue.lock().stop = true;
         self.work.notify_all();

@@ -26,6 +26,22 @@ impl Drop for Bar<'_> {
     }
 }
 
+/// While there is one, someone waits for merges.
+pub(super) struct Waits<'a>(&'a Inner);
+
+impl Waits<'_> {
+    pub fn new(inner: &Inner) -> Waits<'_> {
+        inner.queue.lock().awaited += 1;
+        Waits(inner)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.queue.lock().awaited -= 1;
+    }
+}
+
 impl Inner {
     /// Waits until nothing is left to flush or compact.
     pub fn wait_idle(&self) -> Result<()> {
@@ -33,10 +49,8 @@ impl Inner {
             while self.run_one_job()? {}
             return Ok(());
         }
-        self.queue.lock().awaited += 1;
-        let waited = self.wait_quiet();
-        self.queue.lock().awaited -= 1;
-        waited
+        let _waits = Waits::new(self);
+        self.wait_quiet()
     }
 
     fn wait_quiet(&self) -> Result<()> {
@@ -45,7 +59,8 @@ impl Inner {
         self.work.notify_all();
         loop {
             self.check_open()?;
-            if let Some(error) = queue.flush_failed.as_ref().or(queue.compaction_failed.as_ref()) {
+            let failed = queue.flush_failed.as_ref().or(queue.compaction_failed.as_ref());
+            if let Some(error) = queue.broken.as_ref().or(failed) {
                 return Err(error.clone());
             }
             let quiet = queue.frozen.is_empty() && queue.running == 0;
@@ -94,6 +109,9 @@ impl Inner {
             if let Some(error) = queue.flush_failed.as_ref().filter(|_| queue.flush_tries > tries) {
                 return Err(error.clone());
             }
+            if let Some(error) = &queue.broken {
+                return Err(error.clone());
+            }
             if queue.stop {
                 return Err(Error::new(ErrorKind::Closed, "the store was closed").at(&self.dir));
             }
@@ -123,7 +141,8 @@ impl Inner {
                 return Ok(Bar { inner: self });
             }
             self.idle.wait_for(queue, Duration::from_millis(50));
-            if let Err(error) = self.check_open() {
+            let broken = queue.broken.clone().map_or(Ok(()), Err);
+            if let Err(error) = self.check_open().and(broken) {
                 queue.exclusive &= !mine;
                 return Err(error);
             }

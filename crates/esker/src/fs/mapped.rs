@@ -32,7 +32,6 @@ use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, LazyLock, Weak};
-use std::thread::JoinHandle;
 
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
 use rustix::io::Errno;
@@ -40,6 +39,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::guarded::{self, Refused};
 use super::{WritableFile, fork};
+use crate::base::crew::Crew;
 use crate::base::locks::Mutex;
 use crate::base::prefetch::prefetch_bytes;
 
@@ -171,7 +171,7 @@ impl Request {
 /// The thread that prepares windows; it ends with the last file that uses it.
 struct Preparer {
     queue: Option<Sender<Request>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Crew,
 }
 
 impl Preparer {
@@ -196,8 +196,9 @@ impl Preparer {
     fn start() -> Option<Arc<Preparer>> {
         let (sender, receiver) = channel::<Request>();
         let body = move || receiver.iter().for_each(Request::carry_out);
-        let thread = std::thread::Builder::new().name("esker-log-pages".into()).spawn(body).ok()?;
-        Some(Arc::new(Preparer { queue: Some(sender), thread: Some(thread) }))
+        let thread = Crew::default();
+        thread.start("esker-log-pages", body).ok()?;
+        Some(Arc::new(Preparer { queue: Some(sender), thread }))
     }
 
     fn ask(&self, request: Request) {
@@ -210,9 +211,7 @@ impl Preparer {
 impl Drop for Preparer {
     fn drop(&mut self) {
         self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.thread.end();
     }
 }
 

@@ -9,6 +9,9 @@
 //! What stays true: a chunk is in the pool, or in one arena or slab; who takes one where there is none
 //! clears it by itself.
 
+use std::fmt;
+use std::sync::OnceLock;
+
 use crate::base::chunk::{CHUNK_BYTES, Chunk};
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::{Condvar, Mutex};
@@ -19,7 +22,7 @@ const AHEAD_MAX: usize = 3;
 /// How far the chunks after the present ones are.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Ahead {
-    /// Nobody makes any: takers make their own.
+    /// Nobody makes any: takers make their own, or have a thread started.
     #[default]
     Unserved,
     /// A thread waits to be asked.
@@ -46,6 +49,16 @@ pub struct ChunkPool {
     free: Mutex<Free>,
     asked: Condvar,
     capacity: AtomicUsize,
+    /// Has a thread call [`ChunkPool::serve`]; `false` if it cannot.
+    start: OnceLock<Start>,
+}
+
+struct Start(Box<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Start")
+    }
 }
 
 impl ChunkPool {
@@ -56,6 +69,7 @@ impl ChunkPool {
             free: Mutex::default(),
             asked: Condvar::new(),
             capacity: AtomicUsize::new(capacity_bytes / CHUNK_BYTES),
+            start: OnceLock::new(),
         }
     }
 
@@ -81,13 +95,14 @@ impl ChunkPool {
     pub(super) fn take(&self, large: bool) -> Chunk {
         let mut free = self.free.lock();
         let kept = free.chunks.pop();
-        let ask = large && free.chunks.len() < self.ahead() && free.ahead == Ahead::Idle;
+        let before = free.ahead;
+        let ask = large && free.chunks.len() < self.ahead() && self.can_ask(before);
         if ask {
             free.ahead = Ahead::Wanted;
         }
         drop(free);
         if ask {
-            self.asked.notify_all();
+            self.ask(before);
         }
         kept.unwrap_or_else(|| Chunk::fresh(large))
     }
@@ -107,6 +122,32 @@ impl ChunkPool {
         let ahead = (chunks / 4).clamp(chunks.min(1), AHEAD_MAX as u64);
         let each = each_bytes.saturating_add(in_part * chunk);
         memtables.saturating_mul(each).saturating_add(ahead * chunk)
+    }
+
+    /// Whether a thread waits to be asked, or can be started.
+    fn can_ask(&self, ahead: Ahead) -> bool {
+        ahead == Ahead::Idle || (ahead == Ahead::Unserved && self.start.get().is_some())
+    }
+
+    /// Tells the thread that it is asked, or has it started where there was none `before`.
+    #[cold]
+    fn ask(&self, before: Ahead) {
+        match self.start.get().filter(|_| before == Ahead::Unserved) {
+            None => self.asked.notify_all(),
+            Some(start) => {
+                if !(start.0)() {
+                    let mut free = self.free.lock();
+                    if free.ahead == Ahead::Wanted {
+                        free.ahead = Ahead::Unserved;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A thread may be had by `start`, when the first chunk is to be made ahead.
+    pub fn offer(&self, start: Box<dyn Fn() -> bool + Send + Sync>) {
+        let _ = self.start.set(Start(start));
     }
 
     /// How many chunks are made ahead; none where none is kept.

@@ -1,7 +1,8 @@
 //! The vector index: writes are appended, the first read after them sorts.
 //!
 //! What stays true: `refs[..sorted]` is in internal order; reads look at nothing else, so the
-//! caller calls [`VectorIndex::sort`] first whenever [`VectorIndex::is_sorted`] says no. Made for
+//! caller calls [`VectorIndex::sort`] first whenever [`VectorIndex::is_sorted`] says no; a comparison
+//! that panics there leaves every reference where it was. Made for
 //! loading without reading: a read among writes pays for merging what came since the last one.
 
 use super::arena::EntryRef;
@@ -48,7 +49,7 @@ impl VectorIndex {
     pub fn sort(&mut self, space: &Space) {
         let fresh = self.refs.len() - self.sorted;
         if fresh * MERGE_SHARE < self.sorted {
-            let mut tail = self.refs.split_off(self.sorted);
+            let mut tail = self.refs[self.sorted..].to_vec();
             sort_by_head(space, &mut tail);
             self.merge(space, &tail);
         } else {
@@ -57,13 +58,18 @@ impl VectorIndex {
         self.sorted = self.refs.len();
     }
 
-    /// Merges the sorted `tail` into the sorted rest from the back: each block moves once.
+    /// Merges `tail`, the unsorted part sorted, into the rest from the back: each block moves once. No
+    /// keys are compared once the first has moved.
     fn merge(&mut self, space: &Space, tail: &[EntryRef]) {
-        let mut end = self.refs.len();
-        self.refs.resize(end + tail.len(), EntryRef::default());
-        for (before, &entry) in tail.iter().enumerate().rev() {
-            let target = space.target(entry);
-            let at = self.refs[..end].partition_point(|&r| space.compare(r, target).is_lt());
+        let mut end = self.sorted;
+        let place = |entry: &EntryRef| {
+            let target = space.target(*entry);
+            end = self.refs[..end].partition_point(|&r| space.compare(r, target).is_lt());
+            end
+        };
+        let places: Vec<usize> = tail.iter().rev().map(place).collect();
+        let mut end = self.sorted;
+        for ((before, &entry), at) in tail.iter().enumerate().rev().zip(places) {
             self.refs.copy_within(at..end, at + before + 1);
             self.refs[at + before] = entry;
             end = at;

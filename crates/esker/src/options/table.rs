@@ -191,7 +191,7 @@ rows! {
     scrub_bytes_per_second: u64 = 0, 0 => 1024 * GIB, "bytes a second", Live, [],
         "How fast every table, log and manifest is read again in the background and compared with its checksums; what is found is in the metrics. 0 reads none. Has no effect without background threads.";
     background_threads: Option<u64> = None, 0 => 256, "threads", Open, ["max_background_jobs"],
-        "Threads that compact; one more flushes, and others that mostly sleep sync, scrub, remove files, look for skip hints and make memory and logs ahead. `auto`: the machine's cores less one, at least one. 0 starts none: the writer that fills a memtable flushes, compaction is done by `run_one_job`, and `sync_every_ms` has no effect.";
+        "The most threads that compact: one is started when the store is opened, each further one when there is work for it. One more flushes. Others that sync, scrub, remove files, look for skip hints and make memory and logs ahead are started when there is something for them to do, and stay until the store is closed. `auto`: the machine's cores less one, at least one. 0 starts none: the writer that fills a memtable flushes, compaction is done by `run_one_job`, and `sync_every_ms` has no effect.";
     debt_limit_bytes: Option<u64> = None, 64 * KIB => 1024 * GIB, "bytes", Live, ["soft_pending_compaction_bytes_limit"],
         "Writers are slowed smoothly as the bytes waiting to be pushed approach this. `auto`: 24 memtables.";
     cache_size_bytes: Option<u64> = None, 0 => 1024 * GIB, "bytes", Live,

@@ -6,11 +6,11 @@
 //! name goes at once, as far as that is quick, and the rest is left to a thread of the store.
 //!
 //! What stays true: what is handed over is gone when [`Purger::serve`] has returned; where no thread
-//! serves, and by who merges, nothing is handed over.
+//! serves nor can be started, and by who merges, nothing is handed over.
 
 use std::cell::Cell;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::names;
 use crate::base::sync::{Condvar, Mutex, thread_local};
@@ -47,6 +47,8 @@ pub struct Purger {
     process: u64,
     lot: Mutex<Lot>,
     came: Condvar,
+    /// Has a thread call [`Purger::serve`]; `false` if it cannot.
+    start: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 /// What was handed over.
@@ -55,6 +57,7 @@ struct Lot {
     unused: Vec<Unused>,
     /// Whether a thread is there for it.
     served: bool,
+    ended: bool,
 }
 
 /// A file that nobody knows any more.
@@ -78,7 +81,8 @@ impl Unused {
 impl Purger {
     /// A purger of the store in `dir`, opened by the process of this number.
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, process: u64) -> Purger {
-        Purger { fs, dir, process, lot: Mutex::default(), came: Condvar::new() }
+        let (lot, came, start) = (Mutex::default(), Condvar::new(), OnceLock::new());
+        Purger { fs, dir, process, lot, came, start }
     }
 
     /// Removes file `number`, which may be open as these.
@@ -100,7 +104,7 @@ impl Purger {
     }
 
     fn hand_over(&self, unused: Unused) {
-        if !IS_PATIENT.with(Cell::get) {
+        if !IS_PATIENT.with(Cell::get) && self.is_served() {
             let mut lot = self.lot.lock();
             if lot.served {
                 lot.unused.push(unused);
@@ -110,6 +114,32 @@ impl Purger {
             }
         }
         self.finish(unused);
+    }
+
+    /// Whether a thread serves, which is started if one was offered.
+    fn is_served(&self) -> bool {
+        let start = {
+            let mut lot = self.lot.lock();
+            match self.start.get() {
+                Some(start) if !lot.served && !lot.ended => {
+                    lot.served = true;
+                    start
+                }
+                _ => return lot.served,
+            }
+        };
+        let started = start();
+        if !started {
+            self.lot.lock().served = false;
+            // Others may have left something meanwhile.
+            self.serve();
+        }
+        started
+    }
+
+    /// A thread may be had by `start`, when the first file is left to it.
+    pub fn offer(&self, start: Box<dyn Fn() -> bool + Send + Sync>) {
+        let _ = self.start.set(start);
     }
 
     fn remove_name(&self, unused: &mut Unused) {
@@ -125,7 +155,8 @@ impl Purger {
     }
 
     /// From now on [`Purger::serve`] is being called, or about to be.
-    pub fn begin(&self) {
+    #[cfg(all(test, not(feature = "shuttle")))]
+    fn begin(&self) {
         self.lot.lock().served = true;
     }
 
@@ -150,7 +181,10 @@ impl Purger {
 
     /// Lets [`Purger::serve`] return when it is done.
     pub fn end(&self) {
-        self.lot.lock().served = false;
+        {
+            let mut lot = self.lot.lock();
+            (lot.served, lot.ended) = (false, true);
+        }
         self.came.notify_all();
     }
 }
@@ -158,9 +192,39 @@ impl Purger {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
+    use crate::base::sync::atomic::{AtomicUsize, Ordering};
     use crate::fs::mem::MemFs;
     use crate::tree::fragment::FileMeta;
     use crate::tree::tests::info;
+
+    #[test]
+    fn a_thread_is_started_for_the_first_file_and_what_it_cannot_do_is_done_here() {
+        let purger = |starts: bool| {
+            let purger = Arc::new(Purger::new(MemFs::new(), "/store".into(), fork::process()));
+            let asked = Arc::new(AtomicUsize::new(0));
+            let counted = asked.clone();
+            purger.offer(Box::new(move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+                starts
+            }));
+            (purger, asked)
+        };
+        let file = Arc::new(());
+        let leave = |purger: &Purger| {
+            purger.close(Box::new(file.clone()));
+            Arc::strong_count(&file) > 1
+        };
+        let (served, asked) = purger(true);
+        assert!(leave(&served) && leave(&served), "a caller closed it");
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        served.end();
+        served.serve();
+        assert!(!leave(&served), "it was left to who serves no more");
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "a thread was started for a closed store");
+        let (alone, asked) = purger(false);
+        assert!(!leave(&alone) && !leave(&alone), "it was left to nobody");
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+    }
 
     #[test]
     fn who_waits_for_nobody_removes_and_others_leave_it_to_who_serves() {

@@ -359,7 +359,11 @@ impl Drop for Turn<'_> {
         for request in &self.group {
             let mut news = request.news.lock();
             if !matches!(*news, News::Outcome(_)) {
-                let lost = Error::new(ErrorKind::Io, "the commit group lost its leader");
+                let lost = Error::new(
+                    ErrorKind::Io,
+                    "the thread that committed this write with its own panicked; whether the write \
+                     is there is known when the store is opened again",
+                );
                 *news = News::Outcome(Err(lost));
             }
         }
@@ -462,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_panics_leaves_nobody_waiting() {
+    fn a_leader_that_panics_leaves_nobody_waiting_and_takes_no_more_writes() {
         let committer = committer();
         let commit = |panics| {
             let member =
@@ -470,6 +474,8 @@ mod tests {
             committer.commit_in_group(member, &Broken { panics, counters: Counters::default() })
         };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| commit(true))).unwrap_err();
-        assert_eq!(commit(false).unwrap_err().kind(), ErrorKind::NoSpace);
+        let refused = commit(false).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ReadOnly, "{refused}");
+        assert!(refused.to_string().contains("panicked"), "{refused}");
     }
 }

@@ -95,6 +95,31 @@ impl Core {
         if let Some(error) = &self.poisoned {
             return Err(refused(error));
         }
+        self.guarded(|core| core.commit_sound(members, around))
+    }
+
+    /// Does `work`. A panic in it may leave the core half changed: a record in the log whose numbers
+    /// the next would get again, or a hint that covers a key. So no write is taken after one.
+    #[inline]
+    pub fn guarded<R>(&mut self, work: impl FnOnce(&mut Core) -> R) -> R {
+        struct Unwound<'a>(&'a mut Core);
+        impl Drop for Unwound<'_> {
+            fn drop(&mut self) {
+                self.0.poisoned.get_or_insert_with(panicked);
+            }
+        }
+        let unwound = Unwound(self);
+        let done = work(&mut *unwound.0);
+        std::mem::forget(unwound);
+        done
+    }
+
+    #[inline]
+    fn commit_sound(
+        &mut self,
+        members: &[Member<'_>],
+        around: &dyn Surroundings,
+    ) -> Result<smallvec::Ends> {
         around.make_room(self)?;
         let first = self.next_seqno;
         self.log_group(members, first, around)?;
@@ -225,7 +250,20 @@ pub fn apply(
     seqno
 }
 
+#[cold]
+fn panicked() -> Error {
+    Error::new(
+        ErrorKind::ReadOnly,
+        "the store takes no writes since one of them panicked; reads go on; mend what panicked, \
+         perhaps a key order of your own, then close the store and open it again",
+    )
+}
+
 fn refused(cause: &Error) -> Error {
+    if cause.kind() == ErrorKind::ReadOnly {
+        // It says so itself.
+        return cause.clone();
+    }
     Error::new(
         ErrorKind::ReadOnly,
         format!(

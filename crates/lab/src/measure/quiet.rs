@@ -46,7 +46,7 @@ pub fn wait(target: &dyn Target) -> (f64, bool) {
         }
         (bytes, cpu) = (now_bytes, now_cpu);
         if calm_since.elapsed() >= CALM {
-            return ((calm_since - start).as_secs_f64(), true);
+            return ((calm_since - start).min(WAIT_MAX).as_secs_f64(), true);
         }
     }
     (WAIT_MAX.as_secs_f64(), false)

@@ -1,0 +1,246 @@
+//! Which threads a store has, when each is started, and what becomes of the store when one panics.
+//!
+//! A store that is open has a thread that flushes and one that compacts. The others are started when
+//! there is something for them to do, and stay until the store is closed.
+//!
+//! What stays true: a thread that was started runs before the call that needed it goes on. Where one
+//! cannot be started later than at opening, the store works without it: callers do its work, or do
+//! without. After a panic in one of them no write is taken, and nobody waits for it.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::state::Inner;
+use crate::base::crew::{Crew, check_mappings};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Options;
+
+/// So many mappings of memory must be left when a store is opened, for what all of them will need.
+const MAPPINGS_MIN: usize = 256;
+
+/// What a thread of a store does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Writes frozen memtables to tables. Started at opening.
+    Flush,
+    /// Merges tables. One is started at opening, each further one when there is work for it.
+    Compact,
+    /// Syncs the log every `sync_every_ms` and makes the next log.
+    Sync,
+    /// Reads every file again, at `scrub_bytes_per_second`.
+    Scrub,
+    /// Looks for skip hints.
+    Hints,
+    /// Removes files.
+    Remove,
+    /// Makes memory for memtables.
+    Memory,
+}
+
+impl Role {
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Role::Flush => "esker-flush",
+            Role::Compact => "esker-compact",
+            Role::Sync => "esker-sync",
+            Role::Scrub => "esker-scrub",
+            Role::Hints => "esker-hints",
+            Role::Remove => "esker-remove",
+            Role::Memory => "esker-memory",
+        }
+    }
+}
+
+/// The threads of a store.
+#[derive(Default)]
+pub(crate) struct Threads {
+    crew: Crew,
+    /// A bit for each role whose thread was started.
+    started: AtomicU32,
+    compactors: AtomicUsize,
+    /// Held while one is started. `true` once the store is closing.
+    ended: Mutex<bool>,
+}
+
+impl Threads {
+    /// How many compact.
+    pub fn compactors(&self) -> usize {
+        self.compactors.load(Ordering::Relaxed)
+    }
+
+    /// Starts no more of them.
+    pub fn stop(&self) {
+        *self.ended.lock() = true;
+    }
+
+    /// Waits until all are gone.
+    pub fn end(&self) {
+        self.crew.end();
+    }
+}
+
+impl Inner {
+    /// Starts the threads that `options` need from the beginning on.
+    pub(super) fn start_threads(self: &Arc<Inner>) -> Result<()> {
+        if self.stepped() {
+            return Ok(());
+        }
+        let waker = Arc::downgrade(self);
+        self.tables.watch_seeks(Box::new(move || {
+            if let Some(inner) = waker.upgrade() {
+                // With the lock held, so that no thread is between its last look and its wait.
+                let _queue = inner.queue.lock();
+                inner.work.notify_all();
+            }
+        }));
+        let starter = |role| {
+            let store = Arc::downgrade(self);
+            Box::new(move || store.upgrade().is_some_and(|store| store.ensure(role).is_ok()))
+        };
+        if let Some(purger) = &self.purger {
+            purger.offer(starter(Role::Remove));
+        }
+        self.pool.offer(starter(Role::Memory));
+        let started = check_mappings(MAPPINGS_MIN)
+            .map_err(|error| Error::no_mappings(&self.dir, "open one more store", error))
+            .and_then(|()| self.ensure(Role::Flush))
+            .and_then(|()| self.ensure(Role::Compact))
+            .and_then(|()| self.ensure_for(&self.options.load()));
+        if started.is_err() {
+            // Those that there are would keep the store, and its lock with it.
+            self.stop();
+            self.threads.end();
+        }
+        started
+    }
+
+    /// Has the threads that these options ask for.
+    pub(super) fn ensure_for(&self, options: &Options) -> Result<()> {
+        if self.stepped() || self.read_only {
+            return Ok(());
+        }
+        if options.sync_every_ms > 0 {
+            self.ensure(Role::Sync)?;
+        }
+        if options.scrub_bytes_per_second > 0 {
+            self.ensure(Role::Scrub)?;
+        }
+        Ok(())
+    }
+
+    /// Has a thread of this role.
+    ///
+    /// # Errors
+    /// `Io` when none can be started, `Closed` when the store is closing.
+    #[inline]
+    pub(super) fn ensure(&self, role: Role) -> Result<()> {
+        if self.threads.started.load(Ordering::Acquire) & role.bit() != 0 {
+            return Ok(());
+        }
+        self.start(role)
+    }
+
+    #[cold]
+    fn start(&self, role: Role) -> Result<()> {
+        let ended = self.threads.ended.lock();
+        if self.threads.started.load(Ordering::Acquire) & role.bit() != 0 {
+            return Ok(());
+        }
+        self.start_thread(role, *ended)?;
+        self.threads.started.fetch_or(role.bit(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Has one more thread that compacts, if there may be more. Where it cannot be started, those
+    /// that there are do its work.
+    #[cold]
+    pub(super) fn start_compactor(&self) {
+        let ended = self.threads.ended.lock();
+        if self.threads.compactors() < self.sizes.load().compaction_threads {
+            let _ = self.start_thread(Role::Compact, *ended);
+        }
+    }
+
+    fn start_thread(&self, role: Role, ended: bool) -> Result<()> {
+        let inner = self.me.upgrade().filter(|_| !ended);
+        let Some(inner) = inner else {
+            return Err(Error::new(ErrorKind::Closed, "the store was closed").at(&self.dir));
+        };
+        let mut name = role.name().to_string();
+        if role == Role::Compact {
+            name += &format!("-{}", self.threads.compactors() + 1);
+        }
+        let body = {
+            let name = name.clone();
+            move || inner.serve(role, &name)
+        };
+        let started = self.threads.crew.start(&name, body);
+        started.map_err(|error| Error::no_thread(&self.dir, &name, error))?;
+        if role == Role::Compact {
+            self.threads.compactors.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// What a thread of this role does.
+    fn serve(&self, role: Role, name: &str) {
+        let work = || match role {
+            Role::Flush => self.flush_loop(),
+            Role::Compact => self.compact_loop(),
+            Role::Sync => self.sync_loop(),
+            Role::Scrub => self.scrub_loop(),
+            Role::Hints => self.hint_loop(),
+            Role::Remove => self.remove_loop(),
+            Role::Memory => self.pool.serve(),
+        };
+        if let Err(cause) = contained(work) {
+            self.break_down(name, &cause);
+            if let (Role::Remove, Some(purger)) = (role, &self.purger) {
+                purger.end();
+            }
+        }
+    }
+
+    /// Refuses writes from now on: the thread `name` panicked, and nobody knows what else would.
+    fn break_down(&self, name: &str, cause: &str) {
+        let message = format!(
+            "the store takes no writes since its thread {name} panicked ({cause}); reads go on; \
+             mend what panicked, perhaps a key order or a filter policy of your own, then close the \
+             store and open it again"
+        );
+        let error = Error::new(ErrorKind::ReadOnly, message).at(&self.dir);
+        let mut queue = self.queue.lock();
+        queue.broken.get_or_insert(error);
+        self.broken.store(true, Ordering::Release);
+        drop(queue);
+        self.work.notify_all();
+        self.idle.notify_all();
+    }
+
+    /// Why no write is taken since a thread of the store panicked.
+    #[cold]
+    pub(super) fn check_broken(&self) -> Result<()> {
+        self.queue.lock().broken.clone().map_or(Ok(()), Err)
+    }
+}
+
+/// Does `work`; what its panic said is the error.
+pub(super) fn contained<R>(work: impl FnOnce() -> R) -> std::result::Result<R, String> {
+    if cfg!(feature = "shuttle") {
+        // The scheduler has to see a panic, and ends threads by panics of its own.
+        return Ok(work());
+    }
+    let said = |cause: Box<dyn Any + Send>| {
+        let text = cause.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| cause.downcast_ref::<String>().map(String::as_str));
+        text.unwrap_or("it did not say why").to_string()
+    };
+    catch_unwind(AssertUnwindSafe(work)).map_err(said)
+}

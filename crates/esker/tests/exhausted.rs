@@ -1,0 +1,252 @@
+//! What a process may have no more of: threads, mappings of memory, descriptors.
+//!
+//! Each test needs a process of its own and runs this program again, with `ESKER_EXHAUSTED` saying
+//! what. What must hold: a store that cannot be opened is refused with a sentence that says what ran
+//! out and what to do, and leaves nothing behind; those that are open go on.
+//!
+//! Failure history these guard against: programs with two thousand stores that abort; seven threads
+//! for each store, and 69 on a machine of 64 processors.
+#![allow(unsafe_code)]
+
+use std::path::Path;
+use std::process::Command;
+
+use esker::{Db, ErrorKind, Options, WriteOptions};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Runs one of `inside` in a process of its own.
+fn run_alone(what: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "inside", "--nocapture"]);
+    let ran = child.env("ESKER_EXHAUSTED", what).env("ESKER_EXHAUSTED_DIR", dir.path());
+    let ran = ran.output().unwrap();
+    let said =
+        String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && said.contains("1 passed"), "{what}: {said}");
+}
+
+#[test]
+fn inside() {
+    let Ok(what) = std::env::var("ESKER_EXHAUSTED") else { return };
+    let dir = std::env::var("ESKER_EXHAUSTED_DIR").unwrap();
+    let dir = Path::new(&dir);
+    match what.as_str() {
+        "threads" => few_threads(dir),
+        "no threads" => no_threads(dir),
+        "mappings" => few_mappings(dir),
+        "no descriptors" => no_descriptors(dir),
+        other => panic!("nothing is called {other}"),
+    }
+}
+
+fn key(i: u64) -> [u8; 8] {
+    (i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_be_bytes()
+}
+
+/// The threads of the process that are a store's, by name.
+fn store_threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+    let mut names: Vec<String> = names.map(|name| name.unwrap().trim().to_string()).collect();
+    names.retain(|name| name.starts_with("esker-") && name != "esker-log-pages");
+    names.sort();
+    names
+}
+
+/// Threads that nothing asks for are not there, however many may compact; those that have something
+/// to do are, and all are gone when the store is closed.
+fn few_threads(dir: &Path) {
+    let options = || Options {
+        background_threads: Some(63),
+        memtable_size_bytes: Some(8 << 20),
+        ..Options::default()
+    };
+    let db = Db::open(dir.join("db"), options()).unwrap();
+    assert_eq!(store_threads(), ["esker-compact-1", "esker-flush"]);
+    for i in 0..1_000 {
+        db.put(key(i), [7; 100]).unwrap();
+        assert!(db.get(key(i)).unwrap().is_some());
+    }
+    db.put_with("b", "c", &WriteOptions::SYNC).unwrap();
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(db.iter().unwrap().count(), 1_001);
+    assert!(store_threads().len() <= 4, "{:?}", store_threads());
+    // Each is there when the call that asks for it returns.
+    db.set_option("sync_every_ms", "1000").unwrap();
+    assert!(store_threads().contains(&"esker-sync".to_string()), "{:?}", store_threads());
+    db.set_option("scrub_bytes_per_second", "1000").unwrap();
+    assert!(store_threads().contains(&"esker-scrub".to_string()), "{:?}", store_threads());
+    (0..40_000).for_each(|i| db.put(key(i), [7; 100]).unwrap());
+    assert!(store_threads().contains(&"esker-memory".to_string()), "{:?}", store_threads());
+    for i in 0..10_000 {
+        db.delete(key(i)).unwrap();
+    }
+    assert!(store_threads().contains(&"esker-hints".to_string()), "{:?}", store_threads());
+    db.close().unwrap();
+    assert_eq!(store_threads(), [""; 0]);
+    let db =
+        Db::open(dir.join("db"), Options { background_threads: Some(0), ..options() }).unwrap();
+    assert_eq!(store_threads(), [""; 0]);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_store_has_the_threads_that_have_something_to_do() {
+    run_alone("threads");
+}
+
+/// A user who may have no more threads: a store is refused with a sentence, and one that is open goes
+/// on with those it has.
+fn no_threads(dir: &Path) {
+    let maximum = getrlimit(Resource::Nproc).maximum;
+    let may_have = |threads: Option<u64>| {
+        setrlimit(Resource::Nproc, Rlimit { current: threads.or(maximum), maximum }).unwrap();
+    };
+    if rustix::process::geteuid().is_root() {
+        // Root may have any number.
+        std::os::unix::fs::chown(dir, Some(4242), Some(4242)).unwrap();
+        // SAFETY: the call reads and writes no memory of ours.
+        assert_eq!(unsafe { libc::setresuid(4242, 4242, 4242) }, 0);
+    }
+    let options = || Options {
+        background_threads: Some(8),
+        memtable_size_bytes: Some(4 << 20),
+        wal_io: esker::WalIo::Write,
+        ..Options::default()
+    };
+    may_have(Some(1));
+    let refused = Db::open(dir.join("db"), options()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    let told = refused.to_string();
+    let parts = ["esker-flush", "no more threads", "ulimit -u", "fewer stores"];
+    assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    may_have(None);
+    let db = Db::open(dir.join("db"), options()).unwrap();
+    may_have(Some(1));
+    let refused = db.set_option("sync_every_ms", "10").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    assert_eq!(db.option("sync_every_ms").as_deref(), Some("0"));
+    for i in 0..100_000 {
+        db.put(key(i), [7; 100]).unwrap();
+        if i % 2 == 0 {
+            db.delete(key(i)).unwrap();
+        }
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(db.iter().unwrap().count(), 50_000);
+    assert_eq!(store_threads(), ["esker-compact-1", "esker-flush"]);
+    may_have(None);
+    db.set_option("sync_every_ms", "10").unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn a_store_without_threads_is_refused_with_a_sentence() {
+    run_alone("no threads");
+}
+
+/// Makes single pages readable in a range that is not, until the process may have no more mappings;
+/// then gives some back.
+fn leave_mappings(count: usize) {
+    let (page, pages) = (64 << 10, 1 << 20);
+    // SAFETY: a new mapping touches no memory in use.
+    let start = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        libc::mmap(std::ptr::null_mut(), 2 * page * pages, libc::PROT_NONE, flags, -1, 0)
+    };
+    assert_ne!(start, libc::MAP_FAILED);
+    let set = |at: usize, access| {
+        // SAFETY: the page lies within the mapping, which nothing else uses.
+        unsafe { libc::mprotect(start.wrapping_byte_add((2 * at + 1) * page), page, access) == 0 }
+    };
+    let made = (0..pages).take_while(|at| set(*at, libc::PROT_READ)).count();
+    assert!(made < pages, "there are more mappings than this test makes");
+    // Each was two.
+    assert!((made - count / 2..made).all(|at| set(at, libc::PROT_NONE)));
+}
+
+/// Stores opened until the process may have no more mappings: the last is refused with a sentence,
+/// and the others write, read and close.
+fn few_mappings(dir: &Path) {
+    let options = || Options {
+        memory_budget_bytes: Some(64 << 20),
+        memtable_size_bytes: Some(4 << 20),
+        ..Options::default()
+    };
+    let open = |n: usize| Db::open(dir.join(n.to_string()), options());
+    // What is made once.
+    open(0).unwrap().close().unwrap();
+    leave_mappings(2_000);
+    let mut stores = Vec::new();
+    let refused = loop {
+        match open(stores.len()) {
+            Ok(store) => stores.push(store),
+            Err(refused) => break refused,
+        }
+        assert!(stores.len() < 1_000, "a store takes no mappings");
+    };
+    assert!(stores.len() >= 20, "{} stores: {refused}", stores.len());
+    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    let told = refused.to_string();
+    let parts = ["open one more store", "mappings", "vm.max_map_count", "fewer stores"];
+    assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    for store in &stores {
+        store.put("a", "b").unwrap();
+        assert_eq!(store.get("a").unwrap().as_deref(), Some(&b"b"[..]));
+    }
+    let last = stores.last().unwrap();
+    (0..20_000).for_each(|i| last.put(key(i), [7; 300]).unwrap());
+    last.flush().unwrap();
+    assert_eq!(last.iter().unwrap().count(), 20_001);
+    // None is left at all: what needs more memory is refused, and the rest goes on.
+    leave_mappings(40);
+    let refused = last.flush().and_then(|()| last.put("b", "c")).and_then(|()| last.flush());
+    let refused = refused.unwrap_err();
+    assert!(refused.to_string().contains("begin another memtable"), "{refused}");
+    assert_eq!(last.get(key(7)).unwrap().as_deref(), Some(&[7; 300][..]));
+    last.put("b", "d").unwrap();
+    let count = stores.len();
+    stores.into_iter().for_each(|store| store.close().unwrap());
+    assert_eq!(open(count - 1).unwrap().iter().unwrap().count(), 20_002);
+    open(count).unwrap().close().unwrap();
+}
+
+#[test]
+fn a_store_without_mappings_is_refused_with_a_sentence() {
+    run_alone("mappings");
+}
+
+/// Stores opened until the process may have no more descriptors.
+fn no_descriptors(dir: &Path) {
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: Some(64) }).unwrap();
+    let open = |n: usize| Db::open(dir.join(n.to_string()), Options::default());
+    let mut stores = Vec::new();
+    let refused = loop {
+        match open(stores.len()) {
+            Ok(store) => stores.push(store),
+            Err(refused) => break refused,
+        }
+        assert!(stores.len() < 64, "a store takes no descriptors");
+    };
+    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    let told = refused.to_string();
+    let parts = ["as many files open as it may", "ulimit -n", "fewer stores"];
+    assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    let refused = stores.len();
+    stores.pop().unwrap().close().unwrap();
+    stores.pop().unwrap().close().unwrap();
+    for store in &stores {
+        store.put("a", "b").unwrap();
+        assert_eq!(store.get("a").unwrap().as_deref(), Some(&b"b"[..]));
+    }
+    stores.into_iter().for_each(|store| store.close().unwrap());
+    open(refused).unwrap().close().unwrap();
+}
+
+#[test]
+fn a_store_without_descriptors_is_refused_with_a_sentence() {
+    run_alone("no descriptors");
+}

@@ -1,0 +1,366 @@
+//! Panics in what a store is given: key orders and filter policies of the caller's own.
+//!
+//! What must hold: nobody waits for ever. A panic in a thread of the store refuses writes with a
+//! sentence that names the thread; one in the middle of a write refuses them, too, since the log may
+//! have what the memtable has not. Reads go on, also beside panics in other reads, the store can be
+//! closed and dropped, and what was acknowledged is there when it is opened again.
+//!
+//! Failure history these guard against: writers that wait for a flush whose thread is gone, a call
+//! that compacts by hand and unwinds with all other merges stopped, a sort that loses the references
+//! it was sorting, a drop that panics.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use esker::{
+    Comparator, Db, ErrorKind, FilterPolicy, KeyOrder, MemtableKind, Options, Policy, Result,
+    WriteOptions,
+};
+use esker_testkit::rng::SplitMix64;
+
+/// Where an order panics.
+#[derive(Default)]
+struct Trap {
+    armed: AtomicBool,
+    /// In threads whose name begins so; in all of them if it is empty.
+    thread: &'static str,
+    /// At one comparison in so many.
+    every: u64,
+    compared: AtomicU64,
+}
+
+impl Trap {
+    fn new(thread: &'static str, every: u64) -> Arc<Trap> {
+        Arc::new(Trap { thread, every, ..Trap::default() })
+    }
+
+    fn step(&self) {
+        if !self.armed.load(SeqCst) {
+            return;
+        }
+        let here = std::thread::current().name().unwrap_or_default().starts_with(self.thread);
+        if here && self.compared.fetch_add(1, SeqCst) % self.every == self.every - 1 {
+            panic!("the trap snapped");
+        }
+    }
+}
+
+struct Trapped(Arc<Trap>);
+
+impl Comparator for Trapped {
+    fn name(&self) -> &str {
+        "test.trapped"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.0.step();
+        a.cmp(b)
+    }
+}
+
+impl FilterPolicy for Trapped {
+    fn name(&self) -> &str {
+        "test.trapped"
+    }
+
+    fn create(&self, _: &[&[u8]]) -> Vec<u8> {
+        self.0.step();
+        Vec::new()
+    }
+
+    fn may_contain(&self, _: &[u8], _: &[u8]) -> bool {
+        true
+    }
+}
+
+/// Small parts, so that flushes and merges come soon.
+fn options(trap: &Arc<Trap>) -> Options {
+    Options {
+        key_order: KeyOrder::Custom(Arc::new(Trapped(trap.clone()))),
+        memtable_size_bytes: Some(64 << 10),
+        file_size_max_bytes: 32 << 10,
+        guard_piece_min_bytes: 16 << 10,
+        guard_size_max_bytes: 64 << 10,
+        background_threads: Some(2),
+        compression: esker::Compression::None,
+        ..Options::default()
+    }
+}
+
+fn key(n: u64) -> [u8; 8] {
+    n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
+}
+
+/// Does `work` on a thread of its own; fails where it takes so long that it hangs.
+fn without_hanging<R: Send + 'static>(what: &str, work: impl FnOnce() -> R + Send + 'static) -> R {
+    let (done, waits) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("caller".into());
+    let thread = thread.spawn(move || done.send(catch_unwind(AssertUnwindSafe(work)))).unwrap();
+    let outcome = waits.recv_timeout(Duration::from_secs(300));
+    let outcome = outcome.unwrap_or_else(|_| panic!("{what} hangs"));
+    thread.join().unwrap().unwrap();
+    outcome.unwrap_or_else(|cause| std::panic::resume_unwind(cause))
+}
+
+/// Writes on four threads until each is refused; returns how many of the keys of each thread were
+/// acknowledged, and the errors.
+fn write_until_refused(db: &Arc<Db>) -> Vec<(u64, esker::Error)> {
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let db = db.clone();
+            std::thread::spawn(move || {
+                for n in 0.. {
+                    let options =
+                        if n % 64 == 0 { WriteOptions::SYNC } else { WriteOptions::BUFFERED };
+                    if n % 16 == 0 && n > 0 {
+                        // For those who look for skip hints.
+                        if let Err(error) = db.delete_with(key(4 * (n - 1) + writer), &options) {
+                            return (n, error);
+                        }
+                    }
+                    if let Err(error) = db.put_with(key(4 * n + writer), [7; 500], &options) {
+                        return (n, error);
+                    }
+                    assert!(n < 4_000_000, "nobody is refused");
+                }
+                unreachable!()
+            })
+        })
+        .collect();
+    writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+}
+
+/// Whether the store has key `n` of those that a writer wrote `acknowledged` of.
+fn is_there(n: u64, acknowledged: u64) -> bool {
+    // The next key's turn deletes this one.
+    !(n + 1).is_multiple_of(16) || n + 1 >= acknowledged
+}
+
+fn check_all(db: &Db, written: &[(u64, esker::Error)]) {
+    for (writer, (count, _)) in written.iter().enumerate() {
+        for n in 0..*count {
+            // The last may be deleted, by a delete that was refused or not.
+            if n + 1 == *count {
+                continue;
+            }
+            let found = db.get(key(4 * n + writer as u64)).unwrap();
+            assert_eq!(found.is_some(), is_there(n, *count), "writer {writer}, key {n} of {count}");
+        }
+    }
+}
+
+/// A store whose thread `thread` panics refuses writes, reads, closes, and has everything.
+fn thread_panics(thread: &'static str, by_filter: bool) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let trap = Trap::new(thread, if by_filter { 3 } else { 200 });
+    let mut trapped = options(&trap);
+    if by_filter {
+        trapped.key_order = KeyOrder::Bytewise;
+        trapped.filter_policy = Some(Arc::new(Trapped(trap.clone())));
+    }
+    let after = trapped.clone();
+    trap.armed.store(true, SeqCst);
+    let opened = path.clone();
+    let written = without_hanging(thread, move || {
+        let db = Arc::new(Db::open(&opened, trapped).unwrap());
+        let written = write_until_refused(&db);
+        for (_, error) in &written {
+            assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
+            let told = error.to_string();
+            let parts = [thread, "panicked", "the trap snapped", "open it again", "db"];
+            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        }
+        check_all(&db, &written);
+        let count = db.iter().unwrap().map(Result::unwrap).count();
+        assert!(count > 0);
+        // Everything that would wait for the thread is refused, and waits for nobody.
+        let refused = |result: Result<()>| result.unwrap_err().kind() == ErrorKind::ReadOnly;
+        assert!(refused(db.flush()) && refused(db.wait_idle()) && refused(db.delete("a")));
+        assert!(refused(db.compact_range(None, None)) && refused(db.sync()));
+        assert!(refused(db.put("a", "b")));
+        let snapshot = db.snapshot();
+        assert_eq!(snapshot.iter().unwrap().map(Result::unwrap).count(), count);
+        drop(snapshot);
+        // What it says of the memtables that no table has is true, and they are in logs.
+        let _ = Arc::into_inner(db).unwrap().close();
+        written
+    });
+    trap.armed.store(false, SeqCst);
+    let db = Db::open(&path, after).unwrap();
+    check_all(&db, &written);
+    db.put("a", "b").unwrap();
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    check_all(&db, &written);
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+    db.close().unwrap();
+}
+
+#[test]
+fn a_key_order_that_panics_in_a_merge_refuses_writes_and_nobody_waits() {
+    thread_panics("esker-compact", false);
+}
+
+#[test]
+fn a_key_order_that_panics_in_a_flush_refuses_writes_and_nobody_waits() {
+    thread_panics("esker-flush", false);
+}
+
+#[test]
+fn a_key_order_that_panics_where_hints_are_looked_for_refuses_writes_and_nobody_waits() {
+    thread_panics("esker-hints", false);
+}
+
+#[test]
+fn a_filter_policy_that_panics_refuses_writes_and_nobody_waits() {
+    thread_panics("esker-flush", true);
+    thread_panics("esker-compact", true);
+}
+
+/// A put that panics with the core locked: the others are refused, and all that was acknowledged is
+/// there, now and when the store is opened again; the batch that panicked is there whole or not at all.
+#[test]
+fn a_key_order_that_panics_in_a_write_refuses_the_next_and_loses_nothing() {
+    // A vector does not compare what is added.
+    for kind in [MemtableKind::Btree, MemtableKind::Skiplist] {
+        for round in 0..12 {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("db");
+            let trap = Trap::new("", 1 + round);
+            let options = || Options { memtable_kind: kind, ..options(&trap) };
+            let db = Arc::new(Db::open(&path, options()).unwrap());
+            for n in 0..200 {
+                db.put(key(n), [1; 100]).unwrap();
+            }
+            trap.armed.store(true, SeqCst);
+            let mut batch = esker::Batch::new();
+            for n in 150..210 {
+                batch.put(key(n), [2; 100]);
+            }
+            let panicked = catch_unwind(AssertUnwindSafe(|| db.write(batch)));
+            trap.armed.store(false, SeqCst);
+            assert!(panicked.is_err(), "{kind:?}: it does not compare");
+            let others = db.clone();
+            let refused = without_hanging("a write after a panic", move || others.put("a", "b"));
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ReadOnly, "{refused}");
+            assert!(refused.to_string().contains("panicked"), "{refused}");
+            for n in 0..200 {
+                let found = db.get(key(n)).unwrap();
+                assert_eq!(found.as_deref(), Some(&[1; 100][..]), "{kind:?}, {n}");
+            }
+            assert_eq!(db.iter().unwrap().map(Result::unwrap).count(), 200);
+            without_hanging("a close", move || drop(db));
+            let db = Db::open(&path, options()).unwrap();
+            let newer = (150..210).filter(|n| db.get(key(*n)).unwrap().is_some_and(|v| v[0] == 2));
+            assert!([0, 60].contains(&newer.count()), "{kind:?}: half a batch");
+            assert!((0..150).all(|n| db.get(key(n)).unwrap().is_some_and(|v| v[0] == 1)));
+            db.put("a", "b").unwrap();
+            db.close().unwrap();
+        }
+    }
+}
+
+/// One reader, whose comparisons panic now and then, beside a writer whose never do.
+#[test]
+fn reads_that_panic_leave_nothing_locked_and_lose_nothing() {
+    for (kind, policy) in
+        MemtableKind::ALL.iter().zip([Policy::Fluid, Policy::Tiered, Policy::Leveled])
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let trap = Trap::new("reader", 97);
+        let options = Options { memtable_kind: *kind, policy, ..options(&trap) };
+        let db = Arc::new(Db::open(dir.path().join("db"), options).unwrap());
+        (0..2_000).for_each(|n| db.put(key(n), [1; 100]).unwrap());
+        trap.armed.store(true, SeqCst);
+        let panicked = Arc::new(AtomicU64::new(0));
+        let reader = {
+            let (db, panicked) = (db.clone(), panicked.clone());
+            std::thread::Builder::new().name("reader".into()).spawn(move || {
+                let mut rng = SplitMix64::new(7);
+                for _ in 0..3_000 {
+                    let n = rng.below(2_000);
+                    let read = catch_unwind(AssertUnwindSafe(|| match rng.below(5) {
+                        0 => db.iter().unwrap().take(30).map(Result::unwrap).count(),
+                        1 => db.range(key(n)..).unwrap().into_reverse().take(30).count(),
+                        2 => db.multi_get(&[key(n), key(n + 1), key(n + 2)]).unwrap().len(),
+                        3 => db.read(key(n), <[u8]>::len).unwrap().unwrap_or(0),
+                        _ => db.get(key(n)).unwrap().map_or(0, |value| value.len()),
+                    }));
+                    panicked.fetch_add(u64::from(read.is_err()), SeqCst);
+                }
+            })
+        };
+        let writer = {
+            let db = db.clone();
+            move || {
+                for n in 2_000..6_000 {
+                    db.put(key(n), [2; 100]).unwrap();
+                }
+                db.flush().unwrap();
+            }
+        };
+        without_hanging("a writer beside reads that panic", writer);
+        let reader = reader.unwrap();
+        without_hanging("a reader", move || reader.join().unwrap());
+        assert!(panicked.load(SeqCst) > 100, "{panicked:?} reads panicked");
+        let db = Arc::into_inner(db).unwrap();
+        let found: BTreeMap<Vec<u8>, Vec<u8>> = db.iter().unwrap().map(Result::unwrap).collect();
+        assert_eq!(found.len(), 6_000);
+        assert!((0..6_000).all(|n| db.get(key(n)).unwrap().is_some()), "{kind:?}");
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn a_merge_by_hand_that_panics_stops_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let trap = Trap::new("caller", 5_000);
+    let db = Arc::new(Db::open(dir.path().join("db"), options(&trap)).unwrap());
+    (0..4_000).for_each(|n| db.put(key(n), [1; 100]).unwrap());
+    db.flush().unwrap();
+    trap.armed.store(true, SeqCst);
+    let by_hand = db.clone();
+    let panicked = without_hanging("a merge that panics", move || {
+        catch_unwind(AssertUnwindSafe(|| by_hand.compact_range(None, None))).is_err()
+    });
+    assert!(panicked);
+    trap.armed.store(false, SeqCst);
+    let others = db.clone();
+    without_hanging("merges after one that panicked", move || {
+        (4_000..12_000).for_each(|n| others.put(key(n), [1; 100]).unwrap());
+        others.wait_idle().unwrap();
+        others.compact_range(None, None).unwrap();
+    });
+    assert_eq!(db.iter().unwrap().map(Result::unwrap).count(), 12_000);
+    Arc::into_inner(db).unwrap().close().unwrap();
+}
+
+/// Without threads a close flushes by itself, and may be a drop in the middle of another panic.
+#[test]
+fn a_key_order_that_panics_in_a_drop_ends_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let trap = Trap::new("", 10);
+    let options = || Options { background_threads: Some(0), ..options(&trap) };
+    let db = Db::open(&path, options()).unwrap();
+    (0..100).for_each(|n| db.put_with(key(n), [1; 100], &WriteOptions::NONE).unwrap());
+    trap.armed.store(true, SeqCst);
+    let caught = catch_unwind(AssertUnwindSafe(move || {
+        let _db = db;
+        panic!("while the store is open");
+    }));
+    assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"while the store is open"));
+    trap.armed.store(false, SeqCst);
+    let db = Db::open(&path, options()).unwrap();
+    db.put("a", "b").unwrap();
+    trap.armed.store(true, SeqCst);
+    db.put_with("b", "c", &WriteOptions::NONE).unwrap_or_default();
+    trap.armed.store(false, SeqCst);
+    db.close().unwrap();
+}

@@ -1,6 +1,6 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
 .PHONY: bench results crosscheck test check fuzz crash crash-long miri schedules docs
-.PHONY: kills powercut soak tsan asan
+.PHONY: kills powercut mapped soak tsan asan
 .PHONY: mutants coverage shim dropin apps capi wheel pytest overhead
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
@@ -36,6 +36,9 @@ kills:  ## COUNT (10000) processes killed while they use stores, judged from out
 
 powercut: ## COUNT (200) power cuts of ext4 and of xfs, mounted from files; for root
 	scripts/torture.sh power
+
+mapped: ## the pages of a live store's log taken away, on ext4, xfs, btrfs and FUSE; for root
+	scripts/mapped.sh
 
 soak:   ## MINUTES (15) of everything at once: options, faults, deaths, checkpoints, backups
 	scripts/torture.sh soak

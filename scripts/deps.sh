@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and the machine lacks: a C compiler for zstd and LZ4, and Rust's components;
-# also, where it can, what the drop-in and Python tests need (they are left out by name otherwise).
+# also, where it can, what the drop-in and Python tests and those on mounted file systems need (they are
+# left out by name otherwise).
 set -euo pipefail
 
 missing() { ! command -v "$1" >/dev/null 2>&1; }
@@ -30,9 +31,17 @@ missing valgrind && wanted="$wanted valgrind"
 [ -e /usr/include/leveldb/db.h ] || wanted="$wanted libleveldb-dev"
 python3 -m pip --version >/dev/null 2>&1 || wanted="$wanted python3-pip"
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || wanted="$wanted python3-venv"
+# File systems are mounted by root alone.
+if [ "$(id -u)" = 0 ]; then
+    missing mkfs.xfs && wanted="$wanted xfsprogs"
+    missing mkfs.btrfs && wanted="$wanted btrfs-progs"
+    missing fusermount3 && wanted="$wanted fuse3"
+    missing pkg-config && wanted="$wanted pkg-config"
+    [ -e /usr/include/fuse3/fuse.h ] || wanted="$wanted libfuse3-dev"
+fi
 if [ -n "$wanted" ]; then
     if [ "$(id -u)" = 0 ] && ! missing apt-get; then
-        echo "installing what the drop-in and Python tests need:$wanted" >&2
+        echo "installing what the drop-in, Python and file system tests need:$wanted" >&2
         { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $wanted; } \
             >/dev/null 2>&1 || echo "that did not work; they will be left out" >&2
     else

@@ -30,6 +30,7 @@ trap 'kill -- "-$bindings" 2>/dev/null || true; rm -f "$said"' EXIT
 step cargo test --workspace
 step scripts/limits.sh
 step scripts/package.sh
+step env QUICK=yes scripts/mapped.sh
 step env QUICK=yes scripts/crash.sh
 step scripts/schedules.sh
 step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

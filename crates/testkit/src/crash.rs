@@ -330,6 +330,13 @@ impl WritableFile for CrashFile {
         })
     }
 
+    fn write_behind_end(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.fs.change(|state| {
+            state.inodes[self.inode].write_behind_end(bytes);
+            Ok(())
+        })
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         self.fs.change(|state| {
             if let Some((left, for_ever)) = &mut state.failing_sync {
@@ -386,6 +393,7 @@ impl Fs for CrashFs {
     fn create_mapped(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
         let inode = self.change(|state| {
             let inode = state.create(path)?;
+            state.inodes[inode].mapped = true;
             state.inodes[inode].end = Some(0);
             Ok(inode)
         })?;

@@ -326,6 +326,10 @@ impl WritableFile for FaultWritable {
         self.write(bytes, |file, bytes| file.write_at(bytes, offset_bytes))
     }
 
+    fn write_behind_end(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes, |file, bytes| file.write_behind_end(bytes))
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         self.plan.step(Op::Sync, &self.path)?;
         self.inner.sync()

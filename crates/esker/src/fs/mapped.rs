@@ -8,14 +8,22 @@
 //! written to the device whole, so a file that is synced every few records gets none. Windows that
 //! were never filled leave zeros behind the last byte written.
 //!
+//! Only file systems on which that was tried are mapped ([`is_known`]). A page may still not be had
+//! when it is touched: extents that were shared since and a full device, a file system that was shut
+//! down, a file that was cut by another. The copy then fails ([`super::guarded`]), the same bytes go
+//! by a write call, whose error is the append's, and the file is mapped no more.
+//!
 //! What stays true:
-//! 1. A byte is only touched inside a window, and a window is only made of a part of the file whose
-//!    blocks have been allocated: a full device is an error of [`WritableFile::append`], not a
-//!    signal.
+//! 1. A byte is only touched by the guarded copy, inside a window, and a window is only made of a
+//!    part of the file whose blocks have been allocated: a device that is full or failed is an error
+//!    of [`WritableFile::append`], not a signal.
 //! 2. A window has one owner: the preparing thread until it is handed over, the file after that.
-//! 3. An append that fails has changed nothing: all it needs is allocated before it copies.
+//! 3. An append that fails has written nothing, or what the write call wrote: where the next append
+//!    goes is unchanged.
 //! 4. Zeros are only written where nothing was: by the file in windows behind its end, and by the
 //!    preparing thread while the file still asks for that window, whose state it holds locked.
+//! 5. A file is mapped only while the process's handler of SIGBUS is the guard's; that is looked at
+//!    for each window.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -26,9 +34,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, LazyLock, Weak};
 use std::thread::JoinHandle;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
+use super::guarded::{self, Refused};
 use super::{WritableFile, fork};
 use crate::base::locks::Mutex;
 use crate::base::prefetch::prefetch_bytes;
@@ -36,6 +46,17 @@ use crate::base::prefetch::prefetch_bytes;
 /// Bytes mapped at once: a multiple of every page size in use, and small enough that little is
 /// populated in vain.
 const WINDOW_BYTES: u64 = 256 << 10;
+
+/// Whether `file` is on a file system that was tried: ext2 to ext4, xfs, tmpfs, or an overlay, whose
+/// files are those of another. Elsewhere nothing would be won (btrfs writes what was mapped to a new
+/// place again), or nobody has looked (FUSE, network file systems).
+pub(super) fn is_known(file: &File) -> bool {
+    const EXT: u32 = 0xef53;
+    const XFS: u32 = 0x5846_5342;
+    const TMPFS: u32 = 0x0102_1994;
+    const OVERLAY: u32 = 0x794c_7630;
+    fstatfs(file).is_ok_and(|stat| matches!(stat.f_type as u32, EXT | XFS | TMPFS | OVERLAY))
+}
 
 /// A part of a file, mapped shared and writable.
 struct Window {
@@ -61,24 +82,27 @@ impl Window {
     }
 
     /// Faults every page in. Kernels before 5.14 cannot; then the first write to a page does.
-    fn populate(&self) {
+    fn populate(&self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping; populating changes no byte.
-        let _ = unsafe {
+        let populated = unsafe {
             madvise(self.start.as_ptr().cast(), WINDOW_BYTES as usize, Advice::LinuxPopulateWrite)
         };
+        match populated {
+            Err(error) if error != Errno::INVAL => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
-    /// Copies `bytes` to `at`; returns how many of them no write call carried.
-    fn copy(&mut self, at: usize, bytes: &[u8]) -> u64 {
+    /// Copies `bytes` to `at`; returns how many of them no write call carried. After an error any
+    /// part of them was copied.
+    fn copy(&mut self, at: usize, bytes: &[u8]) -> Result<u64, Refused> {
         assert!(at + bytes.len() <= WINDOW_BYTES as usize, "a copy stays within its window");
         // SAFETY: the target lies within the mapping (checked above), which nobody else writes or
-        // borrows from; its blocks are allocated (invariant 1), so the kernel can back each page.
-        unsafe {
-            ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len());
-        }
+        // borrows from; a file is mapped only once the guard is in place (`MappedFile::new`).
+        unsafe { guarded::copy(self.start.as_ptr().add(at), bytes)? };
         // Where the record after the next will lie, if they are about as long.
         prefetch_bytes(self.start.as_ptr().addr() + at + 2 * bytes.len(), bytes.len());
-        if self.filled { 0 } else { bytes.len() as u64 }
+        Ok(if self.filled { 0 } else { bytes.len() as u64 })
     }
 }
 
@@ -108,7 +132,7 @@ fn fill(file: &File, index: u64, in_large: bool) -> io::Result<Window> {
     }
     let mut window = Window::map(file, index)?;
     window.filled = in_large;
-    window.populate();
+    window.populate()?;
     Ok(window)
 }
 
@@ -198,6 +222,8 @@ pub(super) struct MappedFile {
     len_bytes: u64,
     /// Windows below this one have their blocks.
     allocated: u64,
+    /// Whether windows are made; write calls do their work otherwise.
+    maps: bool,
     window: Option<Window>,
     next: Arc<Mutex<Next>>,
     /// Syncs since the present window was entered.
@@ -207,9 +233,12 @@ pub(super) struct MappedFile {
 }
 
 impl MappedFile {
-    /// Takes an empty file, open for reading and writing. `None` where the file system cannot
-    /// allocate ahead or map.
+    /// Takes an empty file, open for reading and writing. Gives it back where the file system cannot
+    /// allocate ahead or map, and where faults cannot be caught.
     pub(super) fn new(file: File) -> Result<MappedFile, File> {
+        if !guarded::install() {
+            return Err(file);
+        }
         let window = allocate(&file, 0, 0).and_then(|()| Window::map(&file, 0));
         let Ok(window) = window else {
             let _ = file.set_len(0);
@@ -219,6 +248,7 @@ impl MappedFile {
             file: Arc::new(file),
             len_bytes: 0,
             allocated: 1,
+            maps: true,
             window: Some(window),
             next: Arc::default(),
             syncs: 0,
@@ -261,50 +291,93 @@ impl MappedFile {
     }
 
     /// The window with `index`, whose blocks are allocated.
-    fn enter(&mut self, index: u64) -> io::Result<&mut Window> {
+    fn enter(&mut self, index: u64) -> Result<&mut Window, Refused> {
         if self.window.as_ref().is_none_or(|window| window.index != index) {
             self.window = None;
+            guarded::look_at_mask_again();
+            if !guarded::is_installed() {
+                return Err(Refused::Fault);
+            }
             let prepared = match std::mem::take(&mut *self.next.lock()) {
                 Next::Ready(window) if window.index == index => Some(window),
                 _ => None,
             };
             let in_large = self.syncs <= SYNCS_MAX;
-            self.window = Some(match prepared {
-                Some(window) => window,
-                None if index * WINDOW_BYTES >= self.len_bytes => {
-                    fill(&self.file, index, in_large)?
-                }
-                None => Window::map(&self.file, index)?,
-            });
+            let made = match prepared {
+                Some(window) => Ok(window),
+                None if index * WINDOW_BYTES >= self.len_bytes => fill(&self.file, index, in_large),
+                None => Window::map(&self.file, index),
+            };
+            // Whatever it is, the write call meets it too, or does without.
+            self.window = Some(made.map_err(|_| Refused::Fault)?);
             self.ask_for(index + 1, in_large);
             self.syncs = 0;
         }
-        self.window.as_mut().ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+        self.window.as_mut().ok_or(Refused::Fault)
     }
 
     /// Copies to `offset`, whose blocks are allocated.
-    fn copy(&mut self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    fn copy(&mut self, mut bytes: &[u8], mut offset: u64) -> Result<(), Refused> {
         while !bytes.is_empty() {
             let at = (offset % WINDOW_BYTES) as usize;
             let (now, later) = bytes.split_at(bytes.len().min(WINDOW_BYTES as usize - at));
-            self.mapped_bytes += self.enter(offset / WINDOW_BYTES)?.copy(at, now);
+            self.mapped_bytes += self.enter(offset / WINDOW_BYTES)?.copy(at, now)?;
             (bytes, offset) = (later, offset + now.len() as u64);
         }
         Ok(())
+    }
+
+    /// The present window, if it has the place of `len` bytes behind the end.
+    #[inline]
+    fn window_of(&mut self, len: usize) -> Option<(&mut Window, usize)> {
+        let at = (self.len_bytes % WINDOW_BYTES) as usize;
+        let window = self.window.as_mut()?;
+        let there = at + len <= WINDOW_BYTES as usize;
+        (there && window.index == self.len_bytes / WINDOW_BYTES).then_some((window, at))
+    }
+
+    /// Appends what the present window has no place for.
+    #[cold]
+    fn append_beyond(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if !self.maps {
+            return self.file.write_all_at(bytes, self.len_bytes);
+        }
+        self.reserve(bytes.len())?;
+        match self.copy(bytes, self.len_bytes) {
+            Ok(()) => Ok(()),
+            Err(refused) => self.write_instead(refused, bytes),
+        }
+    }
+
+    /// Writes behind the end what could not be copied there.
+    #[cold]
+    fn write_instead(&mut self, refused: Refused, bytes: &[u8]) -> io::Result<()> {
+        self.forget_next();
+        // Another thread may copy where this one must not.
+        if refused != Refused::Blocked {
+            self.maps = false;
+            self.window = None;
+        }
+        if refused == Refused::Memory {
+            return Err(io::Error::other("the memory that held the file's last bytes failed"));
+        }
+        let (there, end) = (self.file.metadata()?.len(), self.len_bytes);
+        if there < end {
+            let message = format!(
+                "the file was cut by someone else: it has {there} bytes, and {end} were written"
+            );
+            return Err(io::Error::other(message));
+        }
+        self.file.write_all_at(bytes, end)
     }
 }
 
 impl WritableFile for MappedFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let at = (self.len_bytes % WINDOW_BYTES) as usize;
-        if at + bytes.len() <= WINDOW_BYTES as usize
-            && let Some(window) = &mut self.window
-            && window.index == self.len_bytes / WINDOW_BYTES
-        {
-            self.mapped_bytes += window.copy(at, bytes);
-        } else {
-            self.reserve(bytes.len())?;
-            self.copy(bytes, self.len_bytes)?;
+        match self.window_of(bytes.len()).map(|(window, at)| window.copy(at, bytes)) {
+            Some(Ok(mapped)) => self.mapped_bytes += mapped,
+            Some(Err(refused)) => self.write_instead(refused, bytes)?,
+            None => self.append_beyond(bytes)?,
         }
         self.len_bytes += bytes.len() as u64;
         Ok(())
@@ -315,6 +388,17 @@ impl WritableFile for MappedFile {
         self.file.write_all_at(bytes, offset_bytes)?;
         self.len_bytes = self.len_bytes.max(offset_bytes + bytes.len() as u64);
         Ok(())
+    }
+
+    fn write_behind_end(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.window_of(bytes.len()).map(|(window, at)| window.copy(at, bytes)) {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(refused)) => self.write_instead(refused, bytes),
+            None => {
+                self.forget_next();
+                self.file.write_all_at(bytes, self.len_bytes)
+            }
+        }
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -338,99 +422,4 @@ impl WritableFile for MappedFile {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn mapped(path: &std::path::Path) -> MappedFile {
-        let mut options = std::fs::OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).open(path).unwrap();
-        MappedFile::new(file).ok().unwrap()
-    }
-
-    #[test]
-    fn appends_of_every_size_are_in_the_file_at_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("f");
-        let mut file = mapped(&path);
-        let mut want = Vec::new();
-        let window = WINDOW_BYTES as usize;
-        for (step, len) in [1, 100, window, window - 101, 3 * window + 5, 0, 7].iter().enumerate() {
-            let bytes: Vec<u8> = (0..*len).map(|i| (i * 31 + step) as u8 | 1).collect();
-            file.append(&bytes).unwrap();
-            want.extend_from_slice(&bytes);
-            let read = std::fs::read(&path).unwrap();
-            assert_eq!(read[..want.len()], want);
-            assert!(read[want.len()..].iter().all(|b| *b == 0));
-        }
-        // The first window is made without zeros, and the second unless the file comes to it first.
-        assert!([WINDOW_BYTES, 2 * WINDOW_BYTES].contains(&file.mapped_bytes()));
-        file.sync().unwrap();
-        file.set_len(50).unwrap();
-        file.append(b"after the cut").unwrap();
-        want.truncate(50);
-        want.extend_from_slice(b"after the cut");
-        assert_eq!(std::fs::read(&path).unwrap()[..want.len()], want);
-        file.write_at(b"X", 0).unwrap();
-        want[0] = b'X';
-        file.set_len(want.len() as u64).unwrap();
-        drop(file);
-        let read = std::fs::read(&path).unwrap();
-        assert_eq!(read[..want.len()], want);
-        assert!(read[want.len()..].iter().all(|b| *b == 0));
-    }
-
-    #[test]
-    fn no_zeros_are_written_over_what_was_appended() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("f");
-        let mut file = mapped(&path);
-        let (mut want, mut state) = (Vec::new(), 1u64);
-        let mut below = |most: usize| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) as usize % most
-        };
-        for step in 0..400 {
-            match below(8) {
-                0 => {
-                    want.truncate(below(want.len() + 1));
-                    file.set_len(want.len() as u64).unwrap();
-                }
-                1 => {
-                    let at = below(want.len() + 1);
-                    file.write_at(b"in between", at as u64).unwrap();
-                    want.resize(want.len().max(at + 10), 0);
-                    want[at..at + 10].copy_from_slice(b"in between");
-                }
-                kind => {
-                    let most = if kind < 5 { 1000 } else { WINDOW_BYTES as usize * 3 / 2 };
-                    let bytes = vec![step as u8 | 1; below(most)];
-                    file.append(&bytes).unwrap();
-                    want.extend_from_slice(&bytes);
-                }
-            }
-            if want.len() > 8 * WINDOW_BYTES as usize {
-                want.truncate(100);
-                file.set_len(100).unwrap();
-            }
-            let read = std::fs::read(&path).unwrap();
-            assert!(read[..want.len()] == want[..], "step {step}");
-            assert!(read[want.len()..].iter().all(|b| *b == 0), "step {step}");
-        }
-    }
-
-    #[test]
-    fn many_small_appends_cross_windows_that_others_prepared() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("f");
-        let mut file = mapped(&path);
-        let mut want = Vec::new();
-        for number in 0..40_000u64 {
-            let bytes = [&number.to_le_bytes()[..], b"record"].concat();
-            file.append(&bytes).unwrap();
-            want.extend_from_slice(&bytes);
-        }
-        let read = std::fs::read(&path).unwrap();
-        assert_eq!(read[..want.len()], want);
-        assert!(read[want.len()..].iter().all(|b| *b == 0));
-    }
-}
+mod tests;

@@ -59,6 +59,8 @@ fn need_parent(nodes: &BTreeMap<PathBuf, Node>, path: &Path) -> io::Result<()> {
 
 struct MemFile {
     inode: Inode,
+    /// Where the next append goes while something was written behind the end.
+    end: Option<usize>,
 }
 
 impl ReadableFile for MemFile {
@@ -82,7 +84,21 @@ impl ReadableFile for MemFile {
 
 impl WritableFile for MemFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.inode.write().extend_from_slice(bytes);
+        match self.end.take() {
+            None => self.inode.write().extend_from_slice(bytes),
+            Some(end) => {
+                self.write_at(bytes, end as u64)?;
+                let end = end + bytes.len();
+                self.end = (end < self.inode.read().len()).then_some(end);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_behind_end(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let end = self.end.take().unwrap_or_else(|| self.inode.read().len());
+        self.write_at(bytes, end as u64)?;
+        self.end = Some(end);
         Ok(())
     }
 
@@ -94,6 +110,7 @@ impl WritableFile for MemFile {
             file.resize(end, 0);
         }
         file[start..end].copy_from_slice(bytes);
+        self.end = self.end.map(|before| before.max(end));
         Ok(())
     }
 
@@ -103,6 +120,7 @@ impl WritableFile for MemFile {
 
     fn set_len(&mut self, len_bytes: u64) -> io::Result<()> {
         self.inode.write().resize(len_bytes as usize, 0);
+        self.end = None;
         Ok(())
     }
 }
@@ -129,15 +147,15 @@ impl Fs for MemFs {
         }
         let inode = Inode::default();
         nodes.insert(path.to_path_buf(), Node::File(inode.clone()));
-        Ok(Box::new(MemFile { inode }))
+        Ok(Box::new(MemFile { inode, end: None }))
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        Ok(Box::new(MemFile { inode: self.inode(path)? }))
+        Ok(Box::new(MemFile { inode: self.inode(path)?, end: None }))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
-        Ok(Arc::new(MemFile { inode: self.inode(path)? }))
+        Ok(Arc::new(MemFile { inode: self.inode(path)?, end: None }))
     }
 
     fn read(&self, path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> {

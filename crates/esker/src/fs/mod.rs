@@ -6,6 +6,7 @@
 //! [`Fs::sync_dir`] of their directory.
 
 pub mod fork;
+mod guarded;
 mod mapped;
 pub mod mem;
 pub mod os;
@@ -33,7 +34,13 @@ pub trait WritableFile: Send {
     fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> io::Result<()>;
     /// Makes contents and length durable. After an error nothing may be assumed of unsynced bytes.
     fn sync(&mut self) -> io::Result<()>;
-    /// Cuts or extends (with zeros) the file.
+    /// Writes `bytes` behind the end, which stays where it is: the next append goes over them. The
+    /// file may be longer by them until it is cut. A file system that has no such writes does nothing.
+    fn write_behind_end(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
+    /// Cuts or extends (with zeros) the file; its end is there.
     fn set_len(&mut self, len_bytes: u64) -> io::Result<()>;
     /// Appended bytes that no write call carried: neither they nor zeros in their place.
     fn mapped_bytes(&self) -> u64 {

@@ -4,12 +4,12 @@
 //! and no symbolic link is followed at the last step of a path.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use super::mapped::MappedFile;
+use super::mapped::{self, MappedFile};
 use super::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 
 const FILE_MODE: u32 = 0o600;
@@ -45,26 +45,35 @@ impl ReadableFile for OsReadable {
     }
 }
 
-struct OsWritable(File);
+struct OsWritable {
+    file: File,
+    /// Where the next append goes.
+    end_bytes: u64,
+}
 
 impl WritableFile for OsWritable {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        self.write_at(bytes, self.end_bytes)
     }
 
     fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset_bytes)?;
-        // The end may be elsewhere now, and `append` goes there.
-        self.0.seek(SeekFrom::End(0)).map(|_| ())
+        self.file.write_all_at(bytes, offset_bytes)?;
+        self.end_bytes = self.end_bytes.max(offset_bytes + bytes.len() as u64);
+        Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
+    }
+
+    fn write_behind_end(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.end_bytes)
     }
 
     fn set_len(&mut self, len_bytes: u64) -> io::Result<()> {
-        self.0.set_len(len_bytes)?;
-        self.0.seek(SeekFrom::End(0)).map(|_| ())
+        self.file.set_len(len_bytes)?;
+        self.end_bytes = len_bytes;
+        Ok(())
     }
 }
 
@@ -89,24 +98,25 @@ impl Fs for OsFs {
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(FILE_MODE).open(path)?;
-        Ok(Box::new(OsWritable(file)))
+        Ok(Box::new(OsWritable { file, end_bytes: 0 }))
     }
 
     fn create_mapped(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
-        Ok(match MappedFile::new(file) {
+        let mapped = if mapped::is_known(&file) { MappedFile::new(file) } else { Err(file) };
+        Ok(match mapped {
             Ok(mapped) => Box::new(mapped),
-            Err(file) => Box::new(OsWritable(file)),
+            Err(file) => Box::new(OsWritable { file, end_bytes: 0 }),
         })
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
         let mut options = OpenOptions::new();
         let file = options.write(true).custom_flags(NO_FOLLOW | NON_BLOCK).open(path)?;
-        let mut file = regular(file)?;
-        file.seek(SeekFrom::End(0))?;
-        Ok(Box::new(OsWritable(file)))
+        let file = regular(file)?;
+        let end_bytes = file.metadata()?.len();
+        Ok(Box::new(OsWritable { file, end_bytes }))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {

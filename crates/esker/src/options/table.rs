@@ -128,7 +128,7 @@ rows! {
     sync_every_ms: u64 = 0, 0 => 3_600_000, "milliseconds", Live, [],
         "Sync the log in the background at least this often; 0 leaves it to `sync` writes and the operating system.";
     wal_io: WalIo = WalIo::Mmap, 0 => 0, "", Live, [],
-        "How a log record reaches the operating system; applies from the next log on. Where a file system cannot allocate ahead, `write` is used.";
+        "How a log record reaches the operating system; applies from the next log on. `mmap` is `write` where mapping a log was not tried (btrfs, FUSE, network file systems) or cannot be done: see docs/durability.md, which also says what it does with SIGBUS.";
     memtable_size_bytes: Option<u64> = None, 4 * KIB => 4 * GIB, "bytes", Live,
         ["write_buffer_size", "memtable_approximate_max_size_in_bytes", "maxMemtableSize"],
         "A memtable of this size is frozen and flushed. `auto`: 64 MiB, at most an eighth of the memory budget.";

@@ -20,7 +20,10 @@ pub(super) struct Inode {
     pub(super) changes: Vec<Change>,
     /// Whether a failed sync dropped changes that readers still see.
     pub(super) dropped: bool,
-    /// Where the next append of a mapped file goes; its length is ahead of that.
+    /// Whether its length grows ahead of what is appended.
+    pub(super) mapped: bool,
+    /// Where the next append goes, if that is not the length: in a mapped file, and while something
+    /// was written behind the end.
     pub(super) end: Option<usize>,
 }
 
@@ -42,16 +45,21 @@ impl Inode {
         let offset = self.end.unwrap_or(self.now.len());
         let end = offset + bytes.len();
         if self.end.is_some() {
-            self.end = Some(end);
-            if end > self.now.len() {
+            self.end = (self.mapped || end < self.now.len()).then_some(end);
+            if self.mapped && end > self.now.len() {
                 self.change(Change::SetLen(end.next_multiple_of(WINDOW_BYTES)));
             }
         }
         self.change(Change::Write { offset, bytes: bytes.to_vec() });
     }
 
+    pub(super) fn write_behind_end(&mut self, bytes: &[u8]) {
+        let offset = *self.end.get_or_insert(self.now.len());
+        self.change(Change::Write { offset, bytes: bytes.to_vec() });
+    }
+
     pub(super) fn set_len(&mut self, len: usize) {
-        self.end = self.end.map(|_| len);
+        self.end = self.mapped.then_some(len);
         self.change(Change::SetLen(len));
     }
 

@@ -1,0 +1,390 @@
+//! A copy into a mapped file that survives the loss of the page below it.
+//!
+//! The kernel tells a program that a page of a mapped file cannot be had (a full or failed device,
+//! a file that was cut, memory that failed) by SIGBUS, which ends the process. [`copy`] returns an
+//! error instead: a handler of the process recognises the one routine that copies by the address of
+//! the instruction that failed, and has that routine return.
+//!
+//! What stays true:
+//! 1. The handler changes nothing but a thread that is inside the copying routine, which calls
+//!    nothing and moves no stack pointer, so that its return address is where it was. Every other
+//!    SIGBUS goes to whoever handled it before, or has its default effect.
+//! 2. The handler takes no lock, allocates nothing and never goes away.
+//! 3. A thread that blocks SIGBUS does not copy: the kernel ends a process whose fault is blocked.
+#![allow(unsafe_code)]
+
+/// Why nothing, or only a part, was copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// This thread blocks SIGBUS, so nothing was tried.
+    Blocked,
+    /// A page could not be had.
+    Fault,
+    /// The memory that held a page failed; what had been written to the page may be lost.
+    Memory,
+}
+
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+)))]
+mod inner {
+    //! Where there is no such routine, no file is mapped.
+    use super::Refused;
+
+    pub(in super::super) fn install() -> bool {
+        false
+    }
+
+    pub(in super::super) fn is_installed() -> bool {
+        false
+    }
+
+    pub(in super::super) fn look_at_mask_again() {}
+
+    /// # Safety
+    /// Nothing is touched.
+    pub(in super::super) unsafe fn copy(_: *mut u8, _: &[u8]) -> Result<(), Refused> {
+        Err(Refused::Blocked)
+    }
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+mod inner {
+    use std::arch::naked_asm;
+    use std::cell::Cell;
+    use std::mem::{self, MaybeUninit};
+    use std::ptr;
+    use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+    use libc::{c_int, c_void, sigaction, siginfo_t, sigset_t, ucontext_t};
+
+    use super::Refused;
+
+    /// Bytes of code that [`copy_bytes`] has, its padding included.
+    const ROUTINE_BYTES: usize = 256;
+
+    /// `si_code` of a page whose memory failed (`BUS_MCEERR_AR`).
+    const MEMORY_FAILED: u32 = 4;
+
+    /// Copies `len` bytes and returns 0, or what the handler put in its place.
+    ///
+    /// # Safety
+    /// As `ptr::copy_nonoverlapping`, but that a page of the target need not be there once
+    /// [`install`] returned true.
+    #[cfg(target_arch = "x86_64")]
+    #[unsafe(naked)]
+    unsafe extern "C" fn copy_bytes(to: *mut u8, from: *const u8, len: usize) -> u32 {
+        // The last 16 bytes are copied by themselves, so that what is before them can be copied in
+        // whole steps. Long copies use the processor's own loop.
+        naked_asm!(
+            "2:",
+            "cmp rdx, 16",
+            "jb 6f",
+            "movups xmm4, [rsi + rdx - 16]",
+            "lea r8, [rdi + rdx - 16]",
+            "cmp rdx, 1024",
+            "jae 8f",
+            "3:",
+            "cmp rdx, 64",
+            "jb 4f",
+            "movups xmm0, [rsi]",
+            "movups xmm1, [rsi + 16]",
+            "movups xmm2, [rsi + 32]",
+            "movups xmm3, [rsi + 48]",
+            "movups [rdi], xmm0",
+            "movups [rdi + 16], xmm1",
+            "movups [rdi + 32], xmm2",
+            "movups [rdi + 48], xmm3",
+            "add rsi, 64",
+            "add rdi, 64",
+            "sub rdx, 64",
+            "jmp 3b",
+            "4:",
+            "cmp rdi, r8",
+            "jae 5f",
+            "movups xmm0, [rsi]",
+            "movups [rdi], xmm0",
+            "add rsi, 16",
+            "add rdi, 16",
+            "jmp 4b",
+            "5:",
+            "movups [r8], xmm4",
+            "xor eax, eax",
+            "ret",
+            "6:",
+            "test rdx, rdx",
+            "je 7f",
+            "mov al, [rsi]",
+            "mov [rdi], al",
+            "inc rsi",
+            "inc rdi",
+            "dec rdx",
+            "jmp 6b",
+            "7:",
+            "xor eax, eax",
+            "ret",
+            "8:",
+            "mov rcx, rdx",
+            "shr rcx, 3",
+            "rep movsq",
+            "jmp 5b",
+            ".org 2b + {bytes}, 0xcc",
+            bytes = const ROUTINE_BYTES,
+        )
+    }
+
+    /// As above.
+    ///
+    /// # Safety
+    /// As above.
+    #[cfg(target_arch = "aarch64")]
+    #[unsafe(naked)]
+    unsafe extern "C" fn copy_bytes(to: *mut u8, from: *const u8, len: usize) -> u32 {
+        naked_asm!(
+            "2:",
+            "cmp x2, #16",
+            "b.lo 6f",
+            "add x3, x1, x2",
+            "ldur q4, [x3, #-16]",
+            "add x4, x0, x2",
+            "sub x4, x4, #16",
+            "3:",
+            "cmp x2, #64",
+            "b.lo 4f",
+            "ldp q0, q1, [x1], #32",
+            "ldp q2, q3, [x1], #32",
+            "stp q0, q1, [x0], #32",
+            "stp q2, q3, [x0], #32",
+            "sub x2, x2, #64",
+            "b 3b",
+            "4:",
+            "cmp x0, x4",
+            "b.hs 5f",
+            "ldr q0, [x1], #16",
+            "str q0, [x0], #16",
+            "b 4b",
+            "5:",
+            "str q4, [x4]",
+            "mov w0, wzr",
+            "ret",
+            "6:",
+            "cbz x2, 7f",
+            "ldrb w3, [x1], #1",
+            "strb w3, [x0], #1",
+            "sub x2, x2, #1",
+            "b 6b",
+            "7:",
+            "mov w0, wzr",
+            "ret",
+            ".org 2b + {bytes}",
+            bytes = const ROUTINE_BYTES,
+        )
+    }
+
+    /// Where the handler sends a thread whose copy failed: back to the routine's caller, with what
+    /// the handler put into the register of the result.
+    ///
+    /// # Safety
+    /// Only the handler comes here, from inside `copy_bytes`.
+    #[unsafe(naked)]
+    unsafe extern "C" fn give_up() {
+        naked_asm!("ret")
+    }
+
+    /// Has a thread that failed inside the routine return `code` from it.
+    fn leave_routine(context: &mut ucontext_t, code: u32) -> bool {
+        let at = |address: usize| address.wrapping_sub(copy_bytes as *const () as usize);
+        let back = give_up as *const () as usize;
+        #[cfg(target_arch = "x86_64")]
+        {
+            let registers = &mut context.uc_mcontext.gregs;
+            let inside = at(registers[libc::REG_RIP as usize] as usize) < ROUTINE_BYTES;
+            if inside {
+                registers[libc::REG_RAX as usize] = i64::from(code);
+                registers[libc::REG_RIP as usize] = back as i64;
+            }
+            inside
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            let machine = &mut context.uc_mcontext;
+            let inside = at(machine.pc as usize) < ROUTINE_BYTES;
+            if inside {
+                machine.regs[0] = u64::from(code);
+                machine.pc = back as u64;
+            }
+            inside
+        }
+    }
+
+    /// Nobody has tried yet.
+    const NEVER: u8 = 0;
+    /// Somebody is trying; in a child that was forked then, for ever.
+    const TRYING: u8 = 1;
+    const INSTALLED: u8 = 2;
+    const REFUSED: u8 = 3;
+    static STATE: AtomicU8 = AtomicU8::new(NEVER);
+    /// What handled SIGBUS before; never freed.
+    static PREVIOUS: AtomicPtr<sigaction> = AtomicPtr::new(ptr::null_mut());
+
+    thread_local! {
+        /// Whether this thread was found not to block SIGBUS.
+        static OPEN: Cell<bool> = const { Cell::new(false) };
+    }
+
+    extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+        // SAFETY: the kernel passes its own description, which nobody else uses meanwhile.
+        let code = unsafe { info.as_ref() }.map_or(0, |info| info.si_code);
+        // SAFETY: a handler with SA_SIGINFO gets its thread's context, which is its alone to change.
+        let context_of_thread = unsafe { context.cast::<ucontext_t>().as_mut() };
+        // A positive code is the kernel's own; what another process sends is not about a page.
+        if code > 0
+            && let Some(thread) = context_of_thread
+            && leave_routine(thread, code as u32)
+        {
+            return;
+        }
+        pass_on(signal, info, context, code);
+    }
+
+    /// Does what would have been done without us.
+    fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void, code: c_int) {
+        // SAFETY: what was stored there is whole and never freed.
+        let previous = unsafe { PREVIOUS.load(Ordering::Acquire).as_ref() };
+        let (handler, flags) =
+            previous.map_or((libc::SIG_DFL, 0), |p| (p.sa_sigaction, p.sa_flags));
+        match handler {
+            libc::SIG_IGN if code <= 0 => {}
+            // Ignoring a fault would repeat it for ever, so the kernel does not either.
+            libc::SIG_DFL | libc::SIG_IGN => {
+                set_default(signal);
+                if code <= 0 {
+                    // SAFETY: allowed in a handler; the signal comes when this one returns.
+                    unsafe { libc::raise(signal) };
+                }
+            }
+            _ => {
+                if flags & libc::SA_RESETHAND != 0 {
+                    set_default(signal);
+                }
+                if flags & libc::SA_SIGINFO != 0 {
+                    type Full = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+                    // SAFETY: who installed an address with SA_SIGINFO said that this is its type.
+                    let call = unsafe { mem::transmute::<usize, Full>(handler) };
+                    call(signal, info, context);
+                } else {
+                    // SAFETY: the same without SA_SIGINFO.
+                    let call = unsafe { mem::transmute::<usize, extern "C" fn(c_int)>(handler) };
+                    call(signal);
+                }
+            }
+        }
+    }
+
+    /// The fault, or the signal, then has its default effect.
+    fn set_default(signal: c_int) {
+        // SAFETY: zeros are a `sigaction`: the default, no flags, an empty mask.
+        let default: sigaction = unsafe { mem::zeroed() };
+        // SAFETY: the argument is whole, and the call is allowed in a handler.
+        unsafe { sigaction(signal, &default, ptr::null_mut()) };
+    }
+
+    /// What handles SIGBUS now.
+    fn current() -> Option<sigaction> {
+        let mut now = MaybeUninit::<sigaction>::zeroed();
+        // SAFETY: asks only; the place for the answer is ours.
+        let told = unsafe { sigaction(libc::SIGBUS, ptr::null(), now.as_mut_ptr()) } == 0;
+        // SAFETY: zeros are a `sigaction`, and so is what the call wrote over them.
+        told.then(|| unsafe { now.assume_init() })
+    }
+
+    fn is_ours(action: &sigaction) -> bool {
+        action.sa_sigaction == on_fault as *const () as usize
+    }
+
+    /// Puts the handler in place, once in a process's life. False when it is not in place: it could
+    /// not be, or somebody has replaced it. (It is not put over theirs: each would pass to the
+    /// other for ever what neither knows.)
+    pub(in super::super) fn install() -> bool {
+        let order = Ordering::Acquire;
+        match STATE.compare_exchange(NEVER, TRYING, order, order) {
+            Ok(_) => {
+                let done = put_in_place();
+                STATE.store(if done { INSTALLED } else { REFUSED }, Ordering::Release);
+                done
+            }
+            Err(INSTALLED) => is_installed(),
+            Err(_) => false,
+        }
+    }
+
+    fn put_in_place() -> bool {
+        let Some(before) = current() else { return false };
+        let mut ours = before;
+        ours.sa_sigaction = on_fault as *const () as usize;
+        // What was there before runs as if we were not: on its stack, with its mask.
+        let inherited = match before.sa_sigaction {
+            libc::SIG_DFL | libc::SIG_IGN => libc::SA_ONSTACK | libc::SA_RESTART,
+            _ => before.sa_flags & !libc::SA_RESETHAND,
+        };
+        ours.sa_flags = inherited | libc::SA_SIGINFO;
+        // Before the handler can be called.
+        PREVIOUS.store(Box::into_raw(Box::new(before)), Ordering::Release);
+        let mut replaced = MaybeUninit::<sigaction>::zeroed();
+        // SAFETY: the handler has the type that SA_SIGINFO promises and stays loaded (an executable,
+        // or a library that is never unloaded: `bindings/c/build.rs`).
+        let done = unsafe { sigaction(libc::SIGBUS, &ours, replaced.as_mut_ptr()) } == 0;
+        // SAFETY: as in `current`.
+        let replaced = unsafe { replaced.assume_init() };
+        if done && replaced.sa_sigaction != before.sa_sigaction {
+            // Another thread was quicker. The first box stays: a handler may be reading it.
+            PREVIOUS.store(Box::into_raw(Box::new(replaced)), Ordering::Release);
+        }
+        done
+    }
+
+    /// Whether the handler is still in place.
+    pub(in super::super) fn is_installed() -> bool {
+        current().is_some_and(|now| is_ours(&now))
+    }
+
+    /// Has this thread's next copy look again whether it blocks SIGBUS.
+    pub(in super::super) fn look_at_mask_again() {
+        OPEN.set(false);
+    }
+
+    #[cold]
+    fn is_blocked() -> bool {
+        let mut mask = MaybeUninit::<sigset_t>::zeroed();
+        // SAFETY: asks only; the place for the answer is ours.
+        let told =
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), mask.as_mut_ptr()) } == 0;
+        // SAFETY: the call filled the set in, or it is the zeros of an empty one.
+        let blocked = unsafe { libc::sigismember(mask.as_ptr(), libc::SIGBUS) } != 0;
+        OPEN.set(told && !blocked);
+        blocked || !told
+    }
+
+    /// Copies `bytes` to `to`. After an error any part of them was copied.
+    ///
+    /// # Safety
+    /// [`install`] returned true. `to` is the start of as many bytes of a mapped file, which nobody
+    /// borrows or writes meanwhile; their pages need not be there.
+    #[inline]
+    pub(in super::super) unsafe fn copy(to: *mut u8, bytes: &[u8]) -> Result<(), Refused> {
+        if !OPEN.get() && is_blocked() {
+            return Err(Refused::Blocked);
+        }
+        // SAFETY: by the caller's promise the target is mapped and ours, and a page that is missing
+        // ends the routine early; the source is a borrowed slice.
+        match unsafe { copy_bytes(to, bytes.as_ptr(), bytes.len()) } {
+            0 => Ok(()),
+            MEMORY_FAILED => Err(Refused::Memory),
+            _ => Err(Refused::Fault),
+        }
+    }
+}
+
+pub(super) use inner::{copy, install, is_installed, look_at_mask_again};

@@ -1,0 +1,227 @@
+//! The mapped file alone: what is appended is in the file at once, whatever becomes of its pages.
+#![allow(unsafe_code)]
+
+use super::*;
+
+fn mapped(path: &std::path::Path) -> MappedFile {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).write(true).create_new(true).open(path).unwrap();
+    MappedFile::new(file).ok().unwrap()
+}
+
+#[test]
+fn appends_of_every_size_are_in_the_file_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let mut file = mapped(&path);
+    let mut want = Vec::new();
+    let window = WINDOW_BYTES as usize;
+    for (step, len) in [1, 100, window, window - 101, 3 * window + 5, 0, 7].iter().enumerate() {
+        let bytes: Vec<u8> = (0..*len).map(|i| (i * 31 + step) as u8 | 1).collect();
+        file.append(&bytes).unwrap();
+        want.extend_from_slice(&bytes);
+        let read = std::fs::read(&path).unwrap();
+        assert_eq!(read[..want.len()], want);
+        assert!(read[want.len()..].iter().all(|b| *b == 0));
+    }
+    // The first window is made without zeros, and the second unless the file comes to it first.
+    assert!([WINDOW_BYTES, 2 * WINDOW_BYTES].contains(&file.mapped_bytes()));
+    file.sync().unwrap();
+    file.set_len(50).unwrap();
+    file.append(b"after the cut").unwrap();
+    want.truncate(50);
+    want.extend_from_slice(b"after the cut");
+    assert_eq!(std::fs::read(&path).unwrap()[..want.len()], want);
+    file.write_at(b"X", 0).unwrap();
+    want[0] = b'X';
+    file.set_len(want.len() as u64).unwrap();
+    drop(file);
+    let read = std::fs::read(&path).unwrap();
+    assert_eq!(read[..want.len()], want);
+    assert!(read[want.len()..].iter().all(|b| *b == 0));
+}
+
+#[test]
+fn no_zeros_are_written_over_what_was_appended() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let mut file = mapped(&path);
+    let (mut want, mut state) = (Vec::new(), 1u64);
+    let mut below = |most: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % most
+    };
+    for step in 0..400 {
+        match below(8) {
+            0 => {
+                want.truncate(below(want.len() + 1));
+                file.set_len(want.len() as u64).unwrap();
+            }
+            1 => {
+                let at = below(want.len() + 1);
+                file.write_at(b"in between", at as u64).unwrap();
+                want.resize(want.len().max(at + 10), 0);
+                want[at..at + 10].copy_from_slice(b"in between");
+            }
+            kind => {
+                let most = if kind < 5 { 1000 } else { WINDOW_BYTES as usize * 3 / 2 };
+                let bytes = vec![step as u8 | 1; below(most)];
+                file.append(&bytes).unwrap();
+                want.extend_from_slice(&bytes);
+            }
+        }
+        if want.len() > 8 * WINDOW_BYTES as usize {
+            want.truncate(100);
+            file.set_len(100).unwrap();
+        }
+        let read = std::fs::read(&path).unwrap();
+        assert!(read[..want.len()] == want[..], "step {step}");
+        assert!(read[want.len()..].iter().all(|b| *b == 0), "step {step}");
+    }
+}
+
+#[test]
+fn many_small_appends_cross_windows_that_others_prepared() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let mut file = mapped(&path);
+    let mut want = Vec::new();
+    for number in 0..40_000u64 {
+        let bytes = [&number.to_le_bytes()[..], b"record"].concat();
+        file.append(&bytes).unwrap();
+        want.extend_from_slice(&bytes);
+    }
+    let read = std::fs::read(&path).unwrap();
+    assert_eq!(read[..want.len()], want);
+    assert!(read[want.len()..].iter().all(|b| *b == 0));
+}
+
+/// Waits until the window ahead is there: allocating it makes the file longer.
+fn settle(file: &MappedFile) {
+    while matches!(*file.next.lock(), Next::Asked) {
+        std::thread::yield_now();
+    }
+}
+
+/// Where to try what depends on the file system (`scripts/mapped.sh`).
+fn dir() -> tempfile::TempDir {
+    match std::env::var_os("ESKER_MAPPED_DIR") {
+        Some(dir) => tempfile::Builder::new().prefix("mapped").tempdir_in(dir).unwrap(),
+        None => tempfile::tempdir().unwrap(),
+    }
+}
+
+#[test]
+fn an_append_to_a_page_that_is_gone_is_written_or_an_error() {
+    let (dir, window) = (dir(), WINDOW_BYTES as usize);
+    let path = dir.path().join("f");
+    let mut file = mapped(&path);
+    let mut want = vec![7; window / 2];
+    file.append(&want).unwrap();
+    settle(&file);
+    // Another cuts the file where it ends, so that its next page is no page of it any more.
+    let other = File::options().write(true).open(&path).unwrap();
+    other.set_len(want.len() as u64).unwrap();
+    let before = file.mapped_bytes();
+    for len in [1, 15, 16, 100, 5000, 40_000] {
+        file.append(&vec![len as u8; len]).unwrap();
+        want.extend_from_slice(&vec![len as u8; len]);
+    }
+    assert_eq!(file.mapped_bytes(), before, "nothing was copied");
+    file.write_behind_end(b"a mark").unwrap();
+    file.append(b"over it").unwrap();
+    want.extend_from_slice(b"over it");
+    assert_eq!(std::fs::read(&path).unwrap(), want);
+    let mut file = mapped(&dir.path().join("g"));
+    file.append(&vec![7; window / 2]).unwrap();
+    settle(&file);
+    let other = File::options().write(true).open(dir.path().join("g")).unwrap();
+    other.set_len(10).unwrap();
+    let error = file.append(b"behind what is lost").unwrap_err().to_string();
+    assert!(error.contains("10 bytes") && error.contains("131072"), "{error}");
+}
+
+#[test]
+fn what_is_written_behind_the_end_is_gone_over_by_the_next_append() {
+    let dir = dir();
+    let path = dir.path().join("f");
+    let (mut file, mut want) = (mapped(&path), Vec::new());
+    // Lengths at which marks lie across the end of a window now and then.
+    for number in 0..40_000u64 {
+        let bytes = vec![number as u8 | 1; 24 + (number % 9) as usize * 8];
+        file.append(&bytes).unwrap();
+        want.extend_from_slice(&bytes);
+        file.write_behind_end(&[0xee; 24]).unwrap();
+    }
+    let read = std::fs::read(&path).unwrap();
+    assert!(read[..want.len()] == want[..]);
+    assert_eq!(read[want.len()..][..24], [0xee; 24]);
+    assert!(read[want.len() + 24..].iter().all(|b| *b == 0));
+    file.set_len(want.len() as u64).unwrap();
+    assert!(std::fs::read(&path).unwrap() == want);
+}
+
+#[test]
+fn a_thread_that_blocks_the_signal_writes_and_the_others_copy_on() {
+    let dir = dir();
+    let path = dir.path().join("f");
+    let (mut file, mut want) = (mapped(&path), Vec::new());
+    for turn in 0..6 {
+        let blocked = turn % 2 == 1;
+        let before = file.mapped_bytes();
+        let append = |file: &mut MappedFile, want: &mut Vec<u8>| {
+            if blocked {
+                // SAFETY: the set is made by the calls that fill it, and this thread's alone is
+                // changed.
+                unsafe {
+                    let mut set = std::mem::zeroed();
+                    libc::sigfillset(&mut set);
+                    assert_eq!(libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut()), 0);
+                }
+            }
+            for _ in 0..2000 {
+                let bytes = [turn as u8 | 1; 200];
+                // So that no window's zeros are written, and what is copied counts.
+                file.syncs = SYNCS_MAX + 1;
+                file.append(&bytes).unwrap();
+                want.extend_from_slice(&bytes);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| append(&mut file, &mut want));
+        });
+        let copied = file.mapped_bytes() - before;
+        assert_eq!(copied, if blocked { 0 } else { 400_000 }, "turn {turn}");
+    }
+    let read = std::fs::read(&path).unwrap();
+    assert!(read[..want.len()] == want[..]);
+    assert!(read[want.len()..].iter().all(|b| *b == 0));
+}
+
+/// `scripts/mapped.sh` says by `ESKER_MAPPED_FAULT` what makes the pages of files in
+/// `ESKER_MAPPED_DIR` ones that cannot be had.
+#[test]
+fn pages_that_cannot_be_had_are_errors_or_written() {
+    let Ok(fault) = std::env::var("ESKER_MAPPED_FAULT") else { return };
+    let dir = dir();
+    let path = dir.path().join("f");
+    let (mut file, mut want) = (mapped(&path), Vec::new());
+    let append = |file: &mut MappedFile, want: &mut Vec<u8>| {
+        let done = file.append(&[7; 1000]);
+        if done.is_ok() {
+            want.extend_from_slice(&[7; 1000]);
+        }
+        done
+    };
+    (0..100).for_each(|_| append(&mut file, &mut want).unwrap());
+    file.sync().unwrap();
+    assert!(std::process::Command::new("sh").args(["-c", &fault]).status().unwrap().success());
+    let (mapped, mut failed) = (file.mapped_bytes(), None);
+    for _ in 0..4000 {
+        let _ = append(&mut file, &mut want).map_err(|error| failed = Some(error));
+        let _ = file.write_behind_end(&[0xee; 24]);
+    }
+    let copied = file.mapped_bytes() - mapped;
+    eprintln!("{copied} bytes were copied on, {} are there; {failed:?}", want.len());
+    assert!(!file.maps || copied > 0);
+}

@@ -13,11 +13,13 @@
 //! whose payload is that log's number (u64). Nothing follows either. `u32::MAX - 2` is the mark that
 //! the log begins, which is its first record: first ordinal u64, first sequence number u64, durable
 //! ordinal u64. A log can so be made before it is known what it will continue; without the mark it
-//! holds nothing. A log ends before a field overflows ([`super::LogWriter::is_full`]).
+//! holds nothing. `u32::MAX - 3` is the mark of a sync, which has no payload: it says, as every record
+//! does, how far the log was durable, and is not the log's own; the next record goes over it. A log
+//! ends before a field overflows ([`super::LogWriter::is_full`]).
 //!
 //! A record's checksum is seeded with the log's generation and the record's offset, so neither a
-//! stale nor a misplaced record passes. Zeros or the end of the file at a record's place are a
-//! clean end.
+//! stale nor a misplaced record passes. Zeros, the mark of a sync or the end of the file at a record's
+//! place are a clean end.
 
 use crate::base::checksum::{checksum_parts, place_seed};
 use crate::base::coding::Reader;
@@ -46,8 +48,10 @@ const CONTINUED_BYTES: u32 = 8;
 const BEGUN: u32 = u32::MAX - 2;
 /// Bytes of a log's start in such a mark.
 const BEGUN_BYTES: u32 = 24;
+/// The payload length that marks the end of what was synced: no operations, not the log's own.
+const SYNCED: u32 = u32::MAX - 3;
 /// The longest payload of operations.
-pub const PAYLOAD_BYTES_MAX: u32 = BEGUN - 1;
+pub const PAYLOAD_BYTES_MAX: u32 = SYNCED - 1;
 
 /// What a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +64,8 @@ pub enum RecordKind {
     Continued,
     /// The mark that the log begins; a [`LogStart`] is the payload.
     Begun,
+    /// The mark behind the last record when the log was synced: all before it is durable.
+    Synced,
 }
 
 /// Which log a file is.
@@ -162,6 +168,7 @@ impl RecordHeader {
             RecordKind::Closed => CLOSED,
             RecordKind::Continued => CONTINUED,
             RecordKind::Begun => BEGUN,
+            RecordKind::Synced => SYNCED,
         };
         let durable = (self.durable_bytes / ALIGN_BYTES as u64) as u32;
         let mut head = [0; RECORD_HEADER_BYTES];
@@ -191,6 +198,7 @@ impl RecordHeader {
             CLOSED => (RecordKind::Closed, 0),
             CONTINUED => (RecordKind::Continued, CONTINUED_BYTES),
             BEGUN => (RecordKind::Begun, BEGUN_BYTES),
+            SYNCED => (RecordKind::Synced, 0),
             length => (RecordKind::Operations, length),
         };
         Some(RecordHeader {

@@ -2,7 +2,7 @@
 //!
 //! What stays true: a record is returned only if its checksum holds at its place, its ordinal
 //! continues the one before, and it lies within the file. A bad record is a torn tail unless some
-//! later record proves that it had been durable: then it is corruption.
+//! later record, or the mark of a sync, proves that it had been durable: then it is corruption.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub enum LogEnd {
         /// That log's number.
         number: u64,
     },
-    /// At the end of the file or at zeros, after a whole record.
+    /// At the end of the file, at zeros or at the mark of a sync, after a whole record.
     Clean,
     /// In the middle of a record: a crash came while it was written.
     Torn {
@@ -66,6 +66,8 @@ pub struct LogReader {
     next_ordinal: u64,
     record: Vec<u8>,
     end: Option<LogEnd>,
+    /// Whether the log ends with the mark of a sync.
+    at_synced: bool,
 }
 
 /// What is at a record's place.
@@ -97,6 +99,7 @@ impl LogReader {
             next_ordinal: 0,
             record: Vec::new(),
             end: None,
+            at_synced: false,
         };
         match FileHeader::decode(&bytes) {
             Some((version, _)) if version > VERSION => {
@@ -166,8 +169,8 @@ impl LogReader {
     }
 
     /// Whether this log, read from its start, proves that the record `ordinal` of an older log was
-    /// durable: its beginning says so, or a record of it says that this log was synced, which older
-    /// logs are before.
+    /// durable: its beginning says so, or a record or mark of it says that this log was synced, which
+    /// older logs are before.
     ///
     /// # Errors
     /// As [`LogReader::next`].
@@ -180,7 +183,7 @@ impl LogReader {
                 return Ok(true);
             }
         }
-        Ok(false)
+        Ok(self.at_synced)
     }
 
     /// The end of what was read.
@@ -203,11 +206,20 @@ impl LogReader {
             return Ok(None);
         }
         let offset = self.at;
-        match self.look(offset)? {
-            Found::Record(header)
-                if self.ordinal(&header) == self.next_ordinal
-                    && header.kind == RecordKind::Operations =>
-            {
+        let found = match self.look_in_turn(offset)? {
+            Found::Record(header) => Found::Record(header),
+            found => match self.check_not_durable(offset, self.next_ordinal.saturating_add(1)) {
+                Ok(()) => found,
+                // While another process writes, the record may have come since, and after it what
+                // says that it is durable.
+                Err(error) => match self.look_in_turn(offset)? {
+                    Found::Record(header) => Found::Record(header),
+                    _ => return Err(error),
+                },
+            },
+        };
+        match found {
+            Found::Record(header) if header.kind == RecordKind::Operations => {
                 self.at += padded(RECORD_HEADER_BYTES + header.payload_bytes as usize) as u64;
                 self.next_ordinal += 1;
                 Ok(Some(LogRecord {
@@ -218,22 +230,33 @@ impl LogReader {
                     offset_bytes: offset,
                 }))
             }
-            Found::Record(header) if self.ordinal(&header) == self.next_ordinal => {
+            Found::Record(header) => {
                 self.end = Some(self.end_at_mark(header.kind));
                 Ok(None)
             }
-            found => {
-                let nothing = matches!(found, Found::Nothing);
-                self.check_not_durable(offset, self.next_ordinal.saturating_add(1))?;
+            Found::Nothing => {
+                self.end = Some(LogEnd::Clean);
+                Ok(None)
+            }
+            Found::Bad => {
                 let dropped_bytes = self.len_bytes.saturating_sub(offset);
-                self.end = Some(if nothing {
-                    LogEnd::Clean
-                } else {
-                    LogEnd::Torn { offset_bytes: offset, dropped_bytes }
-                });
+                self.end = Some(LogEnd::Torn { offset_bytes: offset, dropped_bytes });
                 Ok(None)
             }
         }
+    }
+
+    /// As [`LogReader::look`], for the record whose turn it is: one that does not continue the one
+    /// before is bad, and the mark of a sync is nothing of the log's.
+    fn look_in_turn(&mut self, offset: u64) -> Result<Found> {
+        let found = self.look(offset)?;
+        self.at_synced = false;
+        let Found::Record(header) = found else { return Ok(found) };
+        if self.ordinal(&header) != self.next_ordinal {
+            return Ok(Found::Bad);
+        }
+        self.at_synced = header.kind == RecordKind::Synced;
+        Ok(if self.at_synced { Found::Nothing } else { Found::Record(header) })
     }
 
     /// What the mark just looked at says.
@@ -430,5 +453,40 @@ mod tests {
             let most = len + (windows + 2) * RECORD_HEADER_BYTES as u64;
             assert!(read.load(Relaxed) <= most, "{} of {len}", read.load(Relaxed));
         }
+    }
+
+    /// Shows zeros in place of what lies behind `from`, the first time that is read.
+    struct Late(Arc<dyn ReadableFile>, u64, AtomicU64);
+
+    impl ReadableFile for Late {
+        fn read_exact_at(&self, buf: &mut [u8], offset_bytes: u64) -> io::Result<()> {
+            self.0.read_exact_at(buf, offset_bytes)?;
+            if offset_bytes == self.1 && self.2.fetch_add(1, Relaxed) == 0 {
+                buf.fill(0);
+            }
+            Ok(())
+        }
+
+        fn len_bytes(&self) -> io::Result<u64> {
+            self.0.len_bytes()
+        }
+    }
+
+    #[test]
+    fn a_record_that_comes_while_it_is_looked_at_is_no_damage() {
+        let (fs, path) = (MemFs::new(), Path::new("/7.wal"));
+        let header = FileHeader { number: 7, generation: 1 };
+        let start = LogStart { first_ordinal: 0, first_seqno: 1, durable_ordinal: 0 };
+        let mut log = LogWriter::create(&*fs, path, header, start, false).unwrap();
+        log.append(1, b"one").unwrap();
+        let second = log.len_bytes();
+        log.append(2, b"two").unwrap();
+        log.sync().unwrap();
+        let mut reader = LogReader::open(&*fs, path, 7).unwrap();
+        reader.file = Arc::new(Late(reader.file.clone(), second, AtomicU64::new(0)));
+        assert_eq!(reader.next().unwrap().unwrap().payload, b"one");
+        assert_eq!(reader.next().unwrap().unwrap().payload, b"two");
+        assert!(reader.next().unwrap().is_none());
+        assert_eq!(reader.end(), Some(LogEnd::Clean));
     }
 }

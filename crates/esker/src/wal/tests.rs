@@ -421,3 +421,128 @@ fn a_second_beginning_names_no_log_that_goes_on() {
     let bytes = bytes_of(|log| log.begin(START).unwrap(), false);
     assert_eq!(read(&bytes).unwrap(), (Vec::new(), LogEnd::Closed));
 }
+
+/// A log whose last record was synced, and where the mark of that begins.
+fn synced_to_the_end() -> (Vec<u8>, usize) {
+    let mut end = 0;
+    let bytes = bytes_of(
+        |log| {
+            log.append(1, b"durable").unwrap();
+            log.append_group(&[(3, &[8; 70]), (4, b"")]).unwrap();
+            log.append(5, b"the last one").unwrap();
+            log.sync().unwrap();
+            end = log.len_bytes() as usize;
+        },
+        false,
+    );
+    assert_eq!(bytes.len(), end + RECORD_HEADER_BYTES);
+    (bytes, end)
+}
+
+#[test]
+fn every_flip_in_a_log_that_was_synced_to_its_end_is_corruption() {
+    let (bytes, end) = synced_to_the_end();
+    let (all, at_end) = read(&bytes).unwrap();
+    assert_eq!((all.len(), at_end), (4, LogEnd::Clean));
+    // As one without the mark, which older code wrote.
+    assert_eq!(read(&bytes[..end]).unwrap(), (all.clone(), LogEnd::Clean));
+    for zeros_behind in [0, 4096] {
+        let mut bytes = bytes.clone();
+        bytes.resize(bytes.len() + zeros_behind, 0);
+        for bit in 0..8 * (end + RECORD_HEADER_BYTES) {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            match read(&bad) {
+                Ok((records, _)) => assert_eq!(records, all, "bit {bit} was durable"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "bit {bit}"),
+            }
+        }
+        for len in [8, 24, 64, end - FIRST] {
+            let mut bad = bytes.clone();
+            bad[end - len..end].fill(0);
+            assert!(read(&bad).unwrap_err().is_corruption(), "{len} bytes of zeros at the end");
+        }
+    }
+}
+
+/// Marks are not synced: a power cut leaves them or not, and what went over them or not.
+#[test]
+fn the_mark_of_a_sync_proves_nothing_of_what_came_after_it() {
+    let (marked, end) = synced_to_the_end();
+    let later = bytes_of(
+        |log| {
+            log.append(1, b"durable").unwrap();
+            log.append_group(&[(3, &[8; 70]), (4, b"")]).unwrap();
+            log.append(5, b"the last one").unwrap();
+            log.sync().unwrap();
+            log.append(6, &[6; 1000]).unwrap();
+            log.append(7, b"behind it").unwrap();
+        },
+        false,
+    );
+    let (all, _) = read(&later).unwrap();
+    assert_eq!(all.len(), 6);
+    // The mark is there, and what was written over it is not: by sectors, or in the middle of one.
+    for cut in (end..end + 1100).step_by(4) {
+        for (first, second) in [(&marked, &later), (&later, &marked)] {
+            let mut bytes = later.clone();
+            bytes.fill(0);
+            bytes[..first.len().min(cut)].copy_from_slice(&first[..first.len().min(cut)]);
+            if cut < second.len() {
+                bytes[cut..second.len()].copy_from_slice(&second[cut..]);
+            }
+            let (records, _) = read(&bytes).unwrap();
+            assert!(records.len() >= 4 && records == all[..records.len()], "cut at {cut}");
+        }
+    }
+    // Once what went over it was synced too, the mark in its place is damage.
+    let synced = bytes_of(
+        |log| {
+            log.append(1, b"durable").unwrap();
+            log.append_group(&[(3, &[8; 70]), (4, b"")]).unwrap();
+            log.append(5, b"the last one").unwrap();
+            log.append(6, &[6; 1000]).unwrap();
+            log.sync().unwrap();
+        },
+        false,
+    );
+    let mut bytes = synced.clone();
+    bytes[..marked.len()].copy_from_slice(&marked);
+    assert!(read(&bytes).unwrap_err().is_corruption());
+}
+
+#[test]
+fn the_mark_of_a_sync_says_that_older_logs_were_synced() {
+    let proves = |sync: bool| {
+        let fs = MemFs::new();
+        let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();
+        log.append(1, b"one").unwrap();
+        if sync {
+            log.sync().unwrap();
+        }
+        LogReader::open(&*fs, Path::new(PATH), 7).unwrap().proves_durable(4).unwrap()
+    };
+    assert!(proves(true) && !proves(false));
+}
+
+#[test]
+fn a_log_that_ends_takes_the_mark_of_a_sync_with_it() {
+    let marked = |end: fn(LogWriter)| {
+        let fs = MemFs::new();
+        let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();
+        log.append(1, b"one").unwrap();
+        log.sync().unwrap();
+        end(log);
+        let bytes = fs.read(Path::new(PATH), u64::MAX).unwrap();
+        (bytes.len(), read(&bytes).unwrap().1)
+    };
+    let record = padded(RECORD_HEADER_BYTES + 3);
+    let closed = marked(|log| log.close().unwrap());
+    assert_eq!(closed, (FIRST + record + RECORD_HEADER_BYTES, LogEnd::Closed));
+    let continued = marked(|mut log| {
+        log.continue_in(8).unwrap();
+        log.sync().unwrap();
+    });
+    let whole = FIRST + record + RECORD_HEADER_BYTES + 8;
+    assert_eq!(continued, (whole, LogEnd::Continued { number: 8 }));
+}

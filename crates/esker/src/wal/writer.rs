@@ -1,8 +1,9 @@
 //! Appending to a log.
 //!
 //! What stays true: a record is one append, a copy into the mapped file or one `write`, whole or
-//! refused; after a refused write the file is
-//! cut back to its last record, so that a full device does not leave half a record behind.
+//! refused; after a refused write the file is cut back to its last record, so that a full device does
+//! not leave half a record behind. The mark of a sync is written after the sync came back well and
+//! before the next record, so where it stands all before it is durable.
 
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,8 @@ pub struct LogWriter {
     durable_ordinal: u64,
     /// Of what no write call carried, how many bytes were told of.
     mapped_told_bytes: u64,
+    /// Whether the mark that ends it was written.
+    ended: bool,
     scratch: Vec<u8>,
 }
 
@@ -60,6 +63,7 @@ impl LogWriter {
             synced_bytes: HEADER_BYTES as u64,
             durable_ordinal: 0,
             mapped_told_bytes: 0,
+            ended: false,
             scratch: Vec::new(),
         };
         let written = writer.file.append(&header.encode()).and_then(|()| writer.file.sync());
@@ -171,7 +175,21 @@ impl LogWriter {
             let message = format!("cannot cut the log back after a failed append ({error})");
             return Err(Error::new(ErrorKind::Io, message).at(&self.path));
         }
+        if self.synced_bytes == self.len_bytes && self.has_records() {
+            self.mark_synced();
+        }
         Err(error)
+    }
+
+    /// Writes the mark of a sync behind the last record, where the next one goes over it. It is not
+    /// synced: a crash of the kernel may leave it or not, and that of the process leaves it. Nothing
+    /// depends on it, so a failure is nobody's.
+    fn mark_synced(&mut self) {
+        self.scratch.clear();
+        let seqno = self.start.first_seqno;
+        if self.encode(self.next_ordinal, seqno, RecordKind::Synced, &[]).is_ok() {
+            let _ = self.file.write_behind_end(&self.scratch);
+        }
     }
 
     /// Makes every record so far durable. Older logs are synced before.
@@ -187,6 +205,9 @@ impl LogWriter {
         })?;
         self.synced_bytes = self.len_bytes;
         self.durable_ordinal = self.next_ordinal;
+        if !self.ended {
+            self.mark_synced();
+        }
         Ok(())
     }
 
@@ -200,7 +221,9 @@ impl LogWriter {
         let payload = number.to_le_bytes();
         let seqno = self.start.first_seqno;
         self.encode(self.next_ordinal, seqno, RecordKind::Continued, &payload)?;
-        self.write_scratch()
+        self.write_scratch()?;
+        self.ended = true;
+        Ok(())
     }
 
     /// Ends the log with the mark of a clean close.

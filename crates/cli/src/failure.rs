@@ -152,6 +152,20 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Whether the process was called with `--json`, for what no command's arguments reach.
+pub fn json_asked() -> bool {
+    std::env::args_os().any(|arg| arg == "--json")
+}
+
+/// Says on stderr what is no failure: a line, or an object that holds it.
+pub fn tell(json: bool, line: &str) {
+    if json {
+        say(&json!({ "note": line.trim_start_matches("esker: ") }).to_string());
+    } else {
+        say(line);
+    }
+}
+
 /// Writes a line to stderr; when nobody listens there either, that is that.
 pub fn say(line: &str) {
     use std::io::Write;

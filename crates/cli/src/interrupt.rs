@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use esker_lab::record::store::pause_writing;
 
-use crate::failure::{INTERRUPTED, say};
+use crate::failure::{Failure, INTERRUPTED, json_asked};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
@@ -21,7 +21,7 @@ pub fn watch() {
 /// From here on Ctrl-C runs `farewell` and exits, when a record that is being written is whole.
 pub fn exit_after(farewell: impl Fn() + Send + 'static) {
     let _ = ctrlc::set_handler(move || {
-        say("interrupted");
+        Failure::interrupted("interrupted").report(json_asked());
         farewell();
         let _whole = pause_writing();
         std::process::exit(i32::from(INTERRUPTED));

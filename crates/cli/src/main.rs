@@ -21,11 +21,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command};
+use args::{Cli, Command, Global};
 use failure::{Failure, Outcome};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let args = args::in_order(std::env::args_os());
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => {
             // Help goes to stdout and ends well; mistakes go to stderr and end with 2.
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
                 let _ = error.print();
                 return ExitCode::SUCCESS;
             }
-            if std::env::args_os().any(|arg| arg == "--json") {
+            if failure::json_asked() {
                 let text = error.to_string();
                 let text = text.trim().trim_start_matches("error: ");
                 Failure::usage(text).report(true);
@@ -43,39 +44,51 @@ fn main() -> ExitCode {
             return ExitCode::from(failure::USAGE);
         }
     };
-    let json = cli.global.json;
-    match run(&cli) {
+    match run(&cli.command) {
         Ok(code) => ExitCode::from(code),
-        Err(Failure::PipeClosed) => ExitCode::SUCCESS,
-        Err(failure) => {
+        Err((Failure::PipeClosed, _)) => ExitCode::SUCCESS,
+        Err((failure, json)) => {
             failure.report(json);
             ExitCode::from(failure.code())
         }
     }
 }
 
-fn run(cli: &Cli) -> Outcome {
-    let global = &cli.global;
-    match &cli.command {
-        Command::Get(args) => commands::get::run(args, global),
-        Command::Put(args) => commands::put::run(args, global),
-        Command::Delete(args) => commands::delete::run(args, global),
-        Command::Scan(args) => commands::scan::run(args, global),
-        Command::Load(args) => commands::load::run(args, global),
-        Command::Import(args) => commands::import::run(args, global),
-        Command::Dump(args) => commands::dump::run(args, global),
-        Command::Shell(args) => commands::shell::run(args, global),
-        Command::Stats(args) => commands::stats::run(args, global),
-        Command::Verify(args) => commands::verify::run(args, global),
-        Command::Repair(args) => commands::repair::run(args, global),
-        Command::Compact(args) => commands::compact::run(args, global),
-        Command::Backup(args) => commands::backup::run(args, global),
-        Command::Restore(args) => commands::restore::run(args, global),
-        Command::Checkpoint(args) => commands::checkpoint::run(args, global),
-        Command::Destroy(args) => commands::destroy::run(args, global),
-        Command::Bench(args) => commands::bench::run(args, global),
-        Command::Lab(args) => commands::lab::run(args, global),
-        Command::Options(args) => commands::options::run(args, global),
-        Command::Completions(args) => commands::completions::run(args),
+/// Runs the command, and says of its failure in the form it was asked for.
+fn run(command: &Command) -> Result<u8, (Failure, bool)> {
+    match command {
+        Command::Get(of) => told(commands::get::run, &of.args, of.global()),
+        Command::Put(of) => told(commands::put::run, &of.args, of.global()),
+        Command::Delete(of) => told(commands::delete::run, &of.args, of.global()),
+        Command::Scan(of) => told(commands::scan::run, &of.args, of.global()),
+        Command::Load(of) => told(commands::load::run, &of.args, of.global()),
+        Command::Import(of) => told(commands::import::run, &of.args, of.global()),
+        Command::Dump(of) => told(commands::dump::run, &of.args, of.global()),
+        Command::Shell(of) => told(commands::shell::run, &of.args, of.global()),
+        Command::Stats(of) => told(commands::stats::run, &of.args, of.global()),
+        Command::Verify(of) => told(commands::verify::run, &of.args, of.global()),
+        Command::Repair(of) => told(commands::repair::run, &of.args, of.global()),
+        Command::Compact(of) => told(commands::compact::run, &of.args, of.global()),
+        Command::Backup(of) => told(commands::backup::run, &of.args, of.global()),
+        Command::Restore(of) => told(commands::restore::run, &of.args, of.global()),
+        Command::Checkpoint(of) => told(commands::checkpoint::run, &of.args, of.global()),
+        Command::Destroy(of) => told(commands::destroy::run, &of.args, of.global()),
+        Command::Bench(of) => told(commands::bench::run, &of.args, of.global()),
+        Command::Options(of) => told(commands::options::run, &of.args, of.global()),
+        Command::Lab(args) => {
+            let json = args.json();
+            commands::lab::run(args).map_err(|failure| (failure, json))
+        }
+        Command::Completions(args) => {
+            commands::completions::run(args).map_err(|failure| (failure, false))
+        }
     }
+}
+
+fn told<A>(
+    run: fn(&A, &Global) -> Outcome,
+    args: &A,
+    global: Global,
+) -> Result<u8, (Failure, bool)> {
+    run(args, &global).map_err(|failure| (failure, global.json))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use esker::{Db, Options};
 
 use crate::args::Global;
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 
 /// The options: defaults, then every `--set`.
 pub fn options(global: &Global) -> Result<Options, Failure> {
@@ -26,7 +26,7 @@ pub fn split(pair: &str) -> Result<(&str, &str), Failure> {
 
 /// The store as it is at this moment; it may be open elsewhere, and nothing of it is changed.
 pub fn open_reader(path: &Path, global: &Global) -> Result<Db, Failure> {
-    Ok(noted(Db::open_read_only(path, options(global)?)?))
+    Ok(noted(Db::open_read_only(path, options(global)?)?, global))
 }
 
 /// The store for reading and writing; one that is not there is made if `create`.
@@ -41,14 +41,14 @@ pub fn open_writer(path: &Path, global: &Global, create: bool) -> Result<Db, Fai
         Err(error) if error.is_not_found() && !create => {
             Err(esker::Error::not_found("there is no store here").at(path).into())
         }
-        opened => Ok(noted(opened?)),
+        opened => Ok(noted(opened?, global)),
     }
 }
 
 /// Says what a crash before this opening took.
-fn noted(db: Db) -> Db {
+fn noted(db: Db, global: &Global) -> Db {
     for note in db.recovery_notes() {
-        eprintln!("note: {note}");
+        tell(global.json, &if global.json { note.clone() } else { format!("note: {note}") });
     }
     db
 }

@@ -145,6 +145,89 @@ fn wrong_usage_is_an_object_with_json() {
 }
 
 #[test]
+fn a_shared_flag_is_offered_only_where_it_is_heeded() {
+    let place = with_pairs();
+    let offers = |command: &[&str], flag: &str| {
+        let help = place.ok(&[command, &["--help"]].concat());
+        let offered = help.lines().any(|line| line.trim_start().starts_with(flag));
+        // What is not offered is refused, also before the command.
+        let ran = place.run(&[command, &[flag]].concat());
+        let unknown = ran.err.contains("unexpected argument");
+        assert_eq!(unknown, !offered, "{command:?} {flag}: {}", ran.err);
+        if !offered {
+            let ran = place.run(&[&[flag], command].concat());
+            assert_eq!(ran.code, 2, "{flag} {command:?}: {}", ran.err);
+        }
+        offered
+    };
+    for command in ["get", "put", "delete", "scan", "load", "dump", "shell", "compact"] {
+        for flag in ["--json", "--hex", "--base64", "--set"] {
+            assert!(offers(&[command], flag), "{command} {flag}");
+        }
+    }
+    for command in ["stats", "verify", "repair", "restore", "checkpoint", "options", "import"] {
+        assert!(offers(&[command], "--json") && offers(&[command], "--set"), "{command}");
+        assert!(!offers(&[command], "--hex") && !offers(&[command], "--base64"), "{command}");
+    }
+    for command in [&["destroy"][..], &["backup", "list"], &["backup", "prune"], &["lab", "check"]]
+    {
+        assert!(offers(command, "--json"), "{command:?}");
+        for flag in ["--hex", "--base64", "--set"] {
+            assert!(!offers(command, flag), "{command:?} {flag}");
+        }
+    }
+    for command in [&["completions"][..], &["lab", "compare"]] {
+        for flag in ["--json", "--hex", "--base64", "--set"] {
+            assert!(!offers(command, flag), "{command:?} {flag}");
+        }
+    }
+    assert!(offers(&["lab", "run"], "--set") && !offers(&["lab", "report"], "--set"));
+    assert!(offers(&["lab", "ycsb"], "--set") && !offers(&["lab", "ycsb"], "--json"));
+    place.fails(&["backup", "list", "db", "--take-over"], 2, "--take-over");
+    place.fails(&["backup", "--set", "durability=sync", "list", "db"], 2, "--set");
+    // They may stand before the command.
+    let json = "{\"key\":\"a\",\"value\":\"1\"}\n";
+    assert_eq!(place.ok(&["--json", "get", "db", "--", "a"]), json);
+    assert_eq!(place.ok(&["--set", "block_size=8k", "--hex", "get", "db", "61"]), "31\n");
+    assert_eq!(place.ok(&["--set=block_size=8k", "get", "db", "a"]), "1\n");
+}
+
+#[test]
+fn every_failure_is_one_object_with_json() {
+    let place = with_pairs();
+    place.ok(&["compact", "db"]);
+    corrupt(&place.path("db"));
+    place.file("rows.csv", "key,value\nx,1\nonly\n");
+    for (args, code, kind) in [
+        (&["get", "db", "a"][..], 3, "corruption"),
+        (&["verify", "db"], 3, "corruption"),
+        (&["get", "none", "a"], 4, "not found"),
+        (&["load", "new", "rows.csv"], 2, "invalid argument"),
+        (&["lab", "check", "nothing"], 2, "invalid argument"),
+        (&["lab", "report", "nothing"], 4, "i/o"),
+        (&["lab", "run", "nothing"], 2, "invalid argument"),
+        (&["backup", "db", "db/b"], 2, "invalid argument"),
+    ] {
+        let ran = place.run(&[args, &["--json"]].concat());
+        assert_eq!(ran.code, code, "{args:?}: {}", ran.err);
+        let lines: Vec<serde_json::Value> = ran
+            .err
+            .lines()
+            .chain(ran.out.lines())
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+            .collect();
+        let errors: Vec<_> = lines.iter().filter_map(|line| line.get("error")).collect();
+        assert_eq!(errors.len(), 1, "{args:?}: {}", ran.err);
+        assert_eq!(errors[0]["kind"], kind, "{args:?}: {}", ran.err);
+    }
+    let ran = place.run(&["load", "new", "rows.csv", "--json", "--allow-bad-rows"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let (bad, note) = ran.err.split_once('\n').unwrap();
+    assert!(bad.starts_with("{\"bad_row\":{\"line\":3,"), "{bad}");
+    assert_eq!(note, "{\"note\":\"1 bad row not loaded\"}\n");
+}
+
+#[test]
 fn wrong_usage_is_told() {
     let place = with_pairs();
     place.fails(&["fetch", "db"], 2, "fetch");

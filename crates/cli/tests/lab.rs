@@ -58,6 +58,32 @@ fn mistakes_are_told_by_line_and_nothing_runs() {
 }
 
 #[test]
+fn what_the_lab_says_is_json_where_asked_for() {
+    let place = Place::new();
+    let value = |text: &str| -> serde_json::Value {
+        serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+    };
+    place.file("mine.toml", TEXT);
+    place.file("bad.toml", TEXT.replace("reference", "nobody"));
+    let ran = place.run(&["lab", "check", "mine.toml", "bad.toml", "--json"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    let lines: Vec<_> = ran.out.lines().map(value).collect();
+    assert_eq!(lines.len(), 2, "{}", ran.out);
+    assert!(lines[0]["ok"] == true && lines[1]["mistakes"][0]["line"] == 2, "{}", ran.out);
+    assert_eq!(value(&ran.err)["error"]["kind"], "invalid argument");
+    let list = place.ok(&["lab", "list", "--json"]);
+    let all = place.ok(&["lab", "list"]);
+    assert_eq!(list.lines().count(), all.lines().count());
+    for (json, text) in list.lines().zip(all.lines()) {
+        assert_eq!(value(json)["experiment"], text.split('\t').next().unwrap());
+    }
+    let ran = place.run(&["--json", "lab", "run", "mine.toml"]);
+    let record = value(&ran.out);
+    assert_eq!((ran.code, &record["experiment"]), (0, &"mine".into()), "{}", ran.err);
+    assert_eq!(value(&place.ok(&["lab", "report", "mine", "--json"])), record);
+}
+
+#[test]
 fn every_built_in_experiment_is_right() {
     let place = Place::new();
     let list = place.ok(&["lab", "list"]);

@@ -11,13 +11,13 @@ use esker_lab::record::env::utc_text;
 use serde_json::{Value, json};
 
 use super::{counted, print, stdout};
-use crate::args::Global;
+use crate::args::{Global, JsonFlag};
 use crate::failure::{Failure, Outcome, say};
 use crate::store::open_writer;
 
 /// Arguments of `backup`.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(subcommand_negates_reqs = true)]
 pub struct BackupArgs {
     #[command(subcommand)]
     what: Option<What>,
@@ -38,6 +38,8 @@ enum What {
     List {
         /// The directory of backups
         dir: PathBuf,
+        #[command(flatten)]
+        json: JsonFlag,
     },
     /// Remove the oldest backups; those that are left are whole without them
     Prune {
@@ -46,14 +48,22 @@ enum What {
         /// How many to keep, at least 1
         #[arg(long, value_name = "N")]
         keep: usize,
+        #[command(flatten)]
+        json: JsonFlag,
     },
 }
 
 /// Makes a backup, lists them, or removes some.
 pub fn run(args: &BackupArgs, global: &Global) -> Outcome {
+    if args.what.is_some() && (args.take_over || args.db.is_some() || !global.set.is_empty()) {
+        return Err(Failure::usage(
+            "list and prune take the directory of backups behind their name, and neither a store, \
+             --take-over nor --set (a directory of that name is ./list)",
+        ));
+    }
     match (&args.what, &args.db, &args.dir) {
-        (Some(What::List { dir }), ..) => list(dir, global),
-        (Some(What::Prune { dir, keep }), ..) => prune(dir, *keep, global),
+        (Some(What::List { dir, json }), ..) => list(dir, &global.with(json)),
+        (Some(What::Prune { dir, keep, json }), ..) => prune(dir, *keep, &global.with(json)),
         (None, Some(db), Some(dir)) => back_up(db, dir, args.take_over, global),
         _ => Err(Failure::usage("backup takes a store and a directory, `list` or `prune`")),
     }

@@ -7,11 +7,12 @@ use std::io::IsTerminal;
 
 use clap::Args;
 use esker_lab::BenchConfig;
+use esker_lab::error::LabError;
 use esker_lab::run::config::{BuiltFrom, FLAGS};
 
 use super::stdout;
 use crate::args::Global;
-use crate::failure::{Failure, IO, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::store::split;
 
@@ -34,7 +35,10 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     let mut talk = std::io::stderr();
     let outcome = esker_peers::bench::run(&config, &mut out, &mut talk)?;
     std::io::Write::flush(&mut out)?;
-    Ok(if outcome.exit_code == 0 { 0 } else { IO })
+    if outcome.exit_code == 0 {
+        return Ok(0);
+    }
+    Err(LabError::engine("something could not be measured; the rows say what").into())
 }
 
 /// The settings; `None` when help is asked for.
@@ -96,7 +100,8 @@ pub fn built_from() -> BuiltFrom {
 /// What an interrupted run would leave: its record stays, its temporary stores do not.
 pub fn remove_temporary_stores() {
     remove_stores(std::process::id());
-    crate::failure::say("esker: what was measured until now is in the record file");
+    let line = "esker: what was measured until now is in the record file";
+    crate::failure::tell(crate::failure::json_asked(), line);
 }
 
 /// Tries of a removal that a run which goes on writing meanwhile can disturb.

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::scan::{between, write_pair};
 use super::{bytes_of, counted, print, stdout};
 use crate::args::Global;
-use crate::failure::{Failure, INTERRUPTED, Outcome, say};
+use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::progress::{Count, Progress};
 use crate::rows::dump::{Tally, first_line};
@@ -104,11 +104,10 @@ pub fn run(args: &DumpArgs, global: &Global) -> Outcome {
     drop(progress);
     if interrupt::asked() {
         sink.finish()?;
-        say(&format!(
-            "esker: interrupted after {}; the dump has no last line, so it cannot pass for whole",
+        return Err(Failure::interrupted(format!(
+            "interrupted after {}; the dump has no last line, so it cannot pass for whole",
             counted(tally.count, "pair")
-        ));
-        return Ok(INTERRUPTED);
+        )));
     }
     sink.write(format!("{}\n", tally.last_line(form)).as_bytes())?;
     sink.finish()?;

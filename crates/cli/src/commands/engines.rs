@@ -8,14 +8,23 @@ use esker_peers::install;
 use serde_json::json;
 
 use super::stdout;
-use crate::args::Global;
-use crate::failure::{Outcome, say};
+use crate::args::JsonFlag;
+use crate::failure::{Outcome, tell};
 
 /// Arguments of `lab engines`.
 #[derive(Args)]
 pub struct EnginesArgs {
     #[command(subcommand)]
     what: Option<What>,
+    #[command(flatten)]
+    json: JsonFlag,
+}
+
+impl EnginesArgs {
+    /// Whether JSON was asked for.
+    pub fn json(&self) -> bool {
+        self.json.json
+    }
 }
 
 #[derive(Subcommand)]
@@ -31,10 +40,10 @@ enum What {
 }
 
 /// Lists or installs: the list and the library's path to stdout, talk to stderr.
-pub fn run(args: &EnginesArgs, global: &Global) -> Outcome {
+pub fn run(args: &EnginesArgs) -> Outcome {
     let mut out = stdout();
     match &args.what {
-        None if global.json => {
+        None if args.json() => {
             for engine in install::list() {
                 let line = json!({
                     "engine": engine.name,
@@ -66,8 +75,10 @@ pub fn run(args: &EnginesArgs, global: &Global) -> Outcome {
         Some(What::Install { name, version }) => {
             let mut talk = std::io::stderr();
             let path = install::install(name, version.as_deref(), &mut talk)?;
-            say("it is used from now on for the engine `rocksdb`");
-            writeln!(out, "{}", path.display())?;
+            tell(args.json(), "it is used from now on for the engine `rocksdb`");
+            let path = path.display().to_string();
+            let line = if args.json() { json!({ "path": path }).to_string() } else { path };
+            writeln!(out, "{line}")?;
         }
     }
     out.flush()?;

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::{counted, print};
 use crate::args::Global;
-use crate::failure::{Failure, Outcome, say};
+use crate::failure::{Failure, Outcome, tell};
 use crate::interrupt;
 use crate::progress::{Count, Progress};
 use crate::store::options;
@@ -80,7 +80,7 @@ pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
         Ok(sums) => sums,
         Err(failure) => {
             Db::destroy(&args.db)?;
-            say("esker: nothing was imported; the unfinished store was removed");
+            tell(global.json, "esker: nothing was imported; the unfinished store was removed");
             return Err(failure);
         }
     };

@@ -4,17 +4,19 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use esker_lab::experiment::check::Experiment;
+use esker_lab::error::LabError;
+use esker_lab::experiment::check::{Experiment, Mistake};
 use esker_lab::experiment::find::{Found, all, find};
 use esker_lab::experiment::plan::Scale;
 use esker_lab::lab::LabOptions;
 use esker_lab::record::lab::LabRecord;
 use esker_lab::record::store::{load_lab, named_lab};
 use esker_lab::report::{lab_compare, lab_html, lab_text};
+use serde_json::json;
 
 use super::stdout;
-use crate::args::Global;
-use crate::failure::{Failure, IO, NOT_FOUND, Outcome, USAGE, say};
+use crate::args::{JsonFlag, SetFlag};
+use crate::failure::{Failure, NOT_FOUND, Outcome, say, tell};
 use crate::interrupt;
 
 /// Where records are kept.
@@ -30,12 +32,17 @@ pub struct LabArgs {
 #[derive(Subcommand)]
 enum What {
     /// List the experiments there are
-    List,
+    List {
+        #[command(flatten)]
+        json: JsonFlag,
+    },
     /// Check experiment files and explain mistakes by line
     Check {
         /// Files, or names of experiments
         #[arg(required = true)]
         files: Vec<String>,
+        #[command(flatten)]
+        json: JsonFlag,
     },
     /// Run an experiment; every turn is saved at once
     Run(RunArgs),
@@ -92,6 +99,11 @@ struct RunArgs {
     /// The file of series that need one: CSV, or JSON lines where its name ends in .jsonl
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Print the record as one JSON object instead of tables; errors too, on stderr
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    set: SetFlag,
 }
 
 #[derive(Args)]
@@ -104,6 +116,22 @@ struct ReportArgs {
     /// Write the page there instead of printing
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Print the record as one JSON object; errors too, on stderr
+    #[arg(long, conflicts_with_all = ["form", "html"])]
+    json: bool,
+}
+
+impl LabArgs {
+    /// Whether JSON was asked for.
+    pub fn json(&self) -> bool {
+        match &self.what {
+            What::List { json } | What::Check { json, .. } => json.json,
+            What::Run(args) => args.json,
+            What::Report(args) => args.json,
+            What::Engines(args) => args.json(),
+            What::Ycsb(_) | What::Turn | What::Compare { .. } => false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -114,14 +142,14 @@ enum Form {
 }
 
 /// Does what is asked: data to stdout, talk to stderr.
-pub fn run(args: &LabArgs, global: &Global) -> Outcome {
+pub fn run(args: &LabArgs) -> Outcome {
     match &args.what {
-        What::List => list(),
-        What::Check { files } => check(files),
-        What::Run(args) => run_experiment(args, global),
+        What::List { json } => list(json.json),
+        What::Check { files, json } => check(files, json.json),
+        What::Run(args) => run_experiment(args),
         What::Report(args) => report(args),
-        What::Ycsb(args) => super::ycsb::run(args, global),
-        What::Engines(args) => super::engines::run(args, global),
+        What::Ycsb(args) => super::ycsb::run(args),
+        What::Engines(args) => super::engines::run(args),
         What::Turn => turn(),
         What::Compare { before, after, force } => compare(before, after, *force),
     }
@@ -136,12 +164,23 @@ fn turn() -> Outcome {
     Ok(0)
 }
 
-fn list() -> Outcome {
+fn list(json: bool) -> Outcome {
     let mut out = stdout();
     for found in all() {
         let place =
             found.path.as_ref().map_or("built in".into(), |path| path.display().to_string());
-        let title = match Experiment::parse(&found.name, &found.text, &esker_peers::lab::known()) {
+        let parsed = Experiment::parse(&found.name, &found.text, &esker_peers::lab::known());
+        if json {
+            let mistakes = parsed.as_ref().err().map_or(0, Vec::len);
+            let title = parsed.ok().map(|experiment| experiment.file.title);
+            let path = found.path.as_ref().map(|path| path.display().to_string());
+            let line = json!({
+                "experiment": found.name, "title": title, "mistakes": mistakes, "path": path,
+            });
+            writeln!(out, "{line}")?;
+            continue;
+        }
+        let title = match parsed {
             Ok(experiment) => experiment.file.title,
             Err(mistakes) => format!("{} mistake(s): see esker lab check", mistakes.len()),
         };
@@ -151,15 +190,23 @@ fn list() -> Outcome {
     Ok(0)
 }
 
-fn check(files: &[String]) -> Outcome {
-    let mut wrong = false;
+fn check(files: &[String], json: bool) -> Outcome {
+    let mut wrong = 0;
     let mut out = stdout();
     for file in files {
         let found = find(file)?;
         match Experiment::parse(&found.name, &found.text, &esker_peers::lab::known()) {
+            Ok(_) if json => writeln!(out, "{}", json!({ "file": place(&found), "ok": true }))?,
             Ok(_) => writeln!(out, "{}: right", place(&found))?,
             Err(mistakes) => {
-                wrong = true;
+                wrong += 1;
+                if json {
+                    let of = |m: &Mistake| json!({ "line": m.line, "message": m.message });
+                    let all: Vec<_> = mistakes.iter().map(of).collect();
+                    let line = json!({ "file": place(&found), "ok": false, "mistakes": all });
+                    writeln!(out, "{line}")?;
+                    continue;
+                }
                 for mistake in mistakes {
                     say(&format!("{}:{}: {}", place(&found), mistake.line, mistake.message));
                 }
@@ -167,7 +214,11 @@ fn check(files: &[String]) -> Outcome {
         }
     }
     out.flush()?;
-    Ok(if wrong { USAGE } else { 0 })
+    if wrong == 0 {
+        return Ok(0);
+    }
+    let files = super::counted(wrong, "file");
+    Err(Failure::usage(format!("there are mistakes in {files}, and nothing was run")))
 }
 
 fn place(found: &Found) -> String {
@@ -183,7 +234,7 @@ fn parsed(found: &Found) -> Result<Experiment, Failure> {
     })
 }
 
-fn run_experiment(args: &RunArgs, global: &Global) -> Outcome {
+fn run_experiment(args: &RunArgs) -> Outcome {
     let experiment = parsed(&find(&args.name)?)?;
     let mut base = esker_peers::bench::config();
     base.progress = std::io::stderr().is_terminal();
@@ -192,7 +243,7 @@ fn run_experiment(args: &RunArgs, global: &Global) -> Outcome {
     base.record_dir = Some(args.record.clone());
     base.child = std::env::current_exe().ok();
     base.built_from = super::bench::built_from();
-    for pair in &global.set {
+    for pair in &args.set.set {
         let (name, value) = crate::store::split(pair)?;
         base.set(name, value).map_err(Failure::usage)?;
     }
@@ -210,22 +261,37 @@ fn run_experiment(args: &RunArgs, global: &Global) -> Outcome {
     let outcome = esker_peers::lab::run(&experiment, &options, &mut std::io::stderr());
     let outcome = outcome?;
     let mut out = stdout();
-    lab_text::write(&experiment, &outcome.record, lab_text::Form::Terminal, &mut out)?;
+    if args.json {
+        write_json(&outcome.record, &mut out)?;
+    } else {
+        lab_text::write(&experiment, &outcome.record, lab_text::Form::Terminal, &mut out)?;
+    }
     out.flush()?;
     if let Some(path) = &args.html {
-        write_page(path, &lab_html::page(&experiment, &outcome.record))?;
+        write_page(path, &lab_html::page(&experiment, &outcome.record), args.json)?;
     }
     if let Some(path) = &outcome.record_path {
-        say(&format!("record: {}", path.display()));
+        tell(args.json, &format!("record: {}", path.display()));
     }
-    Ok(if outcome.failed { IO } else { 0 })
+    if outcome.failed {
+        return Err(
+            LabError::engine("something could not be measured; the record says what").into()
+        );
+    }
+    Ok(0)
 }
 
 fn report(args: &ReportArgs) -> Outcome {
     let (path, record) = record_named(args.record.as_deref().unwrap_or(""))?;
+    if args.json {
+        let mut out = stdout();
+        write_json(&record, &mut out)?;
+        out.flush()?;
+        return Ok(0);
+    }
     let experiment = of_record(&record, &path)?;
     if let Some(html) = &args.html {
-        write_page(html, &lab_html::page(&experiment, &record))?;
+        write_page(html, &lab_html::page(&experiment, &record), false)?;
         return Ok(0);
     }
     let mut out = stdout();
@@ -282,10 +348,16 @@ fn compare(before: &str, after: &str, force: bool) -> Outcome {
     Ok(if slower > 0 { NOT_FOUND } else { 0 })
 }
 
-fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+/// The record as a line.
+fn write_json(record: &LabRecord, out: &mut dyn Write) -> Result<(), Failure> {
+    serde_json::to_writer(&mut *out, record).map_err(std::io::Error::from)?;
+    Ok(writeln!(out)?)
+}
+
+fn write_page(path: &Path, page: &str, json: bool) -> Result<(), Failure> {
     let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     made.and_then(|()| std::fs::write(path, page))
         .map_err(|e| Failure::file("write the page", path, &e))?;
-    say(&format!("page: {}", path.display()));
+    tell(json, &format!("page: {}", path.display()));
     Ok(())
 }

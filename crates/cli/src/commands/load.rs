@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{counted, print};
 use crate::args::Global;
 use crate::bytes::Encoding;
-use crate::failure::{Failure, INTERRUPTED, Outcome, USAGE, say};
+use crate::failure::{Failure, Outcome, say, tell};
 use crate::interrupt;
 use crate::progress::{Count, Progress};
 use crate::rows::Rows;
@@ -89,7 +89,7 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
     let started = Instant::now();
     let mut progress = Progress::new("load", total, Count::Bytes);
     let mut sums = Sums::default();
-    let loaded = load(&db, &mut *rows, source(args), &mut sums, &mut progress);
+    let loaded = load(&db, &mut *rows, source(args), &mut sums, &mut progress, global.json);
     drop(progress);
     let finished = loaded.and_then(|()| {
         if args.sync {
@@ -98,7 +98,8 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
         Ok(db.close()?)
     });
     if let Err(failure) = finished {
-        say(&format!("esker: {} loaded before this:", counted(sums.loaded, "pair")));
+        let loaded = counted(sums.loaded, "pair");
+        tell(global.json, &format!("esker: {loaded} loaded before this:"));
         return Err(failure);
     }
     let seconds = started.elapsed().as_secs_f64();
@@ -114,17 +115,22 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
         },
     )?;
     if interrupt::asked() {
-        say("esker: interrupted; what was loaded until then is in the store");
-        return Ok(INTERRUPTED);
+        let message = "interrupted; what was loaded until then is in the store";
+        return Err(Failure::interrupted(message));
     }
     if let Err(why) = end {
         let message = format!("{}: {why}; what could be read is loaded", source(args).display());
         return Err(Failure::of(ErrorKind::Corruption, message));
     }
-    if sums.bad > 0 {
-        say(&format!("esker: {} not loaded", counted(sums.bad, "bad row")));
+    if sums.bad == 0 {
+        return Ok(0);
     }
-    Ok(if sums.bad > 0 && !args.allow_bad_rows { USAGE } else { 0 })
+    let message = format!("{} not loaded", counted(sums.bad, "bad row"));
+    if args.allow_bad_rows {
+        tell(global.json, &format!("esker: {message}"));
+        return Ok(0);
+    }
+    Err(Failure::usage(message))
 }
 
 fn load(
@@ -133,6 +139,7 @@ fn load(
     source: &Path,
     sums: &mut Sums,
     progress: &mut Progress,
+    json: bool,
 ) -> Result<(), Failure> {
     let options = WriteOptions { durability: None::<Durability> };
     let mut batch = Batch::new();
@@ -146,7 +153,7 @@ fn load(
             }
             Err(why) => {
                 sums.bad += 1;
-                progress.talk(|| say_bad(sums.bad, row.line, &why));
+                progress.talk(|| say_bad(json, sums.bad, row.line, &why));
             }
         }
         if batch.len() >= BATCH_PAIRS || batch.size_bytes() >= BATCH_BYTES {
@@ -170,10 +177,13 @@ fn fits(key: &[u8], value: &[u8]) -> Result<(), String> {
     esker::write::batch::check_value(value).map_err(said)
 }
 
-fn say_bad(count: u64, line: u64, why: &str) {
+fn say_bad(json: bool, count: u64, line: u64, why: &str) {
     match count {
+        ..=BAD_ROWS_SAID if json => {
+            say(&json!({ "bad_row": { "line": line, "message": why } }).to_string());
+        }
         ..=BAD_ROWS_SAID => say(&format!("esker: line {line}: {why}")),
-        _ if count == BAD_ROWS_SAID + 1 => say("esker: further bad rows are only counted"),
+        _ if count == BAD_ROWS_SAID + 1 => tell(json, "esker: further bad rows are only counted"),
         _ => {}
     }
 }

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use esker::Db;
+use esker::{Db, ErrorKind};
 use serde_json::json;
 
 use super::{counted, print};
 use crate::args::Global;
-use crate::failure::{CORRUPTION, Outcome, say};
+use crate::failure::{Failure, Outcome, say};
 use crate::store::options;
 
 /// Arguments of `repair`.
@@ -21,7 +21,7 @@ pub struct RepairArgs {
 /// Prints what was kept and what was lost; exit code 3 when something was.
 pub fn run(args: &RepairArgs, global: &Global) -> Outcome {
     let report = Db::repair(&args.db, options(global)?)?;
-    if !report.manifest_readable {
+    if !report.manifest_readable && !global.json {
         say("esker: the manifest could not be read, so every table found was used: keys deleted \
              long ago may be back");
     }
@@ -48,5 +48,9 @@ pub fn run(args: &RepairArgs, global: &Global) -> Outcome {
             )
         },
     )?;
-    Ok(if report.lost.is_empty() { 0 } else { CORRUPTION })
+    if report.lost.is_empty() {
+        return Ok(0);
+    }
+    let what = format!("{}: not everything could be saved", args.db.display());
+    Err(Failure::of(ErrorKind::Corruption, what))
 }

@@ -9,7 +9,7 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
 use crate::args::Global;
-use crate::failure::{Failure, Outcome, say};
+use crate::failure::{Failure, Outcome, say, tell};
 use crate::shell::answer::Answers;
 use crate::shell::session::{Next, Session};
 use crate::store::{open_reader, open_writer};
@@ -49,7 +49,7 @@ pub fn run(args: &ShellArgs, global: &Global) -> Outcome {
     };
     let code = answers.first_error_code();
     if let Some(count) = session.uncommitted() {
-        say(&format!("esker: the batch of {count} operations was not committed"));
+        tell(global.json, &format!("esker: the batch of {count} operations was not committed"));
     }
     drop(session);
     db.close()?;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{counted, print};
 use crate::args::Global;
-use crate::failure::{CORRUPTION, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::progress::{Count, Progress};
 use crate::store::open_reader;
 
@@ -56,9 +56,7 @@ pub fn run(args: &VerifyArgs, global: &Global) -> Outcome {
             )
         },
     )?;
-    if let Some(error) = report.problems.into_iter().next() {
-        let code = Failure::Engine(error).code();
-        return Ok(if code == 0 { CORRUPTION } else { code });
-    }
-    Ok(0)
+    let Some(first) = report.problems.first() else { return Ok(0) };
+    let count = counted(report.problems.len() as u64, "problem");
+    Err(Failure::of(first.kind(), format!("{}: {count}", args.db.display())))
 }

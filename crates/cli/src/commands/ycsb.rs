@@ -8,7 +8,7 @@ use esker_lab::mix::ycsb::{Properties, result_lines};
 use esker_peers::ycsb::YcsbRun;
 
 use super::stdout;
-use crate::args::Global;
+use crate::args::SetFlag;
 use crate::failure::{Failure, IO, Outcome, say};
 use crate::interrupt;
 use crate::store::split;
@@ -40,16 +40,18 @@ pub struct YcsbArgs {
     /// Folder for the store, kept afterwards, instead of a temporary one
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
+    #[command(flatten)]
+    set: SetFlag,
 }
 
 /// Loads and runs; result lines to stdout.
-pub fn run(args: &YcsbArgs, global: &Global) -> Outcome {
+pub fn run(args: &YcsbArgs) -> Outcome {
     let properties = properties(args)?;
     let mut base = esker_peers::bench::config();
     base.progress = std::io::stderr().is_terminal();
     base.db.clone_from(&args.path);
     base.child = std::env::current_exe().ok();
-    for pair in &global.set {
+    for pair in &args.set.set {
         let (name, value) = split(pair)?;
         base.set(name, value).map_err(Failure::usage)?;
     }

@@ -43,7 +43,8 @@ fn a_store_of_leveldbs_is_copied_and_compared() {
         eprintln!("left out: LevelDB is not installed");
         return;
     }
-    place.fails(&["get", "ldb", "a"], 4, "esker import leveldb ldb NEW");
+    let hint = format!("esker import leveldb {} NEW", place.full_path("ldb").display());
+    place.fails(&["get", "ldb", "a"], 4, &hint);
     let out = place.ok(&["import", "leveldb", "ldb", "db"]);
     assert!(out.starts_with("imported 19502 pairs"), "{out}");
     assert_eq!(place.ok(&["get", "db", "key00000007"]), "\\x01\\x00\\x00\\x00".repeat(10) + "\n");

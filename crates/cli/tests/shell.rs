@@ -1,5 +1,6 @@
 //! Golden scripts: `> command` lines are given to `esker shell`, the lines between are what it
-//! must answer. `! reopen FLAGS` ends the session and begins another on the same store.
+//! must answer, `{dir}` being the place of the store. `! reopen FLAGS` ends the session and begins another
+//! on the same store.
 
 mod common;
 
@@ -23,6 +24,9 @@ fn check(path: &Path) {
                 None => expected += &format!("{}\n", line.strip_prefix("| ").unwrap_or(line)),
             }
         }
+        // Messages show where the store is.
+        let expected =
+            expected.replace("{dir}", place.full_path("").to_str().unwrap().trim_end_matches('/'));
         let mut args = vec!["shell", "db"];
         args.extend(flags.split_whitespace());
         let ran = place.run_with_input(&args, &input);

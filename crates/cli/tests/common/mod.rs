@@ -29,6 +29,11 @@ impl Place {
         self.dir.path().join(name)
     }
 
+    /// That path as messages about a store show it.
+    pub fn full_path(&self, name: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(name)
+    }
+
     /// Writes a file.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);

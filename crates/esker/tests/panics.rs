@@ -318,6 +318,26 @@ fn reads_that_panic_leave_nothing_locked_and_lose_nothing() {
 }
 
 #[test]
+fn range_deletes_outlive_a_read_that_panics() {
+    for every in 1..40 {
+        let dir = tempfile::tempdir().unwrap();
+        let trap = Trap::new("", every);
+        let db = Db::open(dir.path().join("db"), options(&trap)).unwrap();
+        (0..100u8).for_each(|n| db.put([n], "value").unwrap());
+        (0..20u8).for_each(|n| db.delete_range([4 * n], [4 * n + 2]).unwrap());
+        for _ in 0..3 {
+            trap.armed.store(true, SeqCst);
+            let _ = catch_unwind(AssertUnwindSafe(|| db.iter().unwrap().count()));
+            let _ = catch_unwind(AssertUnwindSafe(|| db.get([41]).unwrap()));
+            trap.armed.store(false, SeqCst);
+            assert_eq!(db.iter().unwrap().count(), 60, "{every}");
+            (0..80u8).for_each(|n| assert_eq!(db.get([n]).unwrap().is_none(), n % 4 < 2, "{n}"));
+        }
+        db.close().unwrap();
+    }
+}
+
+#[test]
 fn a_merge_by_hand_that_panics_stops_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let trap = Trap::new("caller", 5_000);

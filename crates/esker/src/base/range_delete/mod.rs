@@ -103,7 +103,7 @@ impl Keys {
 }
 
 /// Range tombstones on their way into a set.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct RangeDeletesBuilder {
     /// Start and end of each.
     keys: Keys,

@@ -48,12 +48,16 @@ impl RecentRangeDeletes {
         self.sets[at..].iter().map(|set| set.len()).sum()
     }
 
-    /// Puts what is in no set yet, and all sets but the first `keep`, into one.
+    /// Puts what is in no set yet, and all sets but the first `keep`, into one. All of it stays where
+    /// it is until the last comparison is made, which may panic in a key order of the user's.
     fn merge_from(&mut self, keep: usize, order: &KeyOrder) {
-        let mut builder = std::mem::take(&mut self.pending);
-        for set in self.sets.drain(keep..) {
+        let mut builder = self.pending.clone();
+        for set in &self.sets[keep..] {
             set.iter().for_each(|delete| builder.push(delete));
         }
-        self.sets.push(Arc::new(builder.build(order)));
+        let merged = Arc::new(builder.build(order));
+        self.pending = RangeDeletesBuilder::default();
+        self.sets.truncate(keep);
+        self.sets.push(merged);
     }
 }

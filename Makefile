@@ -1,5 +1,6 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
 .PHONY: bench results crosscheck test check fuzz crash crash-long miri schedules docs
+.PHONY: install uninstall
 .PHONY: kills powercut mapped soak tsan asan
 .PHONY: mutants coverage shim dropin apps capi wheel pytest overhead
 
@@ -16,6 +17,12 @@ test:   ## everything that must pass, after installing what is missing
 
 results: ## measure the README's table again and write it, its picture and its record
 	scripts/results.sh
+
+install: ## the command, libesker, esker.h, man pages: under PREFIX (/usr/local), below DESTDIR
+	scripts/install.sh install
+
+uninstall: ## what install put there, with the same PREFIX and DESTDIR
+	scripts/install.sh uninstall
 
 check:  ## the quick part: format, lints, shape of the tree, generated documents
 	cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings

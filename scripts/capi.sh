@@ -63,7 +63,7 @@ check_exports() {
     [ -n "$soname" ] || fail "libesker.so has no SONAME libesker.so.N"
     [ -e "$out/$soname" ] || fail "there is no file of the SONAME's name: $soname"
     debug=$({ readelf -SW "$out/libesker.so"; readelf -SW "$out/libesker.a"; } |
-        grep -c '\.debug_' || true)
+        grep -c '\.debug_info' || true)
     [ "$debug" = 0 ] || fail "the libraries are not stripped"
     echo "capi: $(declared | wc -l) functions, no other name;" \
         "$(stat -Lc %s "$out/libesker.so") and $(stat -c %s "$out/libesker.a") bytes" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and the machine lacks: a C compiler for zstd and LZ4, and Rust's components;
-# also, where it can, what the drop-in and Python tests and those on mounted file systems need (they are
+# also, where it can, what the tests of the bindings and those on mounted file systems need (they are
 # left out by name otherwise).
 set -euo pipefail
 
@@ -27,6 +27,8 @@ fi
 
 wanted=""
 missing g++ && wanted="$wanted g++"
+missing cmake && wanted="$wanted cmake"
+missing pkg-config && wanted="$wanted pkg-config"
 missing valgrind && wanted="$wanted valgrind"
 [ -e /usr/include/leveldb/db.h ] || wanted="$wanted libleveldb-dev"
 python3 -m pip --version >/dev/null 2>&1 || wanted="$wanted python3-pip"
@@ -41,10 +43,10 @@ if [ "$(id -u)" = 0 ]; then
 fi
 if [ -n "$wanted" ]; then
     if [ "$(id -u)" = 0 ] && ! missing apt-get; then
-        echo "installing what the drop-in, Python and file system tests need:$wanted" >&2
+        echo "installing what the tests of the bindings and of file systems need:$wanted" >&2
         { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $wanted; } \
             >/dev/null 2>&1 || echo "that did not work; they will be left out" >&2
     else
-        echo "the drop-in and Python tests will be left out; for them: sudo apt-get install -y$wanted" >&2
+        echo "the tests of the bindings will be left out; for them: sudo apt-get install -y$wanted" >&2
     fi
 fi

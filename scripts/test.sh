@@ -14,6 +14,7 @@ step() {
 
 if [ "${1:-}" = bindings ]; then
     step scripts/capi.sh test
+    step scripts/install.sh test
     step scripts/wheel.sh test
     step scripts/dropin.sh
     exit 0

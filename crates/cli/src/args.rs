@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
     backup, bench, checkpoint, compact, completions, delete, destroy, dump, get, import, lab, load,
-    options, put, repair, restore, scan, shell, stats, verify,
+    man, options, put, repair, restore, scan, shell, stats, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -212,4 +212,6 @@ pub enum Command {
     Options(Opening<options::OptionsArgs>),
     /// Print completions for a shell
     Completions(completions::CompletionsArgs),
+    /// Print the manual page of a command
+    Man(man::ManArgs),
 }

@@ -82,6 +82,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Completions(args) => {
             commands::completions::run(args).map_err(|failure| (failure, false))
         }
+        Command::Man(args) => commands::man::run(args).map_err(|failure| (failure, false)),
     }
 }
 

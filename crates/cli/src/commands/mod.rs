@@ -13,6 +13,7 @@ pub mod get;
 pub mod import;
 pub mod lab;
 pub mod load;
+pub mod man;
 pub mod options;
 pub mod put;
 pub mod repair;

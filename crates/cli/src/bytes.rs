@@ -109,6 +109,26 @@ pub fn of_arg(arg: &std::ffi::OsStr) -> &[u8] {
     std::os::unix::ffi::OsStrExt::as_bytes(arg)
 }
 
+/// A number of things, such as `250`, `1_000`, `10k` or `1.5m`: `k`, `m` and `g` are a thousand, a
+/// million and a thousand million.
+pub fn read_count(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is no count, such as 250, 10k or 1m");
+    let (digits, zeros) = match text.as_bytes().last().map(u8::to_ascii_lowercase) {
+        Some(b'k') => (&text[..text.len() - 1], 3),
+        Some(b'm') => (&text[..text.len() - 1], 6),
+        Some(b'g') => (&text[..text.len() - 1], 9),
+        _ => (text, 0),
+    };
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let whole = whole.replace('_', "");
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !is_number(&whole) || !is_number(part) || part.len() > zeros {
+        return Err(wrong());
+    }
+    let padding = zeros - part.len();
+    format!("{whole}{part}{:0<padding$}", "").parse().map_err(|_| wrong())
+}
+
 fn lossy(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
@@ -234,6 +254,18 @@ mod tests {
         assert_eq!(written(Encoding::Text, "naïve 鍵 \u{1b}[31m".as_bytes()), "naïve 鍵 \\x1b[31m");
         assert_eq!(written(Encoding::Text, "\u{202e}x".as_bytes()), "\\xe2\\x80\\xaex");
         assert_eq!(written(Encoding::Text, b"C:\\dir\xff"), "C:\\\\dir\\xff");
+    }
+
+    #[test]
+    fn counts_take_units_of_a_thousand() {
+        let read = |text| read_count(text).unwrap();
+        assert_eq!((read("0"), read("250"), read("1_000")), (0, 250, 1_000));
+        assert_eq!((read("1k"), read("10K"), read("1.5m")), (1_000, 10_000, 1_500_000));
+        assert_eq!(read("2g"), 2_000_000_000);
+        assert_eq!(read("18446744073709551615"), u64::MAX);
+        for bad in ["", "k", "-1", "1.5", "1x", "1.2345k", "18446744073709551616", "1 k", "ten"] {
+            assert!(read_count(bad).unwrap_err().contains("count"), "{bad}");
+        }
     }
 
     #[test]

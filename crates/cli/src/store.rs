@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use esker::{Db, Options};
+use esker::{Db, Error, ErrorKind, Options};
 
 use crate::args::Global;
 use crate::failure::{Failure, tell};
@@ -41,8 +41,20 @@ pub fn open_writer(path: &Path, global: &Global, create: bool) -> Result<Db, Fai
         Err(error) if error.is_not_found() && !create => {
             Err(esker::Error::not_found("there is no store here").at(path).into())
         }
-        opened => Ok(noted(opened?, global)),
+        opened => Ok(noted(opened.map_err(in_use)?, global)),
     }
+}
+
+/// What the engine advises a program that finds a store locked is not what somebody at a command line
+/// can do.
+pub fn in_use(error: Error) -> Error {
+    let (ErrorKind::Locked, Some(path)) = (error.kind(), error.path()) else { return error };
+    let who = error.message().split(';').next().unwrap_or_default();
+    let message = format!(
+        "{who}; end that first, or wait for it. Meanwhile `esker get`, `scan`, `dump`, `stats` and \
+         `shell --read-only` read the store"
+    );
+    Error::new(ErrorKind::Locked, message).at(path)
 }
 
 /// Says what a crash before this opening took.

@@ -235,6 +235,8 @@ fn wrong_usage_is_told() {
     place.fails(&["get", "db", "a", "--set", "block_sise=1"], 2, "block_size");
     place.fails(&["get", "db", "a", "--set", "block_size"], 2, "NAME=VALUE");
     place.fails(&["get", "db", "a", "--set", "block_size=3"], 2, "takes");
+    assert_eq!(place.ok(&["scan", "db", "--limit", "1k"]).lines().count(), 3);
+    assert_eq!(place.ok(&["scan", "db", "--limit", "0.002k"]).lines().count(), 2);
     place.fails(&["scan", "db", "--limit", "many"], 2, "many");
     assert_eq!(place.ok(&["get", "db", "a", "--set", "block-size=8k"]), "1\n");
     assert!(place.ok(&["--help"]).contains("Exit codes"));
@@ -362,11 +364,18 @@ fn checkpoints() {
 fn destroying_asks_first() {
     let place = with_pairs();
     place.fails(&["destroy", "db"], 2, "nothing was removed");
-    assert_eq!(place.run_with_input(&["destroy", "db"], b"no\n").code, 2);
+    for answer in [&b"no\n"[..], b"\n", b"yesterday\n"] {
+        assert_eq!(place.run_with_input(&["destroy", "db"], answer).code, 2);
+    }
     assert_eq!(place.ok(&["get", "db", "a"]), "1\n");
     let ran = place.run_with_input(&["destroy", "db"], b"yes\n");
-    assert!(ran.code == 0 && ran.err.contains("Type yes"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.err.contains("[y/N]"), "{}", ran.err);
     assert!(!place.path("db").exists());
+    for answer in [&b"y\n"[..], b"Y\r\n"] {
+        place.ok(&["put", "db", "a", "1"]);
+        assert_eq!(place.run_with_input(&["destroy", "db"], answer).code, 0);
+        assert!(!place.path("db").exists());
+    }
     place.ok(&["put", "db", "a", "1"]);
     place.ok(&["destroy", "db", "--yes"]);
 }
@@ -427,6 +436,58 @@ fn stats_options_completions() {
     place.fails(&["options", "nothing_like_it"], 2, "nothing_like_it");
     assert!(place.ok(&["completions", "bash"]).contains("esker"));
     place.fails(&["completions", "tcsh"], 2, "tcsh");
+}
+
+#[test]
+fn options_fit_eighty_columns_in_a_pipe() {
+    let text = Place::new().ok(&["options"]);
+    let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
+    assert_eq!(wide, Vec::<&str>::new());
+    let knob = text.split("\n\n").find(|part| part.starts_with("memtable_size_bytes = auto\n"));
+    let knob = knob.expect("an option begins with its name and value");
+    assert!(knob.contains("\n    4 KiB to 4 GiB, or auto; can change while the store is open\n"));
+    assert!(knob.contains("\n    also called write_buffer_size, "), "{knob}");
+    let changed = Place::new().ok(&["options", "block_size", "--set", "block_size_bytes=8k"]);
+    assert!(changed.starts_with("block_size_bytes = 8192 (default "), "{changed}");
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let place = Place::new();
+    assert_eq!(place.ok(&["man", "--dir", "pages"]), "");
+    let help = place.ok(&["--help"]);
+    let commands = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
+    let commands = commands.take_while(|line| !line.is_empty());
+    let names: Vec<&str> = commands
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(names.len() >= 20 && names.contains(&"bench"), "{names:?}");
+    for name in &names {
+        let page = std::fs::read_to_string(place.path(&format!("pages/esker-{name}.1"))).unwrap();
+        assert_eq!(page, place.ok(&["man", name]));
+        assert!(page.contains(".TH esker-") && page.contains(".SH SYNOPSIS"), "{page}");
+    }
+    let main = place.ok(&["man"]);
+    assert_eq!(main, std::fs::read_to_string(place.path("pages/esker.1")).unwrap());
+    assert!(main.contains("EXIT STATUS") && names.iter().all(|name| main.contains(name)));
+    assert!(place.ok(&["man", "bench"]).contains("write_buffer_size"));
+    assert!(place.ok(&["man", "lab", "run"]).contains("repetitions"));
+    assert!(!place.path("pages/esker-lab-turn.1").exists(), "a hidden command");
+    place.fails(&["man", "nonsense"], 2, "nonsense");
+}
+
+#[test]
+fn dot_files_do_not_make_a_directory_somebody_elses() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("db/.git")).unwrap();
+    place.file("db/.gitkeep", "");
+    place.ok(&["put", "db", "a", "1"]);
+    place.ok(&["destroy", "db", "--yes"]);
+    assert!(place.path("db/.gitkeep").exists() && place.path("db/.git").exists());
+    place.file("db/notes", "");
+    place.fails(&["put", "db", "a", "1"], 4, "a directory with other files");
 }
 
 #[test]
@@ -500,7 +561,19 @@ fn a_second_opener_is_refused_or_reads() {
         output.read_line(&mut line).unwrap();
         assert_eq!(line, answer);
     }
-    place.fails(&["put", "db", "x", "y"], 4, "db");
+    let commands = [
+        &["put", "db", "x", "y"][..],
+        &["compact", "db"],
+        &["delete", "db", "a"],
+        &["repair", "db"],
+        &["destroy", "db", "--yes"],
+    ];
+    for command in commands {
+        let who = format!("db: the store is open in process {}; end that first", child.id());
+        place.fails(command, 4, &who);
+        let told = place.run(command).err;
+        assert!(told.contains("`esker get`") && !told.contains("open it read-only"), "{told}");
+    }
     assert_eq!(place.ok(&["get", "db", "a"]), "1\n");
     drop(input);
     assert!(child.wait().unwrap().success());

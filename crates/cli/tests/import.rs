@@ -51,7 +51,7 @@ fn a_store_of_leveldbs_is_copied_and_compared() {
     assert_eq!(place.ok(&["get", "db", ""]), "the empty key\n");
     place.fails(&["get", "db", "key00000003"], 1, "not found");
     place.ok(&["verify", "db"]);
-    place.fails(&["import", "leveldb", "ldb", "db"], 2, "the store exists");
+    place.fails(&["import", "leveldb", "ldb", "db"], 2, "`esker destroy db`");
     assert!(place.ok(&["import", "leveldb", "ldb", "again", "--json"]).contains("\"pairs\":19502"));
 }
 

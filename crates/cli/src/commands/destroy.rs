@@ -10,6 +10,7 @@ use serde_json::json;
 use super::print;
 use crate::args::Global;
 use crate::failure::{Failure, Outcome};
+use crate::store::in_use;
 
 /// Arguments of `destroy`.
 #[derive(Args)]
@@ -21,25 +22,25 @@ pub struct DestroyArgs {
     yes: bool,
 }
 
-/// Removes the store once `yes` was answered.
+/// Removes the store once `y` or `yes` was answered.
 pub fn run(args: &DestroyArgs, global: &Global) -> Outcome {
     let dir = &args.db;
     if !dir.exists() {
         return Err(esker::Error::not_found("there is no store here").at(dir).into());
     }
     if !args.yes && !confirmed(&format!("Remove the store {} and all it holds?", dir.display())) {
-        return Err(Failure::usage("nothing was removed: answer yes, or give --yes"));
+        return Err(Failure::usage("nothing was removed: answer y, or give --yes"));
     }
-    Db::destroy(dir)?;
+    Db::destroy(dir).map_err(in_use)?;
     print(global.form(), || json!({ "ok": true }), String::new)?;
     Ok(0)
 }
 
 fn confirmed(question: &str) -> bool {
     let mut talk = std::io::stderr();
-    let _ = write!(talk, "{question} Type yes: ");
+    let _ = write!(talk, "{question} [y/N] ");
     let _ = talk.flush();
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
-    read.is_ok() && answer.trim().eq_ignore_ascii_case("yes")
+    read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }

@@ -19,7 +19,7 @@ use crate::args::Global;
 use crate::failure::{Failure, Outcome, tell};
 use crate::interrupt;
 use crate::progress::{Count, Progress};
-use crate::store::options;
+use crate::store::{in_use, options};
 
 /// A batch is written at this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -66,12 +66,13 @@ impl Sums {
 pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
     let Engine::Leveldb = args.engine;
     check_source(&args.source)?;
+    refuse_store(&args.db)?;
     let leveldb = LevelDb::load("LevelDB", args.library.as_deref())?;
     let source = leveldb.open_as_it_is(&args.source)?;
     let mut options = options(global)?;
     options.create_if_missing = true;
     options.error_if_exists = true;
-    let db = Db::open(&args.db, options)?;
+    let db = Db::open(&args.db, options).map_err(in_use)?;
     interrupt::watch();
     let started = Instant::now();
     let copied = copy(&*source, &db).and_then(|read| compare(&db, read));
@@ -119,6 +120,18 @@ fn check_source(dir: &Path) -> Result<(), Failure> {
             Err(Failure::usage(format!("{}: this is {what}, not LevelDB's", dir.display())))
         }
     }
+}
+
+/// Refuses a directory that is a store already, saying what can be done.
+fn refuse_store(dir: &Path) -> Result<(), Failure> {
+    if !dir.join("CURRENT").exists() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{0}: there is a store here already, and import makes a new one: name another directory, or \
+         remove this store first with `esker destroy {0}`",
+        dir.display()
+    )))
 }
 
 /// Copies every pair; what was read.

@@ -1,16 +1,28 @@
 //! `esker options`: every knob with its default, range and other names.
+//!
+//! What stays true: a line is no wider than the terminal, and no wider than 80 columns in a pipe;
+//! the first line of an option holds its name and value, so that `grep` finds them.
 
 use std::io::Write;
 
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
-use esker::{KNOBS, Knob, Options};
+use comfy_table::Table;
+use esker::base::units::{GIB, KIB, MIB};
+use esker::options::value::Range;
+use esker::{KNOBS, Knob, Options, When};
 use serde_json::json;
 
 use super::stdout;
 use crate::args::Global;
 use crate::failure::{Failure, Outcome};
 use crate::store;
+
+/// Columns where there is no terminal to ask.
+const PIPE_COLUMNS: usize = 80;
+/// Longer lines are hard to read.
+const COLUMNS_MAX: usize = 100;
+/// Columns before what is said of an option.
+const INDENT: usize = 4;
 
 /// Arguments of `options`.
 #[derive(Args)]
@@ -40,7 +52,9 @@ pub fn run(args: &OptionsArgs, global: &Global) -> Outcome {
             writeln!(out, "{}", to_json(knob, &options))?;
         }
     } else {
-        writeln!(out, "{}", to_table(&knobs, &options))?;
+        let columns = columns();
+        let texts: Vec<String> = knobs.iter().map(|k| to_text(k, &options, columns)).collect();
+        write!(out, "{}", texts.join("\n"))?;
     }
     out.flush()?;
     Ok(0)
@@ -54,19 +68,105 @@ fn to_json(knob: &Knob, options: &Options) -> serde_json::Value {
     })
 }
 
-fn to_table(knobs: &[&Knob], options: &Options) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["name", "value", "range", "changeable", "what it does", "also called"]);
-    for knob in knobs {
-        table.add_row([
-            knob.name,
-            &options.get(knob.name).unwrap_or_default(),
-            &format!("{} {}", knob.range, knob.unit),
-            knob.when.name(),
-            knob.doc,
-            &knob.aliases.join(", "),
-        ]);
+/// The terminal's columns within reason; those of a pipe where there is none.
+fn columns() -> usize {
+    let columns = Table::new().width().map_or(PIPE_COLUMNS, usize::from);
+    columns.clamp(40, COLUMNS_MAX)
+}
+
+/// `name = value`, and below it, indented, what it does and takes.
+fn to_text(knob: &Knob, options: &Options, columns: usize) -> String {
+    let value = options.get(knob.name).unwrap_or_default();
+    let mut text = format!("{} = {value}", knob.name);
+    if value != knob.default {
+        text += &format!(" (default {})", knob.default);
     }
-    table
+    text.push('\n');
+    let when = match knob.when {
+        When::Open => "set when the store is opened",
+        When::Live => "can change while the store is open",
+    };
+    let mut say = |words: &str| wrap(words, columns, &mut text);
+    say(knob.doc);
+    say(&format!("{}; {when}", takes(knob)));
+    if !knob.aliases.is_empty() {
+        say(&format!("also called {}", knob.aliases.join(", ")));
+    }
+    text
+}
+
+/// What the option takes, sizes in units that are read at a glance.
+fn takes(knob: &Knob) -> String {
+    match (&knob.range, knob.unit) {
+        (Range::Whole(low, high), "bytes") => format!("{} to {}", size(*low), size(*high)),
+        (Range::WholeOrAuto(low, high), "bytes") => {
+            format!("{} to {}, or auto", size(*low), size(*high))
+        }
+        (Range::WholeOrAuto(low, high), unit) => {
+            format!("{} or auto", format!("{low} to {high} {unit}").trim_end())
+        }
+        (Range::Words(words), _) => words.join(", "),
+        (range, unit) => format!("{range} {unit}").trim_end().to_string(),
+    }
+}
+
+/// Whole KiB, MiB or GiB where the number is that; else bytes.
+fn size(bytes: u64) -> String {
+    for (unit, name) in [(GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")] {
+        if bytes >= unit && bytes.is_multiple_of(unit) {
+            return format!("{} {name}", bytes / unit);
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+/// Appends lines of `words`, indented and no wider than `columns` where the words allow it.
+fn wrap(words: &str, columns: usize, text: &mut String) {
+    let mut used = 0;
+    for word in words.split_whitespace() {
+        let width = word.chars().count();
+        if used > 0 && used + 1 + width > columns {
+            text.push('\n');
+            used = 0;
+        }
+        if used == 0 {
+            text.push_str(&" ".repeat(INDENT));
+            used = INDENT;
+        } else {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(word);
+        used += width;
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_no_word_is_lost() {
+        let options = Options::default();
+        for columns in [40, 80, 100] {
+            for knob in KNOBS.iter() {
+                let text = to_text(knob, &options, columns);
+                for line in text.lines().filter(|line| line.trim().contains(' ')) {
+                    assert!(line.chars().count() <= columns, "{columns}: {line:?}");
+                }
+                let words: Vec<&str> = text.split_whitespace().collect();
+                let doc: Vec<&str> = knob.doc.split_whitespace().collect();
+                assert!(words.windows(doc.len()).any(|part| part == doc), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_are_short_where_they_can_be() {
+        assert_eq!(size(4096), "4 KiB");
+        assert_eq!(size(1 << 40), "1024 GiB");
+        assert_eq!(size(1000), "1000 bytes");
+        assert_eq!(size(0), "0 bytes");
+    }
 }

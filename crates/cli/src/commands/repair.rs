@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{counted, print};
 use crate::args::Global;
 use crate::failure::{Failure, Outcome, say};
-use crate::store::options;
+use crate::store::{in_use, options};
 
 /// Arguments of `repair`.
 #[derive(Args)]
@@ -20,7 +20,7 @@ pub struct RepairArgs {
 
 /// Prints what was kept and what was lost; exit code 3 when something was.
 pub fn run(args: &RepairArgs, global: &Global) -> Outcome {
-    let report = Db::repair(&args.db, options(global)?)?;
+    let report = Db::repair(&args.db, options(global)?).map_err(in_use)?;
     if !report.manifest_readable && !global.json {
         say("esker: the manifest could not be read, so every table found was used: keys deleted \
              long ago may be back");

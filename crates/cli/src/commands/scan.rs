@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{bytes_of, stdout};
 use crate::args::Global;
-use crate::bytes::Form;
+use crate::bytes::{Form, read_count};
 use crate::failure::{Failure, Outcome};
 use crate::store::open_reader;
 
@@ -27,8 +27,8 @@ pub struct ScanArgs {
     /// Only keys that start with this
     #[arg(long, conflicts_with_all = ["from", "to"])]
     prefix: Option<OsString>,
-    /// At most this many pairs
-    #[arg(long, value_name = "N")]
+    /// At most this many pairs; 10k are ten thousand, 1m a million
+    #[arg(long, value_name = "N", value_parser = read_count)]
     limit: Option<u64>,
     /// From the last key to the first
     #[arg(long)]

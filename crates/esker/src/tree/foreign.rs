@@ -30,7 +30,9 @@ pub fn identify(entries: &[&str]) -> Option<&'static str> {
         return Some("a PostgreSQL directory");
     }
     let stranger = entries.iter().any(|e| {
+        // Dot files are the desktop's, the version control's or the file system's own.
         !names::is_ours(e)
+            && !e.starts_with('.')
             && *e != "rebuilt"
             && !e.starts_with("rebuilt-moving-")
             && !e.starts_with("before-repair-")
@@ -62,7 +64,16 @@ mod tests {
         assert_eq!(identify(&["PG_VERSION", "base"]), Some("a PostgreSQL directory"));
         assert_eq!(identify(&["data.mdb", "lock.mdb"]), Some("an LMDB directory"));
         assert_eq!(identify(&["notes.txt"]), Some("a directory with other files"));
-        for left in ["rebuilt", "rebuilt-moving-in", "before-repair-1", "lost+found", "LOCK"] {
+        for left in [
+            ".gitkeep",
+            ".DS_Store",
+            ".nfs0001",
+            "rebuilt",
+            "rebuilt-moving-in",
+            "before-repair-1",
+            "lost+found",
+            "LOCK",
+        ] {
             assert_eq!(identify(&[left]), None, "{left}");
             assert_eq!(identify(&[left, "notes.txt"]), Some(STRANGERS), "{left}");
         }

@@ -1,23 +1,31 @@
 //! `esker shell`: commands by hand with line editing, or a script on standard input.
 
-use std::io::{BufRead, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, IsTerminal};
+use std::path::PathBuf;
 
 use clap::Args;
 use esker::ErrorKind;
-use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
+use rustyline::{CompletionType, Config, Editor};
 
 use crate::args::Global;
 use crate::failure::{Failure, Outcome, say, tell};
+use crate::interrupt;
 use crate::shell::answer::Answers;
+use crate::shell::complete::Completions;
+use crate::shell::history::{History, LINES_MAX};
 use crate::shell::session::{Next, Session};
 use crate::store::{open_reader, open_writer};
 
 const AFTER_HELP: &str = "\
 One command a line, one answer a command: OK, the value, NOT FOUND, or ERROR kind: message. The \
 lines of scan, stats and help come before their OK. Answers are flushed at once, so another \
-program can drive a store through a pipe. `help` lists the commands.";
+program can drive a store through a pipe. `help` lists the commands.
+
+At a terminal, Ctrl-C stops a command and keeps the session with its open batch, Tab completes \
+commands, options and keys, and scan shows 100 pairs (`limit`). Lines typed are kept in \
+esker/history under $XDG_STATE_HOME (~/.local/state), readable by their owner alone, but for those \
+that begin with a space; ESKER_HISTORY names another file, or is `off`.";
 
 /// Arguments of `shell`.
 #[derive(Args)]
@@ -40,26 +48,32 @@ pub fn run(args: &ShellArgs, global: &Global) -> Outcome {
         false => open_writer(&args.db, global, true)?,
     };
     let mut answers = Answers::new(std::io::stdout(), global.form());
-    let mut session = Session::new(&db);
     let by_hand = std::io::stdin().is_terminal();
-    let ended = if by_hand {
-        interact(&mut session, &mut answers, args)
-    } else {
-        script(&mut session, &mut answers, args)
-    };
-    let code = answers.first_error_code();
-    if let Some(count) = session.uncommitted() {
-        tell(global.json, &format!("esker: the batch of {count} operations was not committed"));
-    }
-    drop(session);
+    let ended = std::thread::scope(|threads| {
+        let mut session = if by_hand { Session::by_hand(&db, threads) } else { Session::new(&db) };
+        let ended = if by_hand {
+            let completions = Completions::new(&db, answers.encoding());
+            interact(&mut session, &mut answers, args, completions)
+        } else {
+            script(&mut session, &mut answers, args)
+        };
+        if let Some(count) = session.uncommitted() {
+            tell(global.json, &format!("esker: the batch of {count} operations was not committed"));
+        }
+        ended
+    });
     db.close()?;
     ended?;
-    Ok(if by_hand { 0 } else { code })
+    Ok(if by_hand { 0 } else { answers.first_error_code() })
 }
 
 type Out = Answers<std::io::Stdout>;
 
-fn script(session: &mut Session<'_>, answers: &mut Out, args: &ShellArgs) -> Result<(), Failure> {
+fn script(
+    session: &mut Session<'_, '_>,
+    answers: &mut Out,
+    args: &ShellArgs,
+) -> Result<(), Failure> {
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     loop {
@@ -75,38 +89,40 @@ fn script(session: &mut Session<'_>, answers: &mut Out, args: &ShellArgs) -> Res
     }
 }
 
-fn interact(session: &mut Session<'_>, answers: &mut Out, args: &ShellArgs) -> Result<(), Failure> {
+fn interact<'a>(
+    session: &mut Session<'a, '_>,
+    answers: &mut Out,
+    args: &ShellArgs,
+    completions: Completions<'a>,
+) -> Result<(), Failure> {
     let terminal =
         |error: ReadlineError| Failure::of(ErrorKind::Io, format!("the terminal: {error}"));
-    let mut editor = DefaultEditor::new().map_err(terminal)?;
-    // Keys and values are the user's business: they are kept in a file only where asked for.
-    let history = std::env::var_os("ESKER_HISTORY").map(PathBuf::from);
-    if let Some(path) = &history {
-        let _ = editor.load_history(path);
+    let config = Config::builder()
+        .max_history_size(LINES_MAX)
+        .map_err(terminal)?
+        .history_ignore_space(true)
+        .completion_type(CompletionType::List)
+        .build();
+    let mut editor = Editor::with_config(config).map_err(terminal)?;
+    editor.set_helper(Some(completions));
+    let mut history = History::begin(&mut editor);
+    if let Err(error) = interrupt::watch_session() {
+        say(&format!("esker: Ctrl-C will end the session: {error}"));
     }
-    let _ = writeln!(std::io::stderr(), "{}: `help` lists the commands", args.db.display());
-    let result = loop {
+    say(&format!("{}: `help` lists the commands", args.db.display()));
+    loop {
         let prompt = if session.uncommitted().is_some() { "batch> " } else { "esker> " };
         match editor.readline(prompt) {
             Ok(line) => {
-                let _ = editor.add_history_entry(&line);
+                history.keep(&mut editor, &line);
+                interrupt::begin_command();
                 if session.run(line.as_bytes(), answers)? == Next::Quit {
-                    break Ok(());
+                    return Ok(());
                 }
             }
             Err(ReadlineError::Interrupted) => {}
-            Err(ReadlineError::Eof) => break Ok(()),
-            Err(error) => break Err(terminal(error)),
+            Err(ReadlineError::Eof) => return Ok(()),
+            Err(error) => return Err(terminal(error)),
         }
-    };
-    save_history(&mut editor, history.as_deref());
-    result
-}
-
-fn save_history(editor: &mut DefaultEditor, path: Option<&Path>) {
-    if let Some(path) = path
-        && let Err(error) = editor.save_history(path)
-    {
-        say(&format!("esker: {}: cannot save the history: {error}", path.display()));
     }
 }

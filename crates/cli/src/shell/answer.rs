@@ -90,6 +90,11 @@ impl<W: Write> Answers<W> {
         Ok(self.out.write_all(&self.line)?)
     }
 
+    /// What was answered is seen before what is said next.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        Ok(self.out.flush()?)
+    }
+
     /// Lines of talk, or an object; closed by [`Answers::ok`].
     pub fn lines(&mut self, text: &str, json: impl FnOnce() -> Value) -> Result<(), Failure> {
         let text = if self.form.json { json().to_string() } else { text.trim_end().to_string() };

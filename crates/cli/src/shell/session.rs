@@ -1,16 +1,30 @@
 //! The shell's session: a store, perhaps a batch being gathered, perhaps a snapshot to read from.
+//!
+//! What stays true: an interrupted command changes neither the batch nor the session.
 
 use std::io::Write;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::Scope;
+use std::time::Duration;
 
 use esker::{Batch, Db, DbIterator, Durability, ReadOptions, Snapshot, WriteOptions};
 use serde_json::json;
 
 use super::answer::Answers;
 use super::words::Words;
+use crate::bytes::{Encoding, read_count};
 use crate::commands::stats;
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
+use crate::interrupt;
+
+/// How many pairs a scan shows by hand, until `limit` says otherwise.
+const PAIRS_BY_HAND: u64 = 100;
+/// A longer key is not repeated where the next command is proposed.
+const PROPOSED_KEY_BYTES_MAX: usize = 200;
+/// How often a command in another thread looks for Ctrl-C.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 const HELP: &str = "\
 put KEY VALUE             set KEY; VALUE is the rest of the line
@@ -23,7 +37,8 @@ abort                     forget them
 scan [FROM [TO]]          pairs from FROM up to, not including, TO, as put takes them
 rscan [FROM [TO]]         the same pairs from the last to the first
 prefix PREFIX             pairs whose key starts with PREFIX
-count [FROM [TO]]         how many pairs scan would show
+count [FROM [TO]]         how many pairs there are from FROM up to TO
+limit [N|off]             how many pairs scan, rscan and prefix show at most; by hand 100
 snapshot [on|off]         read the store as it is now, until off
 sync on|off               whether a write must survive a power loss before its OK
 flush                     write what is in memory to files
@@ -34,6 +49,7 @@ set NAME VALUE            change an option
 option NAME               the value of an option
 help                      this
 quit                      end (so does the end of the input)
+Ctrl-C stops a command, Tab completes, the arrows bring back lines of this and earlier sessions.
 KEY, VALUE: \\xNN is a byte, \\\\ a backslash; \"quoted\" where spaces matter, \"\" is empty; # comment";
 
 /// Whether the session goes on.
@@ -46,11 +62,20 @@ pub enum Next {
 }
 
 /// The state of a shell.
-pub struct Session<'a> {
+pub struct Session<'a, 'e> {
     db: &'a Db,
     batch: Option<Batch>,
     snapshot: Option<Snapshot>,
     durability: Option<Durability>,
+    limit: Option<u64>,
+    by_hand: Option<&'a Scope<'a, 'e>>,
+}
+
+/// Which pairs a command walks over, and which way.
+struct Walk {
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+    reverse: bool,
 }
 
 /// What a command came to.
@@ -65,10 +90,16 @@ fn usage(message: impl Into<String>) -> Failure {
     Failure::usage(message)
 }
 
-impl<'a> Session<'a> {
-    /// A session on `db`.
-    pub fn new(db: &'a Db) -> Session<'a> {
-        Session { db, batch: None, snapshot: None, durability: None }
+impl<'a, 'e> Session<'a, 'e> {
+    /// A session on `db` for a script: Ctrl-C ends the process, and scans show every pair.
+    pub fn new(db: &'a Db) -> Session<'a, 'e> {
+        Session { db, batch: None, snapshot: None, durability: None, limit: None, by_hand: None }
+    }
+
+    /// A session on `db` for somebody at a terminal: Ctrl-C stops the command, and scans show
+    /// [`PAIRS_BY_HAND`] pairs. What cannot stop goes on in `threads`.
+    pub fn by_hand(db: &'a Db, threads: &'a Scope<'a, 'e>) -> Session<'a, 'e> {
+        Session { limit: Some(PAIRS_BY_HAND), by_hand: Some(threads), ..Session::new(db) }
     }
 
     /// How many operations wait for `commit`, while a batch is open.
@@ -142,7 +173,7 @@ impl<'a> Session<'a> {
                     batch.delete_range(&from, &to);
                 })?
             }
-            "sync" | "snapshot" | "set" | "option" | "checkpoint" => {
+            "sync" | "snapshot" | "set" | "option" | "checkpoint" | "limit" => {
                 return self.setting(command, words);
             }
             _ => {
@@ -195,13 +226,8 @@ impl<'a> Session<'a> {
                 Ok(Reply::Value(value.map(|value| value.to_vec())))
             }
             "prefix" => {
-                let mut iter = self.iter(Some(key.to_vec()), None)?;
-                iter.seek_to_first()?;
-                while iter.valid() && iter.key().starts_with(key) {
-                    answers.pair(iter.key(), iter.value())?;
-                    iter.advance()?;
-                }
-                Ok(Reply::Ok)
+                let (from, to) = (Some(key.to_vec()), behind_prefix(key));
+                self.show(&Walk { from, to, reverse: false }, answers)
             }
             _ => self.change(|batch| {
                 batch.delete(key);
@@ -216,33 +242,96 @@ impl<'a> Session<'a> {
         to: Option<Vec<u8>>,
         answers: &mut Answers<W>,
     ) -> Result<Reply, Failure> {
-        if command == "compact" {
-            self.db.compact_range(from.as_deref(), to.as_deref())?;
-            return Ok(Reply::Ok);
-        }
-        let mut iter = self.iter(from, to)?;
         let reverse = command == "rscan";
-        if reverse {
+        match command {
+            "compact" => {
+                self.long(command, move |db| db.compact_range(from.as_deref(), to.as_deref()))
+            }
+            "count" => self.count(&Walk { from, to, reverse }),
+            _ => self.show(&Walk { from, to, reverse }, answers),
+        }
+    }
+
+    fn show<W: Write>(&self, walk: &Walk, answers: &mut Answers<W>) -> Result<Reply, Failure> {
+        let mut iter = self.iter(walk)?;
+        let mut shown = 0;
+        let mut last = Vec::new();
+        while iter.valid() {
+            interrupt::check()?;
+            if self.limit == Some(shown) {
+                let next = if walk.reverse { &last } else { iter.key() };
+                answers.flush()?;
+                say(&more(shown, walk, next, answers.encoding()));
+                break;
+            }
+            answers.pair(iter.key(), iter.value())?;
+            shown += 1;
+            if self.limit == Some(shown) && walk.reverse {
+                last = iter.key().to_vec();
+            }
+            if walk.reverse { iter.retreat()? } else { iter.advance()? }
+        }
+        Ok(Reply::Ok)
+    }
+
+    fn count(&self, walk: &Walk) -> Result<Reply, Failure> {
+        let mut iter = self.iter(walk)?;
+        let mut count = 0;
+        while iter.valid() {
+            interrupt::check()?;
+            count += 1;
+            iter.advance()?;
+        }
+        Ok(Reply::Number(count))
+    }
+
+    /// An iterator on the first pair of `walk`.
+    fn iter(&self, walk: &Walk) -> Result<DbIterator, Failure> {
+        let lower = walk.from.clone().map_or(Bound::Unbounded, Bound::Included);
+        let upper = walk.to.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut iter = self.db.iter_with(&self.read_options(), (lower, upper))?;
+        if walk.reverse {
             iter.seek_to_last()?
         } else {
             iter.seek_to_first()?
         }
-        let mut count = 0;
-        while iter.valid() {
-            if command == "count" {
-                count += 1;
-            } else {
-                answers.pair(iter.key(), iter.value())?;
-            }
-            if reverse { iter.retreat()? } else { iter.advance()? }
-        }
-        Ok(if command == "count" { Reply::Number(count) } else { Reply::Ok })
+        Ok(iter)
     }
 
-    fn iter(&self, from: Option<Vec<u8>>, to: Option<Vec<u8>>) -> Result<DbIterator, Failure> {
-        let lower = from.map_or(Bound::Unbounded, Bound::Included);
-        let upper = to.map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(self.db.iter_with(&self.read_options(), (lower, upper))?)
+    /// Does what the engine cannot stop in the middle of. By hand, Ctrl-C ends the waiting; what was
+    /// begun goes on.
+    fn long(
+        &self,
+        command: &str,
+        job: impl FnOnce(&Db) -> esker::Result<()> + Send + 'a,
+    ) -> Result<Reply, Failure> {
+        let Some(threads) = self.by_hand else {
+            job(self.db)?;
+            return Ok(Reply::Ok);
+        };
+        let db = self.db;
+        let (done, wait) = channel();
+        threads.spawn(move || {
+            // Nobody listens after Ctrl-C.
+            let _ = done.send(job(db));
+        });
+        loop {
+            match wait.recv_timeout(LOOK_EVERY) {
+                Ok(outcome) => {
+                    outcome?;
+                    return Ok(Reply::Ok);
+                }
+                Err(RecvTimeoutError::Timeout) if interrupt::asked() => {
+                    return Err(interrupt::stopped(&format!(
+                        "{command} goes on, but is not waited for; the session ends when it is done"
+                    )));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(interrupt::stopped(&format!("{command} ended without a result")));
+                }
+            }
+        }
     }
 
     fn read_options(&self) -> ReadOptions<'_> {
@@ -268,7 +357,17 @@ impl<'a> Session<'a> {
                 return Ok(Reply::Value(Some(value.into_bytes())));
             }
             ("option", ..) => return Err(usage("option takes a name")),
-            (_, Some(dir), None) => self.db.checkpoint(Path::new(dir))?,
+            ("limit", None, None) => {
+                let limit = self.limit.map_or("off".to_string(), |limit| limit.to_string());
+                return Ok(Reply::Value(Some(limit.into_bytes())));
+            }
+            ("limit", Some("off"), None) => self.limit = None,
+            ("limit", Some(count), None) => self.limit = Some(read_count(count).map_err(usage)?),
+            ("limit", ..) => return Err(usage("limit takes nothing, a number or off")),
+            (_, Some(dir), None) => {
+                let dir = PathBuf::from(dir);
+                return self.long(command, move |db| db.checkpoint(Path::new(&dir)));
+            }
             _ => return Err(usage("checkpoint takes a directory")),
         }
         Ok(Reply::Ok)
@@ -302,7 +401,7 @@ impl<'a> Session<'a> {
         answers: &mut Answers<W>,
     ) -> Result<Reply, Failure> {
         match command {
-            "flush" => self.db.flush()?,
+            "flush" => return self.long(command, Db::flush),
             "stats" => {
                 let metrics = self.db.metrics();
                 answers.lines(&stats::to_text(&metrics), || stats::to_json(&metrics))?;
@@ -320,4 +419,55 @@ fn end(command: &str, words: &Words<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     Err(usage(format!("{command} takes fewer words; quote a key that holds a space")))
+}
+
+/// The first key behind all that start with `prefix`; none where every byte of it is the greatest.
+fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let len = prefix.iter().rposition(|byte| *byte < u8::MAX)? + 1;
+    let mut behind = prefix[..len].to_vec();
+    behind[len - 1] += 1;
+    Some(behind)
+}
+
+/// Says that a scan stopped at the limit, and with which command it goes on at `next`.
+fn more(shown: u64, walk: &Walk, next: &[u8], encoding: Encoding) -> String {
+    let edges = if walk.reverse {
+        [walk.from.as_deref().or(Some(b"")), Some(next)]
+    } else {
+        [Some(next), walk.to.as_deref()]
+    };
+    let mut text = format!("-- {shown} pairs shown, more follow; `limit off` shows all");
+    if edges.iter().flatten().any(|key| key.len() > PROPOSED_KEY_BYTES_MAX) {
+        return text;
+    }
+    text += if walk.reverse { ", `rscan" } else { ", `scan" };
+    for key in edges.into_iter().flatten() {
+        let mut word = vec![b' '];
+        encoding.write_word(key, &mut word);
+        text += &String::from_utf8_lossy(&word);
+    }
+    text + "` goes on"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_behind_a_prefix() {
+        assert_eq!(behind_prefix(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(behind_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(behind_prefix(b"\xff"), None);
+        assert_eq!(behind_prefix(b""), None);
+    }
+
+    #[test]
+    fn the_next_command_is_proposed_unless_its_keys_are_long() {
+        let walk = |reverse| Walk { from: None, to: Some(b"z z".to_vec()), reverse };
+        let text = more(5, &walk(false), b"k\xff", Encoding::Text);
+        assert!(text.ends_with("`scan k\\xff z\\x20z` goes on"), "{text}");
+        let text = more(5, &walk(true), b"k", Encoding::Text);
+        assert!(text.ends_with("`rscan \"\" k` goes on"), "{text}");
+        assert!(more(5, &walk(false), &[b'k'; 300], Encoding::Text).ends_with("shows all"));
+    }
 }

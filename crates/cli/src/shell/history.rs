@@ -1,0 +1,120 @@
+//! The lines typed in earlier sessions: where they are kept.
+//!
+//! What stays true: the file is readable by its owner alone, also while it is made; `ESKER_HISTORY=off`
+//! keeps nothing; whoever cannot keep a history has a shell all the same, and is told once.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustyline::Editor;
+use rustyline::history::FileHistory;
+
+use super::complete::Completions;
+use crate::failure::say;
+
+/// At most this many lines are kept.
+pub const LINES_MAX: usize = 1_000;
+
+/// The file of a session, if it keeps a history.
+pub struct History {
+    path: Option<PathBuf>,
+}
+
+type Line<'a> = Editor<Completions<'a>, FileHistory>;
+
+impl History {
+    /// Gives `editor` the lines of earlier sessions.
+    pub fn begin(editor: &mut Line<'_>) -> History {
+        let path = place(|name| std::env::var_os(name));
+        let mut history = History { path };
+        if let Some(path) = history.path.clone() {
+            let loaded = prepare(&path)
+                .map_err(|error| error.to_string())
+                .and_then(|()| editor.load_history(&path).map_err(|error| error.to_string()));
+            if let Err(why) = loaded {
+                history.give_up(&path, &why);
+            }
+        }
+        history
+    }
+
+    /// Keeps `line`, at once: a session may end by a signal.
+    pub fn keep(&mut self, editor: &mut Line<'_>, line: &str) {
+        let added = editor.add_history_entry(line).unwrap_or(false);
+        if let (true, Some(path)) = (added, self.path.clone())
+            && let Err(error) = editor.append_history(&path)
+        {
+            self.give_up(&path, &error.to_string());
+        }
+    }
+
+    fn give_up(&mut self, path: &Path, why: &str) {
+        say(&format!("esker: {}: the history is not kept: {why}", path.display()));
+        self.path = None;
+    }
+}
+
+/// `ESKER_HISTORY`, unless it is `off`; else a file among the user's states, where there is a home.
+fn place(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if let Some(named) = variable("ESKER_HISTORY") {
+        return (!named.is_empty() && named != "off").then(|| PathBuf::from(named));
+    }
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let states = absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
+    Some(states.join("esker/history"))
+}
+
+/// Makes the file and the folders above it if they are not there, for the owner alone.
+fn prepare(path: &Path) -> io::Result<()> {
+    if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(above)?;
+    }
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_follows_the_environment() {
+        let of = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<(String, OsString)> =
+                pairs.iter().map(|(name, value)| (name.to_string(), value.into())).collect();
+            place(|name| pairs.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone()))
+        };
+        let path = |text: &str| Some(PathBuf::from(text));
+        assert_eq!(of(&[("HOME", "/h")]), path("/h/.local/state/esker/history"));
+        assert_eq!(of(&[("HOME", "/h"), ("XDG_STATE_HOME", "/s")]), path("/s/esker/history"));
+        assert_eq!(
+            of(&[("HOME", "/h"), ("XDG_STATE_HOME", "not/absolute")]),
+            path("/h/.local/state/esker/history")
+        );
+        assert_eq!(of(&[("HOME", "/h"), ("ESKER_HISTORY", "mine")]), path("mine"));
+        assert_eq!(of(&[("HOME", "/h"), ("ESKER_HISTORY", "off")]), None);
+        assert_eq!(of(&[("HOME", "/h"), ("ESKER_HISTORY", "")]), None);
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn the_file_is_its_owners_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("some/where/history");
+        prepare(&path).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        std::fs::write(&path, "#V2\nget a\n").unwrap();
+        prepare(&path).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(std::fs::read(&path).unwrap(), b"#V2\nget a\n");
+    }
+}

@@ -1,0 +1,224 @@
+//! The shell as somebody at a terminal has it: a pseudo-terminal with the session as its foreground.
+//!
+//! What stays true: nothing is read from the terminal but by [`Terminal::expect`], so that a command
+//! that prints much waits where the test wants it.
+
+mod common;
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use common::Place;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+/// A guard against hangs.
+const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
+
+/// A session at a terminal.
+struct Terminal {
+    keyboard: File,
+    seen: Vec<u8>,
+    child: Child,
+}
+
+impl Terminal {
+    /// `esker shell db` in `place`, its prompt shown. `ESKER_HISTORY` is `history`, if that is given.
+    fn begin(place: &Place, history: Option<&str>) -> Terminal {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = || OpenOptions::new().read(true).write(true).open(&name).unwrap();
+        // util-linux's setsid makes the terminal the session's own, so that Ctrl-C is a signal.
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", "--wait"]).arg(assert_cmd::cargo::cargo_bin!("esker"));
+        command.args(["shell", "db"]).current_dir(place.path("."));
+        command.env("TERM", "xterm").env("XDG_STATE_HOME", place.path("state"));
+        match history {
+            Some(value) => command.env("ESKER_HISTORY", value),
+            None => command.env_remove("ESKER_HISTORY"),
+        };
+        command.stdin(theirs()).stdout(theirs()).stderr(theirs());
+        let child = command.spawn().expect("setsid of util-linux");
+        let mut terminal = Terminal { keyboard: File::from(ours), seen: Vec::new(), child };
+        terminal.expect("esker> ");
+        terminal
+    }
+
+    fn send(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Reads until `text` was shown; what was shown before it.
+    fn expect(&mut self, text: &str) -> String {
+        loop {
+            let at = self.seen.windows(text.len()).position(|part| part == text.as_bytes());
+            if let Some(at) = at {
+                let rest = self.seen.split_off(at + text.len());
+                let shown = std::mem::replace(&mut self.seen, rest);
+                return String::from_utf8_lossy(&shown).into_owned();
+            }
+            let shown = || String::from_utf8_lossy(&self.seen).into_owned();
+            let mut fds = [PollFd::new(&self.keyboard, PollFlags::IN)];
+            let ready = poll(&mut fds, Some(&PATIENCE)).unwrap();
+            assert!(ready > 0, "{text:?} was not shown, but {:?}", shown());
+            let mut part = [0; 4096];
+            let read = self.keyboard.read(&mut part).unwrap_or(0);
+            assert!(read > 0, "the session ended without {text:?}, after {:?}", shown());
+            self.seen.extend_from_slice(&part[..read]);
+        }
+    }
+
+    /// Types a line, which must be answered so, and waits for `prompt`; what was shown before.
+    fn line(&mut self, line: &str, answer: &str, prompt: &str) -> String {
+        self.send(&format!("{line}\r"));
+        let shown = self.expect(&format!("{answer}\r\n"));
+        self.expect(prompt);
+        shown
+    }
+
+    /// Ends the session, which must end well.
+    fn end(mut self) {
+        self.send("quit\r");
+        self.expect("quit");
+        while self.keyboard.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {}
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// `count` pairs with values of `size_bytes`.
+fn filled(count: usize, size_bytes: usize) -> Place {
+    let place = Place::new();
+    let value = "v".repeat(size_bytes);
+    let rows: String = (0..count).map(|number| format!("key{number:06},{value}\n")).collect();
+    place.file("rows.csv", rows);
+    place.ok(&["load", "db", "rows.csv", "--no-header"]);
+    place
+}
+
+#[test]
+fn ctrl_c_stops_a_scan_and_keeps_the_session_with_its_batch() {
+    let place = filled(20_000, 1_000);
+    let mut terminal = Terminal::begin(&place, Some("off"));
+    terminal.line("batch", "OK", "batch> ");
+    terminal.line("put zz 1", "OK", "batch> ");
+    terminal.line("limit off", "OK", "batch> ");
+    for command in ["scan", "rscan", "prefix key"] {
+        terminal.send(&format!("{command}\r"));
+        terminal.expect("vvvv\r\nkey");
+        // The session cannot print on, since nobody reads: Ctrl-C comes in the middle of the scan.
+        terminal.send("\x03");
+        std::thread::sleep(Duration::from_millis(200));
+        let shown = terminal.expect("ERROR interrupted: the command was interrupted\r\n");
+        assert!(shown.matches("\r\nkey").count() < 19_000, "{command} was not stopped");
+        terminal.expect("batch> ");
+    }
+    terminal.line("commit", "OK", "esker> ");
+    terminal.line("get zz", "1", "esker> ");
+    terminal.line("count", "20001", "esker> ");
+    terminal.line("compact", "OK", "esker> ");
+    // At the prompt it empties the line.
+    terminal.send("nonsense\x03");
+    terminal.expect("esker> ");
+    terminal.line("flush", "OK", "esker> ");
+    terminal.end();
+    assert_eq!(place.ok(&["get", "db", "zz"]), "1\n");
+}
+
+#[test]
+fn a_scan_by_hand_shows_a_hundred_pairs_and_how_to_go_on() {
+    let place = filled(150, 1);
+    let mut terminal = Terminal::begin(&place, Some("off"));
+    let shown = terminal.line("scan", "`scan key000100` goes on\r\nOK", "esker> ");
+    assert_eq!(shown.matches(" v\r\n").count(), 100, "{shown}");
+    assert!(shown.contains("-- 100 pairs shown, more follow; `limit off` shows all"), "{shown}");
+    let shown = terminal.line("scan key000100", "v\r\nOK", "esker> ");
+    assert_eq!(shown.matches(" v\r\n").count(), 50, "{shown}");
+    terminal.line("limit 10", "OK", "esker> ");
+    terminal.line("prefix key00012", "v\r\nOK", "esker> ");
+    let shown =
+        terminal.line("prefix key0001", "`scan key000110 key0002` goes on\r\nOK", "esker> ");
+    assert_eq!(shown.matches(" v\r\n").count(), 10, "{shown}");
+    terminal.line("rscan", "`rscan \"\" key000140` goes on\r\nOK", "esker> ");
+    let shown = terminal.line("rscan \"\" key000140", "OK", "esker> ");
+    assert!(shown.contains("\r\nkey000139 v\r\n"), "{shown}");
+    terminal.line("limit off", "OK", "esker> ");
+    let shown = terminal.line("scan", "v\r\nOK", "esker> ");
+    assert_eq!(shown.matches(" v\r\n").count(), 150, "{shown}");
+    terminal.end();
+    // A script sees every pair: another program may drive it.
+    let ran = place.run_with_input(&["shell", "db"], b"scan\nlimit\nlimit 2\nscan\nlimit 1x\n");
+    assert_eq!(ran.out.lines().count(), 150 + 1 + 1 + 1 + 3 + 1, "{}", ran.out);
+    assert!(ran.out.contains("OK\noff\nOK\n") && ran.out.contains("is no count"), "{}", ran.out);
+    assert!(ran.err.contains("-- 2 pairs shown, more follow"), "{}", ran.err);
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn lines_of_earlier_sessions_come_back() {
+    let place = filled(1, 1);
+    let file = place.path("state/esker/history");
+    let mut terminal = Terminal::begin(&place, None);
+    terminal.line("put kept 1", "OK", "esker> ");
+    terminal.line(" put secret 1", "OK", "esker> ");
+    // Kept at once, not at the end.
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert!(kept.contains("put kept 1") && !kept.contains("secret"), "{kept}");
+    assert_eq!(mode(&file), 0o600);
+    terminal.end();
+    let mut terminal = Terminal::begin(&place, None);
+    // Up twice: before `quit` there is the line that was kept.
+    terminal.send("\x1b[A\x1b[A");
+    terminal.expect("put kept 1");
+    terminal.send("\x1b[B\x15");
+    terminal.end();
+}
+
+#[test]
+fn no_history_is_kept_where_it_is_off_or_the_input_is_a_pipe() {
+    let place = filled(1, 1);
+    let mut terminal = Terminal::begin(&place, Some("off"));
+    terminal.line("put a 1", "OK", "esker> ");
+    terminal.end();
+    assert_eq!(place.run_with_input(&["shell", "db"], b"put b 1\n").out, "OK\n");
+    assert!(!place.path("state").exists() && !place.path("off").exists());
+    let mut terminal = Terminal::begin(&place, Some("mine"));
+    terminal.line("put c 1", "OK", "esker> ");
+    terminal.end();
+    assert!(std::fs::read_to_string(place.path("mine")).unwrap().contains("put c 1"));
+    assert_eq!(mode(&place.path("mine")), 0o600);
+}
+
+#[test]
+fn a_history_that_cannot_be_kept_is_said_and_the_shell_works() {
+    let place = filled(1, 1);
+    let mut terminal = Terminal::begin(&place, Some("rows.csv/history"));
+    terminal.line("get key000000", "v", "esker> ");
+    terminal.end();
+}
+
+#[test]
+fn tab_completes_commands_options_and_keys() {
+    let place = filled(1, 1);
+    let mut terminal = Terminal::begin(&place, Some("off"));
+    terminal.send("deleter\t");
+    terminal.expect("deleterange ");
+    terminal.send("k1 k2\r");
+    terminal.expect("OK\r\n");
+    terminal.expect("esker> ");
+    terminal.send("set wal_\tw\t\r");
+    terminal.expect("OK\r\n");
+    terminal.expect("esker> ");
+    terminal.line("option wal_io", "write", "esker> ");
+    terminal.send("get k\t\r");
+    terminal.expect("\r\nv\r\n");
+    terminal.end();
+}

@@ -19,7 +19,8 @@
  *
  * Threads: a store may be used by many threads at once, as may a snapshot; options, batches and
  * iterators by one at a time. The caller's own functions (comparators, filters) are called from
- * any thread, and must neither throw nor jump out.
+ * any thread, and must neither throw nor jump out, nor use the store they are called for: its
+ * functions fail then with ESKER_INVALID_ARGUMENT.
  *
  * Keys have at most 1 MiB, values at most 1 GiB.
  */

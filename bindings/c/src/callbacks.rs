@@ -1,12 +1,14 @@
 //! Comparators and filters that are C functions.
 //!
-//! What stays true: the functions are called only while the object lives, from any thread; the
+//! What stays true: the functions are called only while the object lives, from any thread, and cannot
+//! use the store they are called for through its handle (`esker_db_t`); the
 //! destructor runs once, after the last store, iterator and option that uses it let go.
 
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use esker::{Comparator, FilterPolicy};
+use esker_bindings::calling;
 
 use crate::failure::{Failure, Outcome};
 use crate::ffi;
@@ -93,17 +95,20 @@ impl Comparator for CComparator {
     }
 
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        // SAFETY: the caller's function with the caller's pointer and bytes that live through it.
-        let sign = unsafe {
-            (self.compare)(
-                self.state.pointer,
-                a.as_ptr().cast(),
-                a.len(),
-                b.as_ptr().cast(),
-                b.len(),
-            )
-        };
-        sign.cmp(&0)
+        calling::within(self, || {
+            // SAFETY: the caller's function with the caller's pointer and bytes that live through
+            // it.
+            let sign = unsafe {
+                (self.compare)(
+                    self.state.pointer,
+                    a.as_ptr().cast(),
+                    a.len(),
+                    b.as_ptr().cast(),
+                    b.len(),
+                )
+            };
+            sign.cmp(&0)
+        })
     }
 }
 
@@ -152,7 +157,7 @@ impl FilterPolicy for CFilter {
         let mut len = 0usize;
         // SAFETY: the caller's function with the caller's pointer and arrays of `count` items that
         // live through it; what it returns holds `len` bytes from `malloc` and is ours to free.
-        unsafe {
+        calling::within(self, || unsafe {
             let filter = (self.create)(
                 self.state.pointer,
                 starts.as_ptr(),
@@ -163,20 +168,23 @@ impl FilterPolicy for CFilter {
             let copy = ffi::bytes(filter, len, "filter").map(<[u8]>::to_vec).unwrap_or_default();
             ffi::free(filter);
             copy
-        }
+        })
     }
 
     fn may_contain(&self, key: &[u8], filter: &[u8]) -> bool {
-        // SAFETY: the caller's function with the caller's pointer and bytes that live through it.
-        let answer = unsafe {
-            (self.may_match)(
-                self.state.pointer,
-                key.as_ptr().cast(),
-                key.len(),
-                filter.as_ptr().cast(),
-                filter.len(),
-            )
-        };
-        answer != 0
+        calling::within(self, || {
+            // SAFETY: the caller's function with the caller's pointer and bytes that live through
+            // it.
+            let answer = unsafe {
+                (self.may_match)(
+                    self.state.pointer,
+                    key.as_ptr().cast(),
+                    key.len(),
+                    filter.as_ptr().cast(),
+                    filter.len(),
+                )
+            };
+            answer != 0
+        })
     }
 }

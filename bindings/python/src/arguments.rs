@@ -19,10 +19,10 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyMemory
 use crate::comparator::PyComparator;
 use crate::errors::bad_option;
 
-/// A value: `bytes` as they lie, or a copy of anything else that shows its bytes.
-pub struct Value<'a>(Cow<'a, [u8]>);
+/// A key or value: `bytes` as they lie, or a copy of anything else that shows its bytes.
+pub struct BytesLike<'a>(Cow<'a, [u8]>);
 
-impl std::ops::Deref for Value<'_> {
+impl std::ops::Deref for BytesLike<'_> {
     type Target = [u8];
 
     #[inline]
@@ -31,19 +31,25 @@ impl std::ops::Deref for Value<'_> {
     }
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Value<'a> {
+impl<'a, 'py> FromPyObject<'a, 'py> for BytesLike<'a> {
     type Error = PyErr;
 
     #[inline]
-    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Value<'a>> {
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<BytesLike<'a>> {
         if let Ok(bytes) = <&'a [u8]>::extract(given) {
-            return Ok(Value(Cow::Borrowed(bytes)));
+            return Ok(BytesLike(Cow::Borrowed(bytes)));
         }
         if let Ok(bytes) = given.cast::<PyByteArray>() {
-            return Ok(Value(Cow::Owned(bytes.to_vec())));
+            return Ok(BytesLike(Cow::Owned(bytes.to_vec())));
+        }
+        if given.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err(
+                "a bytes-like object is required, not 'str'; encode it first, as in \
+                 'text'.encode()",
+            ));
         }
         let shown = PyMemoryView::from(&given)?.call_method0("tobytes")?;
-        Ok(Value(Cow::Owned(shown.cast::<PyBytes>()?.as_bytes().to_vec())))
+        Ok(BytesLike(Cow::Owned(shown.cast::<PyBytes>()?.as_bytes().to_vec())))
     }
 }
 

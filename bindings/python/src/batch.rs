@@ -8,7 +8,7 @@ use esker::{Batch, WriteOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::arguments::Value;
+use crate::arguments::BytesLike;
 use crate::guarded::Guarded;
 use crate::store::Store;
 
@@ -41,6 +41,7 @@ impl WriteBatch {
     #[inline]
     fn on<R>(&self, py: Python<'_>, body: impl FnOnce(&mut Batch) -> R) -> PyResult<R> {
         self.store.check_open("database")?;
+        self.store.check_reentry(py)?;
         Ok(body(&mut self.batch.lock(py)))
     }
 
@@ -53,27 +54,32 @@ impl WriteBatch {
 impl WriteBatch {
     /// Adds the setting of ``key`` to ``value``.
     #[inline]
-    fn put(&self, py: Python<'_>, key: &[u8], value: Value<'_>) -> PyResult<()> {
+    fn put(&self, py: Python<'_>, key: BytesLike<'_>, value: BytesLike<'_>) -> PyResult<()> {
         self.on(py, |batch| {
             match self.root.is_empty() {
-                true => batch.put(key, &*value),
-                false => batch.put(self.key(key), &*value),
+                true => batch.put(&*key, &*value),
+                false => batch.put(self.key(&key), &*value),
             };
         })
     }
 
     /// Adds the deletion of ``key``.
-    fn delete(&self, py: Python<'_>, key: &[u8]) -> PyResult<()> {
+    fn delete(&self, py: Python<'_>, key: BytesLike<'_>) -> PyResult<()> {
         self.on(py, |batch| {
-            batch.delete(self.key(key));
+            batch.delete(self.key(&key));
         })
     }
 
     /// Adds the deletion of every key from ``start`` up to but without ``stop``. Esker's own: plyvel
     /// has no such method.
-    fn delete_range(&self, py: Python<'_>, start: &[u8], stop: &[u8]) -> PyResult<()> {
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        start: BytesLike<'_>,
+        stop: BytesLike<'_>,
+    ) -> PyResult<()> {
         self.on(py, |batch| {
-            batch.delete_range(self.key(start), self.key(stop));
+            batch.delete_range(self.key(&start), self.key(&stop));
         })
     }
 
@@ -86,6 +92,8 @@ impl WriteBatch {
 
     /// Adds what ``source``, another batch, holds at this moment.
     fn append(&self, py: Python<'_>, source: &WriteBatch) -> PyResult<()> {
+        self.store.check_reentry(py)?;
+        source.store.check_reentry(py)?;
         let added = source.batch.lock(py).clone();
         self.on(py, |batch| {
             batch.append(&added);
@@ -102,6 +110,7 @@ impl WriteBatch {
     /// Raises Error for a key over 1 MiB or a value over 1 GiB, IOError when the log cannot be
     /// written; nothing was changed then.
     fn write(&self, py: Python<'_>) -> PyResult<()> {
+        self.store.check_reentry(py)?;
         let batch = self.batch.lock(py);
         let changes = &*batch;
         self.store.run(py, |db| db.write_with(changes, &self.options))

@@ -1,12 +1,14 @@
 //! An order of keys that is a Python function.
 //!
 //! What stays true: the first exception is kept, and the store that met it serves nothing from then
-//! on, because an order that failed once may have put keys in the wrong place.
+//! on, because an order that failed once may have put keys in the wrong place; the function cannot
+//! use the store it orders.
 
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
 use esker::Comparator;
+use esker_bindings::calling;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -48,7 +50,7 @@ impl Comparator for PyComparator {
 
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         let answer = Python::try_attach(|py| {
-            self.call(py, a, b).unwrap_or_else(|error| {
+            calling::within(self, || self.call(py, a, b)).unwrap_or_else(|error| {
                 let _ = self.failed.set(error);
                 a.cmp(b)
             })

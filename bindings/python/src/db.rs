@@ -12,9 +12,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 
-use crate::arguments::{self, Value};
+use crate::arguments::{self, BytesLike};
+use crate::backups::BackupReport;
 use crate::batch::{self, WriteBatch};
 use crate::iterator::{self, Iterator};
+use crate::metrics;
 use crate::prefixed::PrefixedDB;
 use crate::raw::{self, RawIterator};
 use crate::snapshot::{self, Snapshot};
@@ -39,7 +41,7 @@ pub fn get<'py>(
 }
 
 /// What a mapping raises for a key that is not there.
-pub fn no_key(key: &Bound<'_, PyBytes>) -> PyErr {
+pub fn no_key(key: &Bound<'_, PyAny>) -> PyErr {
     PyKeyError::new_err(key.clone().unbind())
 }
 
@@ -48,19 +50,14 @@ pub fn item(
     py: Python<'_>,
     store: &Store,
     key: &[u8],
-    shown: &Bound<'_, PyBytes>,
+    shown: &Bound<'_, PyAny>,
 ) -> PyResult<Py<PyAny>> {
     let value = get(py, store, key, &ReadOptions::default())?;
     value.map(|value| value.into_any().unbind()).ok_or_else(|| no_key(shown))
 }
 
 /// Deletes `key`, which the caller knows as `shown`, or raises `KeyError`.
-pub fn remove(
-    py: Python<'_>,
-    store: &Store,
-    key: &[u8],
-    shown: &Bound<'_, PyBytes>,
-) -> PyResult<()> {
+pub fn remove(py: Python<'_>, store: &Store, key: &[u8], shown: &Bound<'_, PyAny>) -> PyResult<()> {
     let was_there = store.run(py, |db| db.remove(key))?;
     if was_there { Ok(()) } else { Err(no_key(shown)) }
 }
@@ -74,7 +71,7 @@ pub fn mapping_of<'py>(whole: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
 /// As a dict's `pop`.
 pub fn pop<'py>(
     whole: &Bound<'py, PyAny>,
-    key: &Bound<'py, PyBytes>,
+    key: &Bound<'py, PyAny>,
     default: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mapping = mapping_of(whole)?;
@@ -88,9 +85,9 @@ pub fn pop<'py>(
 /// The two keys of a range, which may be a tuple, a list or whatever else has two items.
 fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
     let keys = range.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-    let key = |at: usize| keys.get(at).and_then(|key| key.cast::<PyBytes>().ok());
+    let key = |at: usize| keys.get(at).and_then(|key| key.extract::<BytesLike<'_>>().ok());
     match (key(0), key(1), keys.len()) {
-        (Some(start), Some(stop), 2) => Ok((start.as_bytes().to_vec(), stop.as_bytes().to_vec())),
+        (Some(start), Some(stop), 2) => Ok((start.to_vec(), stop.to_vec())),
         _ => Err(PyTypeError::new_err("a range is two keys of bytes, where it starts and stops")),
     }
 }
@@ -178,13 +175,13 @@ impl DB {
     fn get<'py>(
         &self,
         py: Python<'py>,
-        key: &[u8],
+        key: BytesLike<'_>,
         default: Option<Bound<'py, PyAny>>,
         verify_checksums: Option<&Bound<'py, PyAny>>,
         fill_cache: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _ = verify_checksums;
-        let value = get(py, &self.store, key, &ReadOptions { snapshot: None, fill_cache })?;
+        let value = get(py, &self.store, &key, &ReadOptions { snapshot: None, fill_cache })?;
         Ok(value.map(Bound::into_any).or(default))
     }
 
@@ -193,34 +190,48 @@ impl DB {
     fn get_many<'py>(
         &self,
         py: Python<'py>,
-        keys: Vec<Bound<'py, PyBytes>>,
+        keys: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
-        let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
+        let keys: Vec<BytesLike<'_>> =
+            keys.iter().map(|key| key.extract()).collect::<PyResult<_>>()?;
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
         let values = self.store.run(py, |db| db.multi_get(&keys))?;
         Ok(values.into_iter().map(|value| value.map(|v| PyBytes::new(py, &v))).collect())
     }
 
-    /// Sets ``key`` to ``value``, which may be anything that shows its bytes.
+    /// Sets ``key`` to ``value``; each may be anything that shows its bytes.
     ///
     /// Once it returned, the write survives the process; with ``sync=True`` also a power loss.
     /// Raises Error for a key over 1 MiB or a value over 1 GiB, IOError; nothing was changed then.
     #[inline]
     #[pyo3(signature = (key, value, *, sync=false))]
-    fn put(&self, py: Python<'_>, key: &[u8], value: Value<'_>, sync: bool) -> PyResult<()> {
-        self.store.run(py, |db| db.put_with(key, &*value, &write_options(sync)))
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: BytesLike<'_>,
+        value: BytesLike<'_>,
+        sync: bool,
+    ) -> PyResult<()> {
+        self.store.run(py, |db| db.put_with(&*key, &*value, &write_options(sync)))
     }
 
     /// Deletes ``key``, whether it is there or not.
     #[pyo3(signature = (key, *, sync=false))]
-    fn delete(&self, py: Python<'_>, key: &[u8], sync: bool) -> PyResult<()> {
-        self.store.run(py, |db| db.delete_with(key, &write_options(sync)))
+    fn delete(&self, py: Python<'_>, key: BytesLike<'_>, sync: bool) -> PyResult<()> {
+        self.store.run(py, |db| db.delete_with(&*key, &write_options(sync)))
     }
 
     /// Deletes every key from ``start`` up to but without ``stop``, in one small write. Esker's own.
     #[pyo3(signature = (start, stop, *, sync=false))]
-    fn delete_range(&self, py: Python<'_>, start: &[u8], stop: &[u8], sync: bool) -> PyResult<()> {
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        start: BytesLike<'_>,
+        stop: BytesLike<'_>,
+        sync: bool,
+    ) -> PyResult<()> {
         let mut batch = esker::Batch::new();
-        batch.delete_range(start, stop);
+        batch.delete_range(&*start, &*stop);
         self.store.run(py, |db| db.write_with(&batch, &write_options(sync)))
     }
 
@@ -272,7 +283,8 @@ impl DB {
     }
 
     /// The keys that start with ``prefix``, as a database; see ``PrefixedDB``.
-    fn prefixed_db(slf: Bound<'_, Self>, prefix: Bound<'_, PyBytes>) -> PrefixedDB {
+    fn prefixed_db(slf: Bound<'_, Self>, prefix: BytesLike<'_>) -> PrefixedDB {
+        let prefix = PyBytes::new(slf.py(), &prefix);
         PrefixedDB::make(slf.unbind(), prefix)
     }
 
@@ -294,15 +306,20 @@ impl DB {
     fn compact_range(
         &self,
         py: Python<'_>,
-        start: Option<&[u8]>,
-        stop: Option<&[u8]>,
+        start: Option<BytesLike<'_>>,
+        stop: Option<BytesLike<'_>>,
     ) -> PyResult<()> {
-        self.store.run(py, |db| db.compact_range(start, stop))
+        self.store.run(py, |db| db.compact_range(start.as_deref(), stop.as_deref()))
     }
 
     /// Roughly how many bytes of files hold the keys from ``start`` up to but without ``stop``.
-    fn approximate_size(&self, py: Python<'_>, start: &[u8], stop: &[u8]) -> PyResult<u64> {
-        self.store.run(py, |db| db.approximate_size(start, stop))
+    fn approximate_size(
+        &self,
+        py: Python<'_>,
+        start: BytesLike<'_>,
+        stop: BytesLike<'_>,
+    ) -> PyResult<u64> {
+        self.store.run(py, |db| db.approximate_size(&*start, &*stop))
     }
 
     /// ``approximate_size`` of each ``(start, stop)``.
@@ -334,6 +351,30 @@ impl DB {
         self.store.run(py, |db| db.checkpoint(&path))
     }
 
+    /// Adds a backup of everything written so far to the directory ``name`` of backups, which is
+    /// made if it is not there; returns what was made, a ``BackupReport``. Esker's own.
+    ///
+    /// Only tables that the backup before does not have are copied; all are read back. A directory
+    /// belongs to one database: with ``take_over=True`` it becomes this one's. Raises Error when it
+    /// belongs to another one or lies inside a database, CorruptionError, IOError.
+    #[pyo3(signature = (name, *, take_over=false))]
+    fn backup(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyAny>,
+        take_over: bool,
+    ) -> PyResult<BackupReport> {
+        let path = arguments::path_of(name)?;
+        let options = esker::BackupOptions { take_over };
+        Ok(self.store.run(py, |db| db.backup_with(&path, &options))?.into())
+    }
+
+    /// What the database consists of and has done since it was opened: a dict of numbers, whose
+    /// names carry the unit; ``levels`` is a list of dicts, ``memory`` a dict. Esker's own.
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        metrics::to_dict(py, &self.store.run(py, |db| Ok(db.metrics()))?)
+    }
+
     /// Reads every byte of the database and checks it; returns what is wrong, a sentence each, so an
     /// empty list when all is well. Esker's own.
     fn verify(&self, py: Python<'_>) -> PyResult<Vec<String>> {
@@ -356,21 +397,26 @@ impl DB {
     }
 
     #[inline]
-    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyBytes>) -> PyResult<Py<PyAny>> {
-        item(py, &self.store, key.as_bytes(), key)
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
+        item(py, &self.store, &key.extract::<BytesLike<'_>>()?, key)
     }
 
     #[inline]
-    fn __setitem__(&self, py: Python<'_>, key: &[u8], value: Value<'_>) -> PyResult<()> {
+    fn __setitem__(
+        &self,
+        py: Python<'_>,
+        key: BytesLike<'_>,
+        value: BytesLike<'_>,
+    ) -> PyResult<()> {
         self.put(py, key, value, false)
     }
 
-    fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyBytes>) -> PyResult<()> {
-        remove(py, &self.store, key.as_bytes(), key)
+    fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        remove(py, &self.store, &key.extract::<BytesLike<'_>>()?, key)
     }
 
-    fn __contains__(&self, py: Python<'_>, key: &[u8]) -> PyResult<bool> {
-        self.store.run(py, |db| db.contains_key(key))
+    fn __contains__(&self, py: Python<'_>, key: BytesLike<'_>) -> PyResult<bool> {
+        self.store.run(py, |db| db.contains_key(&*key))
     }
 
     /// The database as a ``collections.abc.MutableMapping``: iterating gives keys, and ``len`` walks
@@ -398,7 +444,7 @@ impl DB {
     #[pyo3(signature = (key, /, *default))]
     fn pop<'py>(
         slf: &Bound<'py, Self>,
-        key: &Bound<'py, PyBytes>,
+        key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
         pop(slf.as_any(), key, default)
@@ -407,7 +453,7 @@ impl DB {
     /// As a dict's ``setdefault``. Another thread may write between the reading and the writing.
     fn setdefault<'py>(
         slf: &Bound<'py, Self>,
-        key: &Bound<'py, PyBytes>,
+        key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         mapping_of(slf.as_any())?.call_method1("setdefault", (key, default))

@@ -12,7 +12,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::arguments;
+use crate::arguments::{self, BytesLike};
 use crate::errors;
 use crate::guarded::Guarded;
 use crate::store::Store;
@@ -114,8 +114,9 @@ impl Wanted {
         for (name, value) in given.into_iter().flatten() {
             let name = name.extract::<Cow<'_, str>>()?;
             let key = || {
-                let key = value.extract::<Option<Key>>();
-                key.map_err(|error| arguments::named(value.py(), &name, error))
+                let key = value.extract::<Option<BytesLike<'_>>>();
+                key.map(|key| key.map(|key| key.to_vec()))
+                    .map_err(|error| arguments::named(value.py(), &name, error))
             };
             match &*name {
                 "reverse" => wanted.reverse = value.is_truthy()?,
@@ -134,7 +135,7 @@ impl Wanted {
                 }
             }
         }
-        let whole = |key: Key| [root, &key.0].concat();
+        let whole = |key: Vec<u8>| [root, &key].concat();
         if let Some(prefix) = prefix {
             if start.is_some() || stop.is_some() {
                 let message = "'prefix' cannot be combined with 'start' or 'stop'";
@@ -151,17 +152,6 @@ impl Wanted {
             wanted.bounds.1 = bound(include_stop)(whole(stop));
         }
         Ok(wanted)
-    }
-}
-
-/// A key, of `bytes` only.
-struct Key(Vec<u8>);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Key {
-    type Error = PyErr;
-
-    fn extract(given: pyo3::Borrowed<'a, 'py, PyAny>) -> PyResult<Key> {
-        Ok(Key(given.cast::<PyBytes>()?.as_bytes().to_vec()))
     }
 }
 
@@ -212,6 +202,7 @@ impl Iterator {
         body: impl FnOnce(&mut Walk) -> Result<T> + Send,
         then: impl FnOnce(&Walk, T) -> R,
     ) -> PyResult<R> {
+        self.store.check_reentry(py)?;
         let mut guard = self.walk.lock(py);
         self.store.check_open("database or iterator")?;
         let walk = guard.as_mut().ok_or_else(|| errors::closed("database or iterator"))?;
@@ -281,16 +272,18 @@ impl Iterator {
     }
 
     /// Moves before the first key at or behind ``target``, within the range.
-    fn seek(&self, py: Python<'_>, target: &[u8]) -> PyResult<()> {
-        let target = [&self.root, target].concat();
+    fn seek(&self, py: Python<'_>, target: BytesLike<'_>) -> PyResult<()> {
+        let target = [&self.root[..], &target].concat();
         self.on(py, |walk| walk.seek(&target), |_, ()| ())
     }
 
     /// Lets go of the files and the memory. Later steps raise RuntimeError; closing twice is
     /// allowed.
-    fn close(&self, py: Python<'_>) {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.store.check_reentry(py)?;
         let walk = self.walk.lock(py).take();
         py.detach(|| drop(walk));
+        Ok(())
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -298,7 +291,7 @@ impl Iterator {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
-        self.close(py);
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
     }
 }

@@ -3,6 +3,7 @@
 //! | in | is |
 //! |---|---|
 //! | `arguments` | options and byte strings as Python gives them |
+//! | `backups`, `metrics` | backups of a database, and what it tells of itself |
 //! | `store` | an open store: calls without the interpreter's lock, closing, forking |
 //! | `guarded` | one object for one thread at a time, without a deadlock |
 //! | `comparator` | an order of keys that is a Python function |
@@ -16,6 +17,7 @@
 #![deny(unsafe_code)]
 
 mod arguments;
+mod backups;
 mod batch;
 mod comparator;
 mod db;
@@ -23,6 +25,7 @@ mod errors;
 mod functions;
 mod guarded;
 mod iterator;
+mod metrics;
 mod prefixed;
 mod raw;
 mod snapshot;
@@ -31,6 +34,8 @@ mod store;
 /// The compiled part of the package `esker`.
 #[pyo3::pymodule]
 mod _esker {
+    #[pymodule_export]
+    use crate::backups::{Backup, BackupReport, list_backups, prune_backups, restore_db};
     #[pymodule_export]
     use crate::batch::WriteBatch;
     #[pymodule_export]

@@ -7,7 +7,7 @@ use esker::ReadOptions;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::arguments::Value;
+use crate::arguments::BytesLike;
 use crate::batch::{self, WriteBatch};
 use crate::db::{self, DB, write_options};
 use crate::iterator::{self, Iterator};
@@ -48,28 +48,34 @@ impl PrefixedDB {
     fn get<'py>(
         &self,
         py: Python<'py>,
-        key: &[u8],
+        key: BytesLike<'_>,
         default: Option<Bound<'py, PyAny>>,
         verify_checksums: Option<&Bound<'py, PyAny>>,
         fill_cache: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _ = verify_checksums;
         let options = ReadOptions { snapshot: None, fill_cache };
-        let value = db::get(py, &self.db.get().store, &self.key(py, key), &options)?;
+        let value = db::get(py, &self.db.get().store, &self.key(py, &key), &options)?;
         Ok(value.map(Bound::into_any).or(default))
     }
 
     /// See ``DB.put``.
     #[pyo3(signature = (key, value, *, sync=false))]
-    fn put(&self, py: Python<'_>, key: &[u8], value: Value<'_>, sync: bool) -> PyResult<()> {
-        let key = self.key(py, key);
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: BytesLike<'_>,
+        value: BytesLike<'_>,
+        sync: bool,
+    ) -> PyResult<()> {
+        let key = self.key(py, &key);
         self.db.get().store.run(py, |db| db.put_with(&key, &*value, &write_options(sync)))
     }
 
     /// See ``DB.delete``.
     #[pyo3(signature = (key, *, sync=false))]
-    fn delete(&self, py: Python<'_>, key: &[u8], sync: bool) -> PyResult<()> {
-        let key = self.key(py, key);
+    fn delete(&self, py: Python<'_>, key: BytesLike<'_>, sync: bool) -> PyResult<()> {
+        let key = self.key(py, &key);
         self.db.get().store.run(py, |db| db.delete_with(&key, &write_options(sync)))
     }
 
@@ -105,24 +111,31 @@ impl PrefixedDB {
     }
 
     /// A part of this part: ``prefix`` is put behind this one's.
-    fn prefixed_db(&self, py: Python<'_>, prefix: &[u8]) -> PrefixedDB {
-        PrefixedDB::make(self.db.clone_ref(py), PyBytes::new(py, &self.key(py, prefix)))
+    fn prefixed_db(&self, py: Python<'_>, prefix: BytesLike<'_>) -> PrefixedDB {
+        PrefixedDB::make(self.db.clone_ref(py), PyBytes::new(py, &self.key(py, &prefix)))
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyBytes>) -> PyResult<Py<PyAny>> {
-        db::item(py, &self.db.get().store, &self.key(py, key.as_bytes()), key)
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
+        let whole = self.key(py, &key.extract::<BytesLike<'_>>()?);
+        db::item(py, &self.db.get().store, &whole, key)
     }
 
-    fn __setitem__(&self, py: Python<'_>, key: &[u8], value: Value<'_>) -> PyResult<()> {
+    fn __setitem__(
+        &self,
+        py: Python<'_>,
+        key: BytesLike<'_>,
+        value: BytesLike<'_>,
+    ) -> PyResult<()> {
         self.put(py, key, value, false)
     }
 
-    fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyBytes>) -> PyResult<()> {
-        db::remove(py, &self.db.get().store, &self.key(py, key.as_bytes()), key)
+    fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let whole = self.key(py, &key.extract::<BytesLike<'_>>()?);
+        db::remove(py, &self.db.get().store, &whole, key)
     }
 
-    fn __contains__(&self, py: Python<'_>, key: &[u8]) -> PyResult<bool> {
-        let key = self.key(py, key);
+    fn __contains__(&self, py: Python<'_>, key: BytesLike<'_>) -> PyResult<bool> {
+        let key = self.key(py, &key);
         self.db.get().store.run(py, |db| db.contains_key(&key))
     }
 
@@ -150,7 +163,7 @@ impl PrefixedDB {
     #[pyo3(signature = (key, /, *default))]
     fn pop<'py>(
         slf: &Bound<'py, Self>,
-        key: &Bound<'py, PyBytes>,
+        key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
         db::pop(slf.as_any(), key, default)
@@ -159,7 +172,7 @@ impl PrefixedDB {
     /// As a dict's ``setdefault``.
     fn setdefault<'py>(
         slf: &Bound<'py, Self>,
-        key: &Bound<'py, PyBytes>,
+        key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         db::mapping_of(slf.as_any())?.call_method1("setdefault", (key, default))

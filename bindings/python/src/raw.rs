@@ -9,6 +9,7 @@ use esker::{DbIterator, ReadOptions, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
+use crate::arguments::BytesLike;
 use crate::errors;
 use crate::guarded::Guarded;
 use crate::store::Store;
@@ -43,6 +44,7 @@ impl RawIterator {
         py: Python<'_>,
         body: impl FnOnce(&mut DbIterator) -> PyResult<R>,
     ) -> PyResult<R> {
+        self.store.check_reentry(py)?;
         let mut guard = self.cursor.lock(py);
         self.store.check_open("database or iterator")?;
         body(guard.as_mut().ok_or_else(|| errors::closed("database or iterator"))?)
@@ -96,8 +98,8 @@ impl RawIterator {
     }
 
     /// Moves to the first key at or behind ``target``.
-    fn seek(&self, py: Python<'_>, target: &[u8]) -> PyResult<()> {
-        self.go(py, false, |cursor| cursor.seek(target))
+    fn seek(&self, py: Python<'_>, target: BytesLike<'_>) -> PyResult<()> {
+        self.go(py, false, |cursor| cursor.seek(&*target))
     }
 
     /// Moves to the next key. Raises IteratorInvalidError when it stands on none.
@@ -129,9 +131,11 @@ impl RawIterator {
 
     /// Lets go of the files and the memory. Later calls raise RuntimeError; closing twice is
     /// allowed.
-    fn close(&self, py: Python<'_>) {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.store.check_reentry(py)?;
         let cursor = self.cursor.lock(py).take();
         py.detach(|| drop(cursor));
+        Ok(())
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -139,7 +143,7 @@ impl RawIterator {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
-        self.close(py);
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
     }
 }

@@ -10,6 +10,7 @@ use esker::ReadOptions;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
+use crate::arguments::BytesLike;
 use crate::iterator::{self, Iterator};
 use crate::raw::{self, RawIterator};
 use crate::store::Store;
@@ -58,22 +59,22 @@ impl Snapshot {
     fn get<'py>(
         &self,
         py: Python<'py>,
-        key: &[u8],
+        key: BytesLike<'_>,
         default: Option<Bound<'py, PyAny>>,
         verify_checksums: Option<&Bound<'py, PyAny>>,
         fill_cache: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _ = verify_checksums;
-        Ok(self.value(py, key, fill_cache)?.map(Bound::into_any).or(default))
+        Ok(self.value(py, &key, fill_cache)?.map(Bound::into_any).or(default))
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyBytes>) -> PyResult<Py<PyAny>> {
-        let value = self.value(py, key.as_bytes(), true)?;
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
+        let value = self.value(py, &key.extract::<BytesLike<'_>>()?, true)?;
         value.map(|value| value.into_any().unbind()).ok_or_else(|| db::no_key(key))
     }
 
-    fn __contains__(&self, py: Python<'_>, key: &[u8]) -> PyResult<bool> {
-        Ok(self.value(py, key, true)?.is_some())
+    fn __contains__(&self, py: Python<'_>, key: BytesLike<'_>) -> PyResult<bool> {
+        Ok(self.value(py, &key, true)?.is_some())
     }
 
     /// An iterator over the pairs of that moment. Arguments are those of ``DB.iterator``.

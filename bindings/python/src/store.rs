@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use esker::{Db, Result};
+use esker_bindings::calling;
 use esker_bindings::handle::Handle;
 use pyo3::prelude::*;
 
@@ -32,12 +33,13 @@ impl Store {
     /// Opens the store at `path`.
     pub fn open(py: Python<'_>, path: &Path, chosen: Chosen) -> PyResult<Arc<Store>> {
         let Chosen { options, comparator, read_only } = chosen;
+        let functions = calling::functions_of(&options);
         let opened = py.detach(|| match read_only {
             true => Db::open_read_only(path, options),
             false => Db::open(path, options),
         });
         let db = opened.map_err(|error| errors::raised(py, &error))?;
-        let store = Arc::new(Store { handle: Handle::new(db), comparator });
+        let store = Arc::new(Store { handle: Handle::of(db, functions), comparator });
         let mut open = known();
         open.retain(|store| store.strong_count() > 0);
         open.push(Arc::downgrade(&store));
@@ -69,6 +71,13 @@ impl Store {
     #[inline]
     pub fn check_open(&self, what: &str) -> PyResult<()> {
         if self.handle.is_closed() { Err(errors::closed(what)) } else { Ok(()) }
+    }
+
+    /// Raises within the store's own comparator, where a wait for what the calling thread holds
+    /// would never end.
+    #[inline]
+    pub fn check_reentry(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.check_reentry().map_err(|error| errors::raised(py, &error))
     }
 
     /// Raises when the order of keys has failed.

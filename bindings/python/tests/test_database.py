@@ -147,11 +147,98 @@ def test_values_may_be_anything_that_shows_its_bytes(db):
             db.put(b"k", wrong)
         with pytest.raises(TypeError):
             db.write_batch().put(b"k", wrong)
-    for wrong in ("k", 1, None, bytearray(b"k")):
+    for wrong in ("k", 1, None, [107]):
         for call in (db.get, db.delete, db.__getitem__, db.__contains__, db.write_batch().delete):
             with pytest.raises(TypeError):
                 call(wrong)
     assert db.get(b"k") == b"x"
+
+
+def test_keys_may_be_anything_that_shows_its_bytes(db):
+    part, others = db.prefixed_db(bytearray(b"p")), (bytearray, memoryview, bytes)
+    for kind in others:
+        for place in (db, part):
+            key = kind(b"key")
+            place.put(key, b"1")
+            assert place.get(key) == place[key] == b"1" and key in place
+            assert list(place.iterator(start=key, include_key=False)) == [b"1"]
+            assert list(place.iterator(prefix=key, include_value=False)) == [b"key"]
+            with place.snapshot() as snapshot:
+                assert snapshot.get(key) == snapshot[key] == b"1" and key in snapshot
+            place.delete(key)
+            place[key] = b"2"
+            del place[key]
+            with pytest.raises(KeyError) as missing:
+                place[key]
+            assert missing.value.args[0] is key
+            with place.write_batch() as batch:
+                batch.put(key, b"3")
+                batch.delete(key)
+                batch.delete_range(key, kind(b"z"))
+            assert place.pop(key, None) is None and key not in place
+        db[kind(b"a")] = b"1"
+        assert db.get_many([kind(b"a"), kind(b"b")]) == [b"1", None]
+        step, raw = db.iterator(include_value=False), db.raw_iterator()
+        step.seek(kind(b"a"))
+        raw.seek(kind(b"a"))
+        assert next(step) == raw.key() == b"a"
+        size = db.approximate_size(b"a", b"b")
+        assert db.approximate_size(kind(b"a"), kind(b"b")) == size
+        assert db.approximate_sizes((kind(b"a"), kind(b"b"))) == [size]
+        db.compact_range(start=kind(b"a"), stop=kind(b"b"))
+        db.delete_range(kind(b"a"), kind(b"b"))
+
+
+def test_text_is_refused_with_a_hint(db):
+    calls = [db.get, db.delete, db.__getitem__, db.__contains__, lambda key: db.put(key, b"1")]
+    calls += [lambda key: db.put(b"k", key), lambda key: db.get_many([key]), db.prefixed_db]
+    calls += [db.snapshot().get, db.write_batch().delete, db.iterator().seek, db.raw_iterator().seek]
+    for call in calls:
+        with pytest.raises(TypeError, match="encode it first"):
+            call("text")
+
+
+def test_backups(db, place, tmp_path):
+    fill(db, 100)
+    backups = tmp_path / "backups"
+    first = db.backup(backups)
+    assert (first.number, first.linked_files) == (1, 0) and first.copied_files > 0
+    fill(db, 200)
+    second = db.backup(str(backups))
+    assert second.number == 2 and second.linked_bytes == first.copied_bytes
+    listed = esker.list_backups(backups)
+    assert [each.number for each in listed] == [1, 2]
+    assert listed[0].store_path == str(place.resolve()) and len(listed[0].store_id) == 16
+    assert listed[0].created <= listed[1].created and listed[1].tables > 0
+    assert esker.restore_db(backups, tmp_path / "old", backup=1) == 1
+    assert esker.restore_db(backups, tmp_path / "new") == 2
+    with esker.DB(tmp_path / "old") as old, esker.DB(tmp_path / "new") as new:
+        assert (len(old.keys()), len(new.keys())) == (100, 200)
+        with pytest.raises(esker.Error, match="belongs to another store") as error:
+            new.backup(backups)
+        assert error.value.kind == "incompatible"
+        assert new.backup(backups, take_over=True).number == 3
+    with pytest.raises(esker.Error, match="inside a store"):
+        db.backup(place / "backups")
+    with pytest.raises(esker.IOError, match="there is no backup 9") as error:
+        esker.restore_db(backups, tmp_path / "x", backup=9)
+    assert error.value.errno == errno.ENOENT
+    assert esker.prune_backups(backups, keep=1) == [1, 2]
+    with pytest.raises(esker.Error, match="keep at least 1"):
+        esker.prune_backups(backups, keep=0)
+    assert not (tmp_path / "x").exists()
+
+
+def test_metrics(db):
+    fill(db, 100)
+    db.flush()
+    metrics = db.metrics()
+    assert metrics["user_ops"] == 100 and metrics["table_files"] == 1 and metrics["flushes"] == 1
+    assert metrics["levels"][0]["files"] == 1 and metrics["scrub_problem"] is None
+    assert metrics["memory"]["budget_bytes"] > 0 and metrics["write_amplification"] > 0
+    db.close()
+    with pytest.raises(RuntimeError):
+        db.metrics()
 
 
 def test_empty_and_huge_keys_and_values(db):

@@ -37,22 +37,69 @@ def test_flushes_in_the_background_call_the_order(place):
         assert [int(key) for key in db.keys()] == list(range(3000))
 
 
-def test_an_order_that_writes_is_refused(place):
+USES = {
+    "put": lambda db, _: db.put(b"c", b""),
+    "get": lambda db, _: db.get(b"a"),
+    "close": lambda db, _: db.close(),
+    "flush": lambda db, _: db.flush(),
+    "iterator": lambda db, _: list(db.iterator()),
+    "next": lambda _, it: next(it),
+    "end of an iterator": lambda _, it: it.close(),
+    "snapshot": lambda db, _: db.snapshot(),
+    "batch": lambda db, _: db.write_batch().put(b"c", b""),
+    "metrics": lambda db, _: db.metrics(),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("outer", ["put", "get", "walk", "batch"])
+def test_an_order_cannot_use_its_own_database(place, tmp_path, use, outer):
+    inner, raised = [], []
+    other = esker.DB(tmp_path / "other", create_if_missing=True)
+    other[b"rank"] = b"1"
+
+    def order(a, b):
+        assert other[b"rank"] == b"1"
+        if inner:
+            with pytest.raises(esker.Error, match="must not use its own store") as error:
+                USES[use](*inner.pop())
+            raised.append(error.value.kind)
+        return (a > b) - (a < b)
+
+    given = dict(comparator=order, comparator_name=b"test.Uses")
+    with other, esker.DB(place, create_if_missing=True, **given) as db:
+        db[b"a"] = db[b"b"] = b"1"
+        steps = db.iterator()
+        batch = db.write_batch()
+        batch.put(b"d", b"1")
+        inner.append((db, steps))
+        if outer == "put":
+            db[b"d"] = b"1"
+        elif outer == "get":
+            assert db[b"a"] == b"1"
+        elif outer == "walk":
+            steps.seek(b"b")
+        else:
+            batch.write()
+        assert raised == ["invalid argument"]
+        assert not inner and db.get(b"a") == b"1" and next(steps)[0] in (b"a", b"b")
+
+
+def test_an_order_that_lets_the_refusal_through_stops_the_database(place):
     inner = []
 
     def order(a, b):
         if inner:
-            inner.pop()[b"c"] = b""
+            inner.pop().close()
         return (a > b) - (a < b)
 
-    given = dict(comparator=order, comparator_name=b"test.Writes")
-    with esker.DB(place, create_if_missing=True, **given) as db:
-        db[b"a"] = b"1"
-        inner.append(db)
-        with pytest.raises(RuntimeError) as error:
-            db[b"b"] = b"1"
-        assert isinstance(error.value.__cause__, esker.Error)
-        assert "comparator must not write" in str(error.value.__cause__)
+    db = esker.DB(place, create_if_missing=True, comparator=order, comparator_name=b"test.Closes")
+    db[b"a"] = b"1"
+    inner.append(db)
+    with pytest.raises(RuntimeError) as error:
+        db[b"b"] = b"1"
+    assert isinstance(error.value.__cause__, esker.Error)
+    db.close()
 
 
 def test_an_order_that_raises_stops_the_database(place):

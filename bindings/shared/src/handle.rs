@@ -1,7 +1,8 @@
 //! A store that can be closed while other threads use it.
 //!
 //! What stays true: a call that began before the close ends on an open store; one that begins after
-//! it gets `Closed`; closing twice is allowed.
+//! it gets `Closed`; closing twice is allowed; within the store's own comparator or filter every
+//! call is refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,19 +10,42 @@ use std::time::Duration;
 use arc_swap::{ArcSwapOption, Guard};
 use esker::{Db, Error, ErrorKind, Result};
 
+use crate::calling::{self, Functions};
+
 /// Shares a store until it is closed.
-pub struct Handle(ArcSwapOption<Db>);
+pub struct Handle {
+    db: ArcSwapOption<Db>,
+    functions: Functions,
+}
 
 impl Handle {
     /// A handle on an open store.
     pub fn new(db: Db) -> Handle {
-        Handle(ArcSwapOption::from_pointee(db))
+        Handle::of(db, Functions::default())
+    }
+
+    /// A handle on an open store, refused to these functions of the store's.
+    pub fn of(db: Db, functions: Functions) -> Handle {
+        Handle { db: ArcSwapOption::from_pointee(db), functions }
+    }
+
+    /// `InvalidArgument` within the store's own comparator or filter.
+    #[inline]
+    pub fn check_reentry(&self) -> Result<()> {
+        if calling::is_within(&self.functions) {
+            return Err(Error::invalid(
+                "a comparator or filter must not use its own store: it is called in the middle of \
+                 a call on it",
+            ));
+        }
+        Ok(())
     }
 
     /// The store, if it was not closed.
     #[inline]
     pub fn open(&self) -> Result<Opened> {
-        let guard = self.0.load();
+        self.check_reentry()?;
+        let guard = self.db.load();
         if guard.is_none() {
             return Err(Error::new(ErrorKind::Closed, "the store was closed"));
         }
@@ -31,12 +55,13 @@ impl Handle {
     /// Whether the store was closed.
     #[inline]
     pub fn is_closed(&self) -> bool {
-        self.0.load().is_none()
+        self.db.load().is_none()
     }
 
     /// Closes the store and waits for the calls that run on it.
     pub fn close(&self) -> Result<()> {
-        let Some(mut db) = self.0.swap(None) else { return Ok(()) };
+        self.check_reentry()?;
+        let Some(mut db) = self.db.swap(None) else { return Ok(()) };
         // Calls that run now hold the store a little longer.
         loop {
             match Arc::try_unwrap(db) {
@@ -50,7 +75,7 @@ impl Handle {
     /// Closes the handle but leaves the store as it is, for ever: for the child of a fork, to which
     /// the store's threads did not come along.
     pub fn abandon(&self) {
-        std::mem::forget(self.0.swap(None));
+        std::mem::forget(self.db.swap(None));
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! | in | is |
 //! |---|---|
+//! | [`calling`] | which of its caller's functions a thread is in |
 //! | [`handle`] | a store that can be closed while other threads use it |
 //! | [`properties`] | LevelDB's property strings, made from Esker's metrics |
 //! | [`settings`] | LevelDB's options as Esker's |
@@ -10,6 +11,7 @@
 //! What stays true: nothing here knows a foreign language, and there is no `unsafe`.
 #![deny(unsafe_code)]
 
+pub mod calling;
 pub mod handle;
 pub mod properties;
 pub mod settings;

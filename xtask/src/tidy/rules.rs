@@ -57,6 +57,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/c/src/own/store.rs",
     "bindings/c/examples/overhead.rs",
     "bindings/c/tests/hostile.rs",
+    "bindings/c/tests/reentry.rs",
     "bindings/c/tests/world/leveldb.rs",
     "bindings/c/tests/sequences.rs",
     "bindings/c/tests/world/own.rs",

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use esker::fs::Fs;
 use esker::fs::os::OsFs;
 use esker::{Db, Options};
+use esker_bindings::calling::{self, Functions};
 use esker_bindings::handle::{Handle, Opened};
 use esker_bindings::properties;
 
@@ -24,6 +25,11 @@ impl esker_db_t {
     /// A handle to `db`.
     pub fn new(db: Db) -> Box<esker_db_t> {
         Box::new(esker_db_t { handle: Handle::new(db) })
+    }
+
+    /// A handle to `db`, refused to these functions of the store's.
+    fn of(db: Db, functions: Functions) -> Box<esker_db_t> {
+        Box::new(esker_db_t { handle: Handle::of(db, functions) })
     }
 
     /// The store, if it was not closed.
@@ -50,7 +56,8 @@ fn open_by(
         // SAFETY: the header's contract for strings.
         let path = unsafe { ffi::path(path) }?;
         let chosen = options.map(|o| o.options.clone()).unwrap_or_default();
-        *place = Box::into_raw(esker_db_t::new(open(fs_of(options), path, chosen)?));
+        let functions = calling::functions_of(&chosen);
+        *place = Box::into_raw(esker_db_t::of(open(fs_of(options), path, chosen)?, functions));
         Ok(())
     });
     // SAFETY: the header's contract for messages.

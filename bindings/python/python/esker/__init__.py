@@ -1,6 +1,6 @@
 """Esker, an embedded, durable, ordered key-value store.
 
-Keys and values are bytes; keys are kept in order. The classes have plyvel's names and behaviour, so
+Keys and values are bytes, or anything that shows its bytes; keys are kept in order. The classes have plyvel's names and behaviour, so
 ``import esker.plyvel as plyvel`` runs programs written for it; besides, a database has the methods
 of a mapping, and takes each of Esker's options by name::
 
@@ -24,6 +24,8 @@ from . import _esker
 from ._errors import CorruptionError, Error, IOError, IteratorInvalidError
 from ._esker import (
     DB,
+    Backup,
+    BackupReport,
     Iterator,
     Option,
     PrefixedDB,
@@ -31,14 +33,19 @@ from ._esker import (
     Snapshot,
     WriteBatch,
     destroy_db,
+    list_backups,
     options,
+    prune_backups,
     repair_db,
+    restore_db,
 )
 from ._mapping import Mapping
 
 __version__ = _esker.version()
 
 __all__ = [
+    "Backup",
+    "BackupReport",
     "CorruptionError",
     "DB",
     "Error",
@@ -52,8 +59,11 @@ __all__ = [
     "Snapshot",
     "WriteBatch",
     "destroy_db",
+    "list_backups",
     "options",
+    "prune_backups",
     "repair_db",
+    "restore_db",
 ]
 
 _atexit.register(_esker.close_all)

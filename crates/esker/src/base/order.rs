@@ -8,6 +8,9 @@ use std::sync::Arc;
 ///
 /// The order must never change for a given name: the name is kept in the manifest and compared
 /// when the store is opened again.
+///
+/// It is called in the middle of calls on its store, by threads that hold the store's locks: it
+/// must not use that store. A write from within it is an error; another call may wait for ever.
 pub trait Comparator: Send + Sync + 'static {
     /// A name that identifies the order for ever, such as `example.Utf16Order.v1`.
     fn name(&self) -> &str;

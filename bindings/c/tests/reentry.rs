@@ -1,0 +1,122 @@
+//! Functions of the caller's that use the store they are called for.
+//!
+//! What stays true: such a call is refused; it does not wait for the call it is part of.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::ptr::{null, null_mut};
+
+use esker_c::own::common::*;
+use esker_c::own::db::*;
+use esker_c::own::options::*;
+use esker_c::own::read::*;
+use esker_c::own::store::*;
+
+const INVALID: i32 = 1;
+
+/// The text at `message`, freed.
+fn taken(message: &mut *mut c_char) -> String {
+    if message.is_null() {
+        return String::new();
+    }
+    // SAFETY: a text this library gave out.
+    unsafe {
+        let text = CStr::from_ptr(*message).to_string_lossy().into_owned();
+        esker_free((*message).cast());
+        *message = null_mut();
+        text
+    }
+}
+
+fn c_path(path: &Path) -> CString {
+    CString::new(path.to_str().unwrap()).unwrap()
+}
+
+/// What a comparator that uses its own store does, and what came of it.
+#[derive(Default)]
+struct Greedy {
+    db: std::sync::atomic::AtomicPtr<esker_db_t>,
+    codes: std::sync::Mutex<Vec<i32>>,
+}
+
+unsafe extern "C" fn greedy_name(_: *mut c_void) -> *const c_char {
+    c"test.greedy".as_ptr()
+}
+
+unsafe extern "C" fn greedy_compare(
+    state: *mut c_void,
+    a: *const c_char,
+    a_len: usize,
+    b: *const c_char,
+    b_len: usize,
+) -> c_int {
+    // SAFETY: the state outlives the store, and the library lends two keys.
+    let (greedy, a, b) = unsafe {
+        (
+            &*state.cast::<Greedy>(),
+            std::slice::from_raw_parts(a.cast::<u8>(), a_len),
+            std::slice::from_raw_parts(b.cast::<u8>(), b_len),
+        )
+    };
+    let db = greedy.db.swap(null_mut(), std::sync::atomic::Ordering::Relaxed);
+    // SAFETY: null, or a store that is open.
+    if let Some(db) = unsafe { db.as_ref() } {
+        let (mut value, mut len, mut message) = (null_mut(), 0, null_mut());
+        // SAFETY: lent bytes and places for what is given out.
+        let codes = unsafe {
+            [
+                esker_get(
+                    Some(db),
+                    None,
+                    b"a".as_ptr(),
+                    1,
+                    Some(&mut value),
+                    Some(&mut len),
+                    Some(&mut message),
+                ),
+                esker_put(Some(db), b"c".as_ptr(), 1, null(), 0, 0, None),
+                esker_flush(Some(db), None),
+                esker_close(Some(db), None),
+            ]
+        };
+        assert!(taken(&mut message).contains("must not use its own store"));
+        greedy.codes.lock().unwrap().extend(codes);
+    }
+    a.cmp(b) as c_int
+}
+
+#[test]
+fn a_comparator_that_uses_its_own_store_is_refused_and_does_not_wait_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = c_path(&dir.path().join("db"));
+    let greedy = Greedy::default();
+    let mut options = esker_options_t::default();
+    let mut db = null_mut();
+    // SAFETY: the state, the options and the texts outlive the store.
+    unsafe {
+        let state = std::ptr::from_ref(&greedy).cast_mut().cast();
+        let given = esker_options_set_comparator(
+            Some(&mut options),
+            state,
+            None,
+            Some(greedy_compare),
+            Some(greedy_name),
+            None,
+        );
+        assert_eq!(given, 0);
+        assert_eq!(esker_open(path.as_ptr(), Some(&options), Some(&mut db), None), 0);
+        assert_eq!(esker_put(db.as_ref(), b"a".as_ptr(), 1, null(), 0, 0, None), 0);
+        greedy.db.store(db, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(esker_put(db.as_ref(), b"b".as_ptr(), 1, null(), 0, 0, None), 0);
+        assert_eq!(*greedy.codes.lock().unwrap(), [INVALID; 4]);
+        let (mut value, mut len) = (null_mut(), 0);
+        greedy.db.store(db, std::sync::atomic::Ordering::Relaxed);
+        let got =
+            esker_get(db.as_ref(), None, b"b".as_ptr(), 1, Some(&mut value), Some(&mut len), None);
+        assert!(got == 0 && !value.is_null());
+        esker_free(value.cast());
+        assert_eq!(*greedy.codes.lock().unwrap(), [INVALID; 8]);
+        assert_eq!(esker_close(db.as_ref(), None), 0);
+        esker_db_destroy(Some(Box::from_raw(db)));
+    }
+}

@@ -53,6 +53,12 @@ pub fn begin_command() {
     ASKED.store(false, Ordering::Relaxed);
 }
 
+/// As if Ctrl-C were pressed in a session.
+#[cfg(test)]
+pub fn press() {
+    ASKED.store(true, Ordering::Relaxed);
+}
+
 /// From here on Ctrl-C runs `farewell` and exits, when a record that is being written is whole.
 pub fn exit_after(farewell: impl Fn() + Send + 'static) {
     let _ = ctrlc::set_handler(move || {
@@ -70,10 +76,5 @@ pub fn asked() -> bool {
 
 /// The failure of a command that was asked to stop; nothing otherwise.
 pub fn check() -> Result<(), Failure> {
-    if asked() { Err(stopped("the command was interrupted")) } else { Ok(()) }
-}
-
-/// The failure of a command that was asked to stop, with what that means.
-pub fn stopped(message: &str) -> Failure {
-    Failure::interrupted(message)
+    if asked() { Err(Failure::interrupted("the command was interrupted")) } else { Ok(()) }
 }

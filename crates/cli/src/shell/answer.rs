@@ -8,7 +8,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use crate::bytes::{Encoding, Form};
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 
 /// Where the answers go.
 pub struct Answers<W> {
@@ -90,9 +90,11 @@ impl<W: Write> Answers<W> {
         Ok(self.out.write_all(&self.line)?)
     }
 
-    /// What was answered is seen before what is said next.
-    pub fn flush(&mut self) -> Result<(), Failure> {
-        Ok(self.out.flush()?)
+    /// Says on stderr what is no answer, when what was answered before was written.
+    pub fn say(&mut self, line: &str) -> Result<(), Failure> {
+        self.out.flush()?;
+        tell(self.form.json, line);
+        Ok(())
     }
 
     /// Lines of talk, or an object; closed by [`Answers::ok`].

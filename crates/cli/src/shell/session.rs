@@ -9,14 +9,14 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
-use esker::{Batch, Db, DbIterator, Durability, ReadOptions, Snapshot, WriteOptions};
+use esker::{Batch, Db, DbIterator, Durability, ErrorKind, ReadOptions, Snapshot, WriteOptions};
 use serde_json::json;
 
 use super::answer::Answers;
 use super::words::Words;
 use crate::bytes::{Encoding, read_count};
 use crate::commands::stats;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
 use crate::interrupt;
 
 /// How many pairs a scan shows by hand, until `limit` says otherwise.
@@ -260,8 +260,7 @@ impl<'a, 'e> Session<'a, 'e> {
             interrupt::check()?;
             if self.limit == Some(shown) {
                 let next = if walk.reverse { &last } else { iter.key() };
-                answers.flush()?;
-                say(&more(shown, walk, next, answers.encoding()));
+                answers.say(&more(shown, walk, next, answers.encoding()))?;
                 break;
             }
             answers.pair(iter.key(), iter.value())?;
@@ -322,13 +321,14 @@ impl<'a, 'e> Session<'a, 'e> {
                     return Ok(Reply::Ok);
                 }
                 Err(RecvTimeoutError::Timeout) if interrupt::asked() => {
-                    return Err(interrupt::stopped(&format!(
+                    return Err(Failure::interrupted(format!(
                         "{command} goes on, but is not waited for; the session ends when it is done"
                     )));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(interrupt::stopped(&format!("{command} ended without a result")));
+                    let message = format!("{command} ended without a result: a defect in Esker");
+                    return Err(Failure::of(ErrorKind::Io, message));
                 }
             }
         }
@@ -459,6 +459,26 @@ mod tests {
         assert_eq!(behind_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
         assert_eq!(behind_prefix(b"\xff"), None);
         assert_eq!(behind_prefix(b""), None);
+    }
+
+    #[test]
+    fn what_cannot_stop_goes_on_unwaited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), esker::Options::default()).unwrap();
+        std::thread::scope(|threads| {
+            let session = Session::by_hand(&db, threads);
+            let (let_go, wait) = channel();
+            interrupt::press();
+            let asked = session.long("compact", move |_| {
+                wait.recv().unwrap();
+                Ok(())
+            });
+            let failure = asked.err().unwrap();
+            assert!(failure.message().contains("compact goes on"), "{}", failure.message());
+            let_go.send(()).unwrap();
+            interrupt::begin_command();
+            assert!(session.long("flush", Db::flush).is_ok());
+        });
     }
 
     #[test]

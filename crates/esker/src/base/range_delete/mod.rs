@@ -3,7 +3,7 @@
 //!
 //! The question has two dimensions, key and sequence number: a reader at a snapshot must not see the
 //! tombstones that are newer. A set keeps the bounds of its ranges in key order and finds the key
-//! among them by a binary search. A [wavelet tree](wavelet) over the bounds finds the newest range
+//! among them by a binary search. A wavelet tree (`wavelet.rs`) over the bounds finds the newest range
 //! that is open there. With n ranges a set is built in O(n log n), answers in O(log n), and takes
 //! [`RANGE_BYTES`] a range at most besides the keys, however the ranges overlap.
 //!

@@ -102,6 +102,25 @@ mod tests {
     use super::*;
     use crate::fs::mem::MemFs;
 
+    /// A mark of version 1, made by other code from the description in `docs/format.md`.
+    const VERSION_1: &str = "65736b657242414b0100000008000000efcdab89674523010068e5cf8b010000\
+         2f646174612f64623bd8f706a3fe20fe";
+
+    #[test]
+    fn a_mark_of_version_1_is_read_and_written_as_ever() {
+        let bytes: Vec<u8> = (0..VERSION_1.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&VERSION_1[at..at + 2], 16).unwrap())
+            .collect();
+        let mark = Mark {
+            store_id: 0x0123_4567_89ab_cdef,
+            created_unix_ms: 1_700_000_000_000,
+            store_path: PathBuf::from("/data/db"),
+        };
+        assert_eq!(Mark::decode(&bytes), Some((1, Some(mark.clone()))));
+        assert_eq!(mark.encode(), bytes);
+    }
+
     #[test]
     fn a_mark_comes_back_and_no_changed_one_is_taken() {
         let fs = MemFs::new();

@@ -231,7 +231,7 @@ fn a_key_order_that_panics_in_a_write_refuses_the_next_and_loses_nothing() {
         for round in 0..12 {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("db");
-            let trap = Trap::new("", 1 + round);
+            let trap = Trap::new("a_key_order", 1 + round);
             let options = || Options { memtable_kind: kind, ..options(&trap) };
             let db = Arc::new(Db::open(&path, options()).unwrap());
             for n in 0..200 {

@@ -37,6 +37,11 @@ struct Gate {
     changed: Condvar,
 }
 
+std::thread_local! {
+    /// Whether this thread is one of a crew.
+    static IN_A_CREW: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 #[derive(Default)]
 struct State {
     begun: usize,
@@ -85,6 +90,7 @@ impl Crew {
         let _births = process::hold_forks();
         check_mappings(MAPPINGS_PER_THREAD)?;
         let thread = thread::Builder::new().name(name.into()).spawn(move || {
+            IN_A_CREW.set(true);
             gate.begin();
             contain(body);
             gate.leave();
@@ -98,8 +104,11 @@ impl Crew {
     /// that calls this is not waited for.
     pub fn end(&self) {
         let mut threads = std::mem::take(&mut *self.threads.lock());
-        let own = thread::current().id();
-        threads.retain(|thread| thread.thread().id() != own);
+        // Asked of no other thread: its handle would be made, and never freed, for one of C's.
+        if IN_A_CREW.get() {
+            let own = thread::current().id();
+            threads.retain(|thread| thread.thread().id() != own);
+        }
         let others = threads.len();
         self.gate.wait_until(|state| state.done >= others);
         let _deaths = process::hold_forks();

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Two programs that keep their data in LevelDB, unchanged, on LevelDB and on Esker in turn: each is
-# killed with -9 and must find everything again. Prints a table: medians of ROUNDS (default 3),
-# with the least and the most.
+# Runs two unchanged programs that store their data in LevelDB, alternately on LevelDB and on Esker.
+# Each is killed with SIGKILL and must recover all its data. Prints a table of medians over ROUNDS
+# (default 3), with minimum and maximum.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 shim=$(realpath -m "${CARGO_TARGET_DIR:-target}")/shim
 rounds=${ROUNDS:-3}
-# Beyond 431 regtest asks for transactions that this does not make.
+# Above height 431, regtest requires transactions that this script does not create.
 blocks=${BLOCKS:-400}
 place=$(mktemp -d)
 trap 'stop; rm -rf "$place"' EXIT
@@ -26,12 +26,12 @@ stop() {
         running=""
     fi
 }
-# The library of a round: ours, or none in front of the installed one.
+# Prints the library path of an engine: Esker's library, or none, so that the installed one is used.
 library() { if [ "$1" = esker ]; then echo "$shim"; else echo /nonexistent; fi; }
 check_library() {
     local ours=no
     grep -qF "$shim/libleveldb.so.1d" "/proc/$running/maps" && ours=yes
-    [ "$1-$ours" = esker-yes ] || [ "$1-$ours" = leveldb-no ] || fail "the wrong library is loaded"
+    [ "$1-$ours" = esker-yes ] || [ "$1-$ours" = leveldb-no ] || fail "$1: the wrong library is loaded"
 }
 written() { sed -n 's/^write_bytes: //p' "/proc/$running/io"; }
 now() { date +%s.%N; }
@@ -51,9 +51,9 @@ litecoin_start() {
     LD_LIBRARY_PATH=$(library "$1") /usr/lib/litecoin/litecoind -regtest -datadir="$data" \
         -rpcport=28999 -port=28998 -listen=0 -dnsseed=0 -dbcache=4 >"$place/litecoin.log" 2>&1 &
     running=$!
-    wait_for 30 cli getblockcount || fail "litecoind on $1 does not answer: $place/litecoin.log"
+    wait_for 30 cli getblockcount || fail "litecoind on $1 does not respond; log: $place/litecoin.log"
 }
-# One round: mine, make it durable, kill, look again.
+# One round: mine blocks, make them durable, kill the program, restart it and check the blocks.
 litecoin() {
     local engine=$1 began seconds bytes address
     data=$place/litecoin-$engine
@@ -65,15 +65,15 @@ litecoin() {
     began=$(now)
     for _ in $(seq 10); do
         cli generatetoaddress $((blocks / 10)) "$address" >/dev/null
-        # This writes the set of coins and the index of blocks.
+        # Writes the coin set and the block index to the database.
         cli gettxoutsetinfo >/dev/null
     done
     seconds=$(echo "$(now) - $began" | bc)
     bytes=$(written)
     stop
     litecoin_start "$engine"
-    [ "$(cli getblockcount)" = "$blocks" ] || fail "litecoind on $engine lost blocks in a kill -9"
-    [ "$(cli verifychain 4 0)" = true ] || fail "litecoind on $engine: its chain does not verify"
+    [ "$(cli getblockcount)" = "$blocks" ] || fail "litecoind on $engine lost blocks after a kill -9"
+    [ "$(cli verifychain 4 0)" = true ] || fail "litecoind on $engine: verifychain failed"
     cli stop >/dev/null
     wait "$running" || true
     running=""
@@ -104,15 +104,15 @@ minetest() {
     check_library "$engine"
     bytes=$(written)
     total=$(($(number disk) + $(number generated) + $(number memory)))
-    [ "$(number generated)" -gt 0 ] && [ "$(number failed)" = 0 ] || fail "minetestserver on $engine generated no world"
+    [ "$(number generated)" -gt 0 ] && [ "$(number failed)" = 0 ] || fail "minetestserver on $engine failed to generate the world"
     rows+=("minetestserver map_blocks_generated/s $engine \
 $(echo "$total / $(number seconds)" | bc -l) $bytes")
     stop
     minetest_start "$engine"
-    # Whatever is not there any more would be generated again.
+    # Lost map blocks would be generated again.
     [ "$(number generated)" = 0 ] && [ "$(number failed)" = 0 ] &&
         [ $(($(number disk) + $(number memory))) = "$total" ] ||
-        fail "minetestserver on $engine: of $total map blocks $(number disk) after a kill -9"
+        fail "minetestserver on $engine: $(number disk) of $total map blocks found after a kill -9"
     rows+=("minetestserver map_blocks_read_back/s $engine \
 $(echo "$total / $(number seconds)" | bc -l) $(written)")
     stop
@@ -129,7 +129,7 @@ install() {
         { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
             apt-get install -y -qq --no-install-recommends $missing; } >/dev/null 2>&1 && return 0
     fi
-    fail "these programs are missing: sudo apt-get install -y$missing"
+    fail "missing programs; to install them: sudo apt-get install -y$missing"
 }
 
 install

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Both C interfaces under AddressSanitizer, leaks included: hostile calls, and SEQUENCES (2000) random
-# sequences of calls through each.
+# Tests both C interfaces under AddressSanitizer, with leak detection: calls with invalid arguments,
+# re-entrant calls, and SEQUENCES (2000) random sequences of calls per interface.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

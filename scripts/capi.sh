@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds target/c/: libesker.so (a link to the library with its version), libesker.a and esker.h.
-# With `test`, also checks what they export and runs C programs on them.
+# Builds target/c/: libesker.so (a link to the versioned library), libesker.a and esker.h.
+# With `test`, also checks the exported symbols and runs C programs with the libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=${CARGO_TARGET_DIR:-target}
 out=$target/c
 
-# The static library as one object in which only Esker's names are global: what it holds of other
-# libraries (zstd, LZ4, Rust's own) never meets a program's copy of the same.
+# Links the static library into one object in which only Esker's symbols are global. Code of other
+# libraries in it (zstd, LZ4, Rust's standard library) then cannot conflict with a program's copy.
 static_library() {
     local roots=() name
     for name in $(declared); do roots+=(-u "$name"); done
@@ -20,7 +20,7 @@ static_library() {
     rm "$out/esker.o"
 }
 
-# The functions that the header declares.
+# Lists the functions declared in the header.
 declared() {
     grep -oE '\besker_[a-z0-9_]+\(' bindings/c/include/esker.h | tr -d '(' | sort -u
 }
@@ -45,31 +45,32 @@ fail() {
     exit 1
 }
 
-# Both libraries define what the header declares, export nothing else, and carry no debug sections.
+# Checks that both libraries define all declared functions, export nothing else, and have no debug
+# sections.
 check_exports() {
     local others library missing
     others=$({ nm -D --defined-only "$out/libesker.so"
         nm --defined-only --extern-only "$out/libesker.a"; } |
         awk 'NF == 3 && $3 !~ /^esker_/ { print $3 }' | sort -u)
-    [ -z "$others" ] || fail "exported beside esker_*:" $others
+    [ -z "$others" ] || fail "exported in addition to esker_*:" $others
     for library in "$out/libesker.a" "$out/libesker.so"; do
         missing=$(comm -23 <(declared) \
             <(nm $([ "${library##*.}" = so ] && echo -D) --defined-only "$library" |
                 awk '$2 == "T" { print $3 }' | sort -u))
-        [ -z "$missing" ] || fail "declared in esker.h, not in $library:" $missing
+        [ -z "$missing" ] || fail "declared in esker.h but missing in $library:" $missing
     done
     local soname debug
     soname=$(readelf -d "$out/libesker.so" | sed -n 's/.*SONAME.*\[\(libesker\.so\.[0-9]*\)\]/\1/p')
     [ -n "$soname" ] || fail "libesker.so has no SONAME libesker.so.N"
-    [ -e "$out/$soname" ] || fail "there is no file of the SONAME's name: $soname"
+    [ -e "$out/$soname" ] || fail "the file of the SONAME is missing: $soname"
     debug=$({ readelf -SW "$out/libesker.so"; readelf -SW "$out/libesker.a"; } |
         grep -c '\.debug_info' || true)
     [ "$debug" = 0 ] || fail "the libraries are not stripped"
-    echo "capi: $(declared | wc -l) functions, no other name;" \
+    echo "capi: $(declared | wc -l) functions, no other symbol;" \
         "$(stat -Lc %s "$out/libesker.so") and $(stat -c %s "$out/libesker.a") bytes" >&2
 }
 
-# program SOURCE LINK…: compiles and runs it in a new directory.
+# program SOURCE LINK…: compiles a program and runs it on a new directory.
 program() {
     local source=$1
     shift
@@ -91,6 +92,6 @@ if echo '#include <leveldb/c.h>' | ${CC:-cc} -fsyntax-only -x c - 2>/dev/null; t
     program bindings/c/tests/beside_leveldb.c -L"$out" -lleveldb -lesker
     program bindings/c/tests/beside_leveldb.c "${static[@]}" -lleveldb
 else
-    echo "capi: left out: beside LevelDB: its header is not installed (apt install" \
+    echo "capi: skipped linking with LevelDB: its header is not installed (apt install" \
         "libleveldb-dev)" >&2
 fi

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Which lines of the engine its tests and the campaigns in small (crash images, faults, chores,
-# repairs, rot) run, together: a table by folder, then every line that nothing ran; with Python also
-# every `?` that never returned early. Exit code 1 below 95 of 100. Lines of tests are not counted.
-# Some 15 minutes on two cores, 5 of them to build.
+# Measures the line coverage of the engine by its tests and by short campaigns (crash images,
+# faults, maintenance, repairs, bit rot). Prints a table by directory, then all lines that were not
+# run, and with Python also each `?` that never returned early. Exits with 1 below 95 %. Lines of
+# tests are not counted. Takes about 15 minutes on two cores, including 5 minutes for the build.
 #
-# WRAP (a command that runs each build with some of the tests), KEEP=yes (the report of the last run
-# alone).
+# WRAP: a command prefix for each run of a build with some of the tests. KEEP=yes: only reports the
+# last run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,7 +28,7 @@ if [ "${KEEP:-no}" != yes ]; then
     others=()
     for file in crates/esker/tests/*.rs; do
         name=$(basename "$file" .rs)
-        # The schedules need an engine of their own.
+        # The test `schedules` needs a separate build of the engine.
         case $name in model | policies | kill | schedules) ;; *) others+=("--test=$name") ;; esac
     done
     part --package esker "${others[@]}"
@@ -38,7 +38,7 @@ fi
 cargo llvm-cov report --lcov --output-path "$out/lcov.info" >&2
 cargo llvm-cov report --json --output-path "$out/all.json" >&2
 
-# Tests within a file stand at its end, those of a folder in files of that name.
+# Tests in a file are at its end. Tests of a directory are in files named `tests`.
 git ls-files 'crates/esker/src/*.rs' | grep -v '/tests' | while read -r file; do
     last=$(awk '/^#\[cfg\(test\)\]/ { at = NR } at && NR == at + 1 && /^mod [a-z]* \{/ { print at - 1; exit }' "$file")
     printf '%s\t%s\n' "$file" "${last:-1000000}"

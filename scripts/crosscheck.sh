@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# The lab's figures for RocksDB beside those of RocksDB's own db_bench: the same library, the same
-# flags, the two tools in turn. Prints medians and their ratio; ends with 1 where one is off by more
-# than 15 %.
+# Compares the lab's results for RocksDB with RocksDB's db_bench: same library, same flags,
+# alternating tools. Prints medians and their ratio. Exits with 1 if a ratio is off by over 15 %.
 #
-# NUM entries (default 1000000), REPS turns of each tool (5), DB the folder of the stores.
+# NUM: number of entries (1000000). REPS: repetitions per tool (5). DB: directory of the stores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,9 +19,9 @@ if ! command -v db_bench >/dev/null 2>&1; then
         exit 2
     fi
 fi
-# The very library that db_bench is linked with.
+# The library that db_bench is linked with.
 library=$(ldd "$(command -v db_bench)" | awk '/librocksdb/ { print $3 }')
-[ -n "$library" ] || { echo "db_bench is not linked with a library of RocksDB" >&2; exit 2; }
+[ -n "$library" ] || { echo "db_bench is not linked with a RocksDB library" >&2; exit 2; }
 esker="${ESKER:-${CARGO_TARGET_DIR:-target}/release/esker}"
 [ -x "$esker" ] || cargo build --release --package esker-cli
 
@@ -33,7 +32,7 @@ mkdir -p "$work"
 
 theirs() {
     rm -rf "$work/db_bench"
-    # Options that db_bench sets otherwise than the library's defaults are set back to those.
+    # Resets options for which db_bench's defaults differ from the library's defaults.
     db_bench --benchmarks="$tasks" --num="$num" --key_size=16 --value_size=100 --seed="$1" \
         --write_buffer_size=4194304 --cache_size=8388608 --block_size=4096 --bloom_bits=-1 \
         --target_file_size_base=2097152 --compression_type=snappy --compression_ratio=0.5 \
@@ -48,7 +47,7 @@ ours() {
         --compression_ratio=0.5 --repetitions=1 --record=none --db="$work/lab" 2>/dev/null
 }
 
-row() { # TOOL: the tool's rows as "task tool micros"
+row() { # TOOL: prints the tool's rows as "task tool micros"
     awk -v tool="$1" '/micros\/op/ && $2 == ":" { sub(/;$/, "", $3); print $1, tool, $3 }'
 }
 
@@ -63,7 +62,7 @@ for turn in $(seq "$reps"); do
     echo "turn $turn of $reps, load $(cut -d' ' -f1 /proc/loadavg)" >&2
 done
 
-echo "$library, $num entries, medians of $reps turns each, in turn"
+echo "$library, $num entries, medians of $reps alternating repetitions"
 sort -k1,1 -k2,2 -k3,3g "$rows" | awk '
     { key = $1 " " $2; if (!(key in n)) tasks[$1]; value[key, ++n[key]] = $3 }
     function median(key, c) { c = n[key]; return c % 2 ? value[key, (c + 1) / 2] : (value[key, c / 2] + value[key, c / 2 + 1]) / 2 }

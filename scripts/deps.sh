@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests need and the machine lacks: a C compiler for zstd and LZ4, and Rust's components;
-# also, where it can, what the tests of the bindings and those on mounted file systems need (they are
-# left out by name otherwise).
+# Installs missing requirements of the tests: a C compiler for zstd and LZ4, and Rust components. If
+# possible, also installs the requirements of the tests of the bindings and of mounted file systems;
+# otherwise these tests are skipped by name.
 set -euo pipefail
 
 missing() { ! command -v "$1" >/dev/null 2>&1; }
@@ -33,7 +33,7 @@ missing valgrind && wanted="$wanted valgrind"
 [ -e /usr/include/leveldb/db.h ] || wanted="$wanted libleveldb-dev"
 python3 -m pip --version >/dev/null 2>&1 || wanted="$wanted python3-pip"
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || wanted="$wanted python3-venv"
-# File systems are mounted by root alone.
+# Only root can mount file systems.
 if [ "$(id -u)" = 0 ]; then
     missing mkfs.xfs && wanted="$wanted xfsprogs"
     missing mkfs.btrfs && wanted="$wanted btrfs-progs"
@@ -43,10 +43,10 @@ if [ "$(id -u)" = 0 ]; then
 fi
 if [ -n "$wanted" ]; then
     if [ "$(id -u)" = 0 ] && ! missing apt-get; then
-        echo "installing what the tests of the bindings and of file systems need:$wanted" >&2
+        echo "installing packages for the tests of the bindings and of file systems:$wanted" >&2
         { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $wanted; } \
-            >/dev/null 2>&1 || echo "that did not work; they will be left out" >&2
+            >/dev/null 2>&1 || echo "the installation failed; these tests are skipped" >&2
     else
-        echo "the tests of the bindings will be left out; for them: sudo apt-get install -y$wanted" >&2
+        echo "some tests of the bindings are skipped; they need: sudo apt-get install -y$wanted" >&2
     fi
 fi

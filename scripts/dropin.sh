@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Other people's programs and tests on Esker: on its libleveldb.so.1d, and plyvel's also on its
-# Python module. Arguments: which (all when none is given); see the list at the end. Each says how
-# much passed, or by name why it is left out.
-# DROPIN=must makes leaving one out a failure.
+# Runs programs and tests of other projects on Esker's libleveldb.so.1d, and plyvel's tests also on
+# Esker's Python module. Arguments: names of suites (default: all); see the list at the end. Each
+# suite prints the number of passed tests, or its name and the reason for skipping it.
+# DROPIN=must makes a skipped suite a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,15 +14,16 @@ left_out=0
 
 say() { echo "dropin: $*" >&2; }
 skip() {
-    say "$1: left out: $2"
+    say "$1: skipped: $2"
     left_out=1
 }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Runs the rest with our library before the installed one.
+# Runs a command with Esker's library before the installed one.
 ours() { LD_LIBRARY_PATH=$shim "$@"; }
 
-# npm NAME VERSION: the package and what it needs, in $work/npm-NAME, without building anything.
+# npm_install NAME VERSION: installs the package and its dependencies in $work/npm-NAME, without
+# running install scripts.
 npm_install() {
     local dir=$work/npm-$1
     mkdir -p "$dir"
@@ -32,12 +33,13 @@ npm_install() {
         "$1@$2" tape@5 >/dev/null 2>&1)
 }
 
-# Every function and class that LevelDB's library exports, but for reading and writing its tables.
+# Compares the exported functions and classes with LevelDB's library, except those for LevelDB's
+# table files.
 symbols() {
     local stock missing
     stock=$(${CC:-cc} -print-file-name=libleveldb.so)
     if [ ! -e "$stock" ] || ! have nm; then
-        skip symbols "there is no LevelDB library or no nm to compare with"
+        skip symbols "LevelDB's library or nm is not installed"
         return 0
     fi
     exported() {
@@ -55,7 +57,7 @@ symbols() {
         "$(exported "$stock" | grep -vc '^leveldb_') C++ functions and classes"
 }
 
-# Our own program over the C++ interface, which must pass on LevelDB too.
+# Runs Esker's test program for the C++ interface, which must also pass on LevelDB.
 cxx() {
     local program=$work/cxx dir library said=""
     ${CXX:-g++} -std=c++17 -O1 -w -o "$program" bindings/leveldb/tests/shim.cc -L"$shim" -lleveldb
@@ -71,8 +73,8 @@ cxx() {
     say "cxx: $said, as on LevelDB"
 }
 
-# Debian's source of LevelDB in $work/source, from wherever this machine has its packages from. The
-# lists of sources are kept apart, so that the machine stays as it is.
+# Downloads Debian's source of LevelDB to $work/source, from this machine's package sources. Uses
+# separate source lists, so that the machine's configuration does not change.
 debian_source() {
     local place=$work/source from
     [ -e "$place"/leveldb-*/db/c_test.c ] && return 0
@@ -90,7 +92,7 @@ debian_source() {
         tar -xzf leveldb_*.orig.tar.gz) >"$work/source.log" 2>&1 && [ -e "$place"/leveldb-*/db/c_test.c ]
 }
 
-# LevelDB's own test of its C interface: Debian's, or the one that travels in leveldown's package.
+# Runs LevelDB's test of its C interface, from Debian's source or from leveldown's package.
 c_test() {
     local source program=$work/c_test log=$work/c_test.log
     if debian_source; then
@@ -98,7 +100,7 @@ c_test() {
     elif have npm && npm_install leveldown 6.1.1; then
         source=$(find "$work/npm-leveldown" -name c_test.c | head -1)
     else
-        skip c_test "neither Debian's source package nor npm's leveldown 6.1.1 can be had here"
+        skip c_test "neither Debian's source package nor npm's leveldown 6.1.1 is available"
         return 0
     fi
     ${CC:-cc} -w -o "$program" "$source" -L"$shim" -lleveldb
@@ -119,7 +121,7 @@ c_test() {
     fi
 }
 
-# plyvel's tests from its source distribution, in $work/plyvel/tests.
+# Downloads plyvel's tests from its source distribution to $work/plyvel/tests.
 plyvel_tests() {
     local dir=$work/plyvel
     [ -e "$dir/tests/test_plyvel.py" ] && return 0
@@ -130,7 +132,7 @@ plyvel_tests() {
         plyvel-1.5.1/test/test_plyvel.py
 }
 
-# The same tests on `esker.plyvel`, which takes plyvel's place by one line.
+# Runs plyvel's tests on `esker.plyvel`, which replaces plyvel with one line of code.
 plyvel_esker() {
     local log=$work/plyvel-module.log place=$work/plyvel/module
     scripts/wheel.sh install
@@ -139,7 +141,7 @@ plyvel_esker() {
         return 0
     fi
     if ! plyvel_tests; then
-        skip plyvel-esker "the source distribution plyvel 1.5.1 cannot be had here"
+        skip plyvel-esker "the source distribution plyvel 1.5.1 is not available"
         return 0
     fi
     mkdir -p "$place"
@@ -154,30 +156,31 @@ plyvel_esker() {
     fi
 }
 
-# Debian's Python binding with the tests of its source distribution. What fails with LevelDB itself
-# (as root, a directory without write permission can be written) may fail here too.
+# Runs the tests of plyvel's source distribution on Debian's plyvel. Tests that fail on LevelDB
+# itself may also fail on Esker. (For example, root can write to a directory without write
+# permission.)
 plyvel() {
     local python=/usr/bin/python3 dir=$work/plyvel
     if [ ! -x $python ] || ! have apt-get || ! have dpkg-deb; then
-        skip plyvel "it needs Debian's python3 and apt-get"
+        skip plyvel "Debian's python3, apt-get or dpkg-deb is missing"
         return 0
     fi
     mkdir -p "$dir"
     if [ ! -d "$dir/deb" ]; then
         if ! (cd "$dir" && apt-get download -qq python3-plyvel >/dev/null 2>&1); then
-            skip plyvel "Debian's python3-plyvel cannot be had here"
+            skip plyvel "Debian's python3-plyvel is not available"
             return 0
         fi
         dpkg-deb -x "$dir"/python3-plyvel_*.deb "$dir/deb"
     fi
     if ! plyvel_tests; then
-        skip plyvel "the source distribution plyvel 1.5.1 cannot be had here"
+        skip plyvel "the source distribution plyvel 1.5.1 is not available"
         return 0
     fi
     if ! [ -d "$dir/pytest" ] && ! python3 -m pip install -q --target "$dir/pytest" \
         --python-version "$($python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" \
         --only-binary :all: pytest >/dev/null 2>&1; then
-        skip plyvel "pytest cannot be had here"
+        skip plyvel "pytest is not available"
         return 0
     fi
     local stock=$work/plyvel-leveldb.log mine=$work/plyvel-esker.log
@@ -185,11 +188,12 @@ plyvel() {
     LD_LIBRARY_PATH=$shim run_plyvel "$mine" || true
     local passed more
     passed=$(grep -c PASSED "$mine" || true)
-    # Only what passes on LevelDB itself is asked of Esker; also what a crash left out is missing.
+    # Esker must pass the tests that pass on LevelDB. Tests not run because of a crash count as
+    # failed.
     more=$(comm -23 <(grep PASSED "$stock" | cut -d' ' -f1 | sort) \
         <(grep PASSED "$mine" | cut -d' ' -f1 | sort))
     if [ "$passed" = 0 ] || [ -n "$more" ]; then
-        say "plyvel: FAILED or not run, but passed on LevelDB: ${more:-no test ran}: $mine"
+        say "plyvel: FAILED or not run, but passed on LevelDB: ${more:-no test ran}; log: $mine"
         failed=1
         return 0
     fi
@@ -203,8 +207,8 @@ run_plyvel() {
         2>&1 | grep -E '::.* (PASSED|FAILED|ERROR)|passed|failed' | grep -v '^FAILED' >"$1"
 }
 
-# node_suite NAME VERSION BINDING NAPI: a Node binding compiled against the installed headers, with
-# the suite of its abstract package.
+# node_suite NAME VERSION BINDING NAPI: compiles a Node binding against the installed headers, and
+# runs the test suite of its abstract package.
 node_suite() {
     local name=$1 dir=$work/npm-$1 log=$work/$1.log include
     if ! have node || ! have npm; then
@@ -213,11 +217,11 @@ node_suite() {
     fi
     include=$(dirname "$(dirname "$(realpath "$(command -v node)")")")/include/node
     if [ ! -f "$include/node_api.h" ]; then
-        skip "$name" "node's headers are not at $include"
+        skip "$name" "node's headers are missing in $include"
         return 0
     fi
     if ! npm_install "$name" "$2"; then
-        skip "$name" "npm's $name $2 cannot be had here"
+        skip "$name" "npm's $name $2 is not available"
         return 0
     fi
     local package=$dir/node_modules/$name
@@ -235,7 +239,7 @@ node_suite() {
     fi
 }
 
-# CometBFT's database layer through levigo, which calls 61 of the 68 C functions.
+# Runs CometBFT's database layer with levigo, which calls 61 of the 68 C functions.
 cometbft() {
     local dir=$work/cometbft log=$work/cometbft.log
     if ! have go; then
@@ -247,7 +251,7 @@ cometbft() {
     source=$(cd "$dir" && GOFLAGS=-mod=mod go mod download -json "$module@$version" 2>/dev/null |
         sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
     if [ -z "$source" ]; then
-        skip cometbft "$module $version cannot be had here"
+        skip cometbft "$module $version is not available"
         return 0
     fi
     [ -d "$dir/source" ] || { cp -r "$source" "$dir/source" && chmod -R u+w "$dir/source"; }
@@ -278,7 +282,7 @@ for name in $names; do
     leveldown) node_suite leveldown 6.1.1 leveldown 3 ;;
     classic-level) node_suite classic-level 1.4.1 classic_level 8 ;;
     *)
-        say "there is no $name; there are $all"
+        say "unknown suite $name; the suites are: $all"
         exit 2
         ;;
     esac

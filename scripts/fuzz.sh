@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Every decoder for FUZZ_SECONDS (60) each, the random-operations tests, CASES (2000) each, and
-# SEQUENCES (100000) random sequences of calls through each of the C interfaces.
-# Under libFuzzer where a nightly compiler and cargo-fuzz are installed, which learn from what the
-# code does; else by the driver of `make test`, for as long.
+# Fuzzes each decoder for FUZZ_SECONDS (60), runs the random-operations tests with CASES (2000)
+# each, and SEQUENCES (100000) random sequences of calls through each C interface.
+# The decoders run under libFuzzer, which is guided by coverage, if a nightly compiler and
+# cargo-fuzz are installed; otherwise with the driver of `make test`, for the same time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export FUZZ_SECONDS="${FUZZ_SECONDS:-60}"
@@ -17,12 +17,12 @@ if cargo +nightly fuzz --version >/dev/null 2>&1; then
     }
     for name in log batch block table edit manifest current mark options names codec; do run "$name"; done
     if run canary; then
-        echo "the canary was not found: the fuzzer finds nothing" >&2
+        echo "the fuzzer did not find the canary bug, so its results are not reliable" >&2
         exit 1
     fi
 else
     echo "cargo-fuzz is not installed (cargo install cargo-fuzz, with a nightly compiler):" \
-        "the decoders are driven without it" >&2
+        "the decoders run with the built-in driver" >&2
     cargo test --release --package esker-testkit --test fuzz -- --nocapture
 fi
 cargo test --release --package esker-cli fuzz_

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# install.sh install|uninstall|test: the command, the library for C and C++, man pages and completions
-# under PREFIX (/usr/local), below DESTDIR if given, libraries in LIBDIR (PREFIX/lib). What was put in
-# place is listed in PREFIX/share/esker/manifest, and uninstall removes just that. BUILD=no installs
-# what was built before; PROFILE=debug takes the command of a debug build.
+# install.sh install|uninstall|test: installs or removes the command, the library for C and C++, man
+# pages and completions under PREFIX (/usr/local), below DESTDIR if set, with libraries in LIBDIR
+# (PREFIX/lib). Installed files are listed in PREFIX/share/esker/manifest; uninstall removes only
+# those. BUILD=no installs an existing build. PROFILE=debug installs the command of a debug build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,7 +23,7 @@ fail() {
 build() {
     [ "${BUILD:-yes}" = no ] && return 0
     if ! command -v "${CARGO:-cargo}" >/dev/null 2>&1; then
-        fail "cargo is not to be found: build as the user who has it (make capi; cargo build" \
+        fail "cargo not found: build as a user with cargo (make capi; cargo build" \
             "--release -p esker-cli), then install with BUILD=no"
     fi
     local flags=()
@@ -32,7 +32,7 @@ build() {
     scripts/capi.sh
 }
 
-# folder PATH: made if it is not there, with those above it.
+# folder PATH: creates a directory and its parents, if missing, and records them in the manifest.
 folder() {
     [ -d "$dest$1" ] && return 0
     folder "$(dirname "$1")"
@@ -40,24 +40,24 @@ folder() {
     echo "folder $1" >>"$made"
 }
 
-# put MODE SOURCE PATH
+# put MODE SOURCE PATH: installs a file.
 put() {
     folder "$(dirname "$3")"
     install -m "$1" "$2" "$dest$3"
     echo "file $3" >>"$made"
 }
 
-# link TARGET PATH
+# link TARGET PATH: installs a symbolic link.
 link() {
     folder "$(dirname "$2")"
     ln -sfn "$1" "$dest$2"
     echo "file $2" >>"$made"
 }
 
-# A path as sed puts it in the place of something else.
+# Escapes a path for the replacement part of a sed command.
 plain() { sed 's/[\\&|]/\\&/g' <<<"$1"; }
 
-# filled TEMPLATE PATH: a template of bindings/c/install with what is known here.
+# filled TEMPLATE PATH: installs a template of bindings/c/install with its variables replaced.
 filled() {
     local to_prefix
     to_prefix=$(realpath -m --relative-to="$libdir/cmake/esker" "$prefix")
@@ -71,9 +71,9 @@ filled() {
 install_all() {
     build
     local esker=$target/$profile/esker library
-    [ -x "$esker" ] || fail "there is no $esker: install without BUILD=no"
+    [ -x "$esker" ] || fail "$esker is missing: install without BUILD=no"
     library=$(realpath "$target/c/libesker.so" 2>/dev/null) && [ -e "$library" ] ||
-        fail "there is no $target/c/libesker.so: install without BUILD=no"
+        fail "$target/c/libesker.so is missing: install without BUILD=no"
     version=${library##*.so.}
     staged=$(mktemp -d)
     trap 'rm -rf "$staged"' EXIT
@@ -106,13 +106,14 @@ install_all() {
     known_to_the_loader
 }
 
-# completion SHELL PATH
+# completion SHELL PATH: installs a completion script.
 completion() {
     "$target/$profile/esker" completions "$1" >"$staged/completion"
     put 644 "$staged/completion" "$2"
 }
 
-# The manifest, with the folders that an earlier install made; files that it alone had are removed.
+# Writes the manifest, including directories of an earlier install. Removes files that only the
+# earlier install had.
 keep_manifest() {
     folder "$(dirname "$manifest")"
     echo "file $manifest" >>"$made"
@@ -125,14 +126,14 @@ keep_manifest() {
     install -m 644 "$staged/sorted" "$dest$manifest"
 }
 
-# The loader's list of libraries is written anew where it has this folder; else programs need a path.
+# Updates the loader's cache if the loader searches this directory; otherwise prints a hint.
 known_to_the_loader() {
     [ -z "$dest" ] || return 0
     local ldconfig folders
     ldconfig=$(PATH=$PATH:/usr/sbin:/sbin command -v ldconfig) || return 0
     folders=$("$ldconfig" -v -N 2>/dev/null | grep '^/' | cut -d: -f1)
     if ! grep -qxF "$libdir" <<<"$folders"; then
-        say "the loader does not look into $libdir: programs need LD_LIBRARY_PATH or an rpath"
+        say "the loader does not search $libdir: programs need LD_LIBRARY_PATH or an rpath"
     elif [ "$(id -u)" = 0 ]; then
         "$ldconfig"
     else
@@ -140,13 +141,13 @@ known_to_the_loader() {
     fi
 }
 
-# remove_files: those that standard input lists, if they are where Esker installs.
+# remove_files: removes the files listed on standard input, if they are in Esker's directories.
 remove_files() {
     local path
     while read -r _ path; do
         case $path in
         "$prefix"/* | "$libdir"/*) rm -f "$dest$path" ;;
-        *) say "not removed, since it is not under $prefix: $path" ;;
+        *) say "not removed, because it is not under $prefix: $path" ;;
         esac
     done
 }
@@ -157,7 +158,7 @@ uninstall_all() {
     local listed path
     listed=$(cat "$dest$manifest")
     grep '^file ' <<<"$listed" | remove_files
-    # The deepest first. A folder that holds what others put there stays.
+    # Deepest directories first. A directory with other files stays.
     grep '^folder ' <<<"$listed" | sort -r | while read -r _ path; do
         rmdir "$dest$path" 2>/dev/null || true
     done
@@ -168,5 +169,5 @@ case ${1:-} in
 install) install_all ;;
 uninstall) uninstall_all ;;
 test) exec scripts/install/test.sh ;;
-*) fail "install, uninstall or test?" ;;
+*) fail "usage: install.sh install|uninstall|test" ;;
 esac

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# A store on a device of 12 MiB that fills up, one on a device that takes few files, one of a user
-# with a quota, where the system lets us mount them, and some in memory cgroups, where it lets us
-# make them.
+# Tests stores at resource limits: a device of 12 MiB that fills up, a device with few inodes, and a
+# user quota, if they can be mounted; and memory cgroups, if they can be created.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! unshare --map-root-user --mount true 2>/dev/null; then
-    echo "skipped the full device: this system lets us mount none" >&2
+    echo "skipped the full device: mounting is not permitted" >&2
     exit 0
 fi
 disk=$(mktemp -d)
@@ -20,14 +19,14 @@ on_tmpfs() {
 on_tmpfs size=12m ESKER_SMALL_DISK full_device
 on_tmpfs size=200m,nr_inodes=45 ESKER_FEW_INODES no_more_files
 
-# With quotas in the file system itself; root is above every quota, so the test takes a user's rights.
+# Uses quotas of the file system itself. Quotas do not apply to root, so the test drops to a user.
 under_a_quota() {
     local image=$disk.ext4 device
     truncate -s 64M "$image"
     if [ "$(id -u)" != 0 ] || ! mkfs.ext4 -q -O quota -E quotatype=usrquota "$image" 2>/dev/null ||
         ! device=$(losetup --find --show "$image" 2>/dev/null); then
         rm -f "$image"
-        echo "skipped the quota: it takes root, mkfs.ext4 and loop devices" >&2
+        echo "skipped the quota: it needs root, mkfs.ext4 and loop devices" >&2
         return 0
     fi
     local failed=0
@@ -36,7 +35,7 @@ under_a_quota() {
         ESKER_QUOTA=$disk ESKER_QUOTA_DEVICE=$device "$(realpath "$program")" with_a_quota || failed=1
         umount "$disk"
     else
-        echo "skipped the quota: this system mounts no ext4 with quotas" >&2
+        echo "skipped the quota: mounting ext4 with quotas failed" >&2
     fi
     losetup --detach "$device"
     rm -f "$image"
@@ -47,21 +46,21 @@ under_a_quota
 group=/sys/fs/cgroup/memory/esker-limits-$$
 if ! mkdir "$group" 2>/dev/null || ! echo 64M > "$group/memory.limit_in_bytes" 2>/dev/null; then
     rmdir "$group" 2>/dev/null || true
-    echo "skipped the memory cgroup: this system lets us make none" >&2
+    echo "skipped the memory cgroup: creating one is not permitted" >&2
     exit 0
 fi
 trap 'rmdir "$disk" "$group/inner" "$group" 2>/dev/null || true' EXIT
 ESKER_LIMITS_KEYS=${ESKER_LIMITS_KEYS:-300000} sh -c 'echo $$ > "$1/tasks" && exec "$2" twice_the_budget' \
     sh "$group" "$(realpath "$program")"
-echo "most memory within a cgroup of 64 MiB: $(cat "$group/memory.max_usage_in_bytes") bytes" >&2
+echo "maximum memory in a cgroup of 64 MiB: $(cat "$group/memory.max_usage_in_bytes") bytes" >&2
 
-# A store with the options as they come, which finds the limit by itself: its own group's, and that of
-# the group around one without a limit.
+# A store with default options finds the memory limit by itself: the limit of its own group, and the
+# limit of the parent group if its own group has none.
 mkdir "$group/inner"
 echo 96M > "$group/memory.limit_in_bytes"
 for place in "$group" "$group/inner"; do
     echo 0 > "$group/memory.max_usage_in_bytes"
     ESKER_GROUP_BYTES=$((96 << 20)) ESKER_GROUP_PUTS=${ESKER_GROUP_PUTS:-2000000} sh -c \
         'echo $$ > "$1/tasks" && exec "$2" within_its_control_group' sh "$place" "$(realpath "$program")"
-    echo "most memory of a default store within 96 MiB: $(cat "$group/memory.max_usage_in_bytes") bytes" >&2
+    echo "maximum memory of a default store in a cgroup of 96 MiB: $(cat "$group/memory.max_usage_in_bytes") bytes" >&2
 done

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Takes the pages of a live store's log away, on file systems mounted from files: a full device, a full
-# device after the log was shared, a file system that was shut down or aborted, reads that fail. The
-# store must answer with errors, read on, and lose nothing it acknowledged. QUICK=yes tries one of
-# each kind with `wal_io=mmap` alone. What this system cannot mount is left out by name.
+# Makes pages of an open store's WAL inaccessible, on file systems mounted from image files: a full
+# device, a full device after the WAL's blocks were shared, a shut down or aborted file system,
+# failing reads. The store must return errors, continue reading, and lose no acknowledged write.
+# QUICK=yes tests one file system per kind, only with `wal_io=mmap`. File systems that cannot be
+# mounted are skipped by name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(id -u)" != 0 ] || ! [ -e /dev/loop-control ]; then
-    echo "skipped the logs whose pages are taken away: file systems are mounted from files for them," \
-        "which needs root and loop devices" >&2
+    echo "skipped the tests of mapped WALs on failing file systems:" \
+        "mounting image files needs root and loop devices" >&2
     exit 0
 fi
 programs=$(cargo test --no-run --package esker --lib --test mapped --message-format short 2>&1 |
@@ -21,7 +22,7 @@ mkdir "$disk"
 trap 'umount "$disk" 2>/dev/null || true; rm -rf "$work"' EXIT
 left_out=0 tried=0 failed=0 quick=${QUICK:-no}
 
-# Mounts a new file system: kind, MiB, options of mkfs, options of mount.
+# Mounts a new file system. Arguments: type, size in MiB, mkfs options, mount options.
 fresh() {
     if ! command -v "mkfs.$1" >/dev/null; then
         echo "skipped $1: mkfs.$1 is not installed" >&2
@@ -36,16 +37,17 @@ fresh() {
     fi
 }
 
-# Fills the device to its last block.
+# Command that fills the device to its last block.
 fill="n=0; for size in 64M 16M 4M 1M 256K 64K 16K 4K; do while fallocate -l \$size $disk/ballast-\$n 2>/dev/null; do n=\$((n + 1)); done; rm -f $disk/ballast-\$n; done; dd if=/dev/zero of=$disk/ballast-last bs=4k 2>/dev/null; sync -f $disk; true"
-# Every file's blocks belong to a copy, too.
+# Command that shares the blocks of every file with a copy.
 share="for file in $disk/*/*; do cp --reflink=always \$file $disk/shared.\$(echo \$file | tr / .) || exit 1; done; sync -f $disk"
 free="rm -f $disk/ballast* $disk/shared.* && sync -f $disk"
 # FS_IOC_SHUTDOWN, without a flush of the journal.
 shut_down="python3 -c 'import fcntl, os, struct; fcntl.ioctl(os.open(\"$disk\", 0), 0x8004587d, struct.pack(\"I\", 2))'"
 abort="mount -o remount,abort $disk"
 
-# Attacks a store: name, what it must say, attack, mending, the only `wal_io` if not each in turn.
+# Attacks a store. Arguments: name, expected error, attack command, repair command, the only
+# `wal_io` (default: each in turn).
 attack() {
     local name=$1 want=$2 only=${5:-}
     rm -f "$work"/notes*
@@ -61,7 +63,7 @@ attack() {
     grep 'bytes copied into' "$work/said" >&2 || true
 }
 
-# The same for a file that is mapped whatever the file system.
+# Attacks a single file that is memory-mapped on any file system. Arguments: name, attack command.
 attack_file() {
     tried=$((tried + 1))
     if ! env ESKER_MAPPED_DIR="$disk" ESKER_MAPPED_FAULT="$2" \
@@ -74,7 +76,7 @@ attack_file() {
     grep 'bytes were copied' "$work/said" >&2 || true
 }
 
-# Mounts the same again and reads what must be there.
+# Mounts the same image again and checks the expected content. Arguments: type, mount options.
 again() {
     umount "$disk"
     mount -t "$1" -o "loop$2" "$work/image" "$disk"
@@ -86,7 +88,8 @@ again() {
     fi
 }
 
-# One kind: file system, MiB, options of mkfs, options of mount, what is done, what the store must say.
+# Tests one combination. Arguments: file system, size in MiB, mkfs options, mount options, attack,
+# expected error.
 one() {
     local kind=$1 how=$5 want=$6 command mend="" name="$1 ${4#,}"
     case $how in
@@ -95,7 +98,7 @@ one() {
     shutdown) command=$shut_down ;;
     abort) command=$abort ;;
     esac
-    # After a shutdown nothing is left to try the other way of writing the log on.
+    # After a shutdown, the file system cannot be used for the other `wal_io`.
     local ways="mmap write" way
     [ -z "$mend" ] || ways=both
     [ "$quick" = no ] || ways=mmap
@@ -127,10 +130,10 @@ if [ "$quick" = no ]; then
     one btrfs 128 "" "" shared "no space"
 fi
 
-# FUSE: reads fail, writes go on.
+# Tests FUSE: reads fail, writes succeed.
 fuse() {
     if ! [ -e /dev/fuse ] || ! command -v fusermount3 >/dev/null || ! pkg-config --exists fuse3 2>/dev/null; then
-        echo "skipped FUSE: /dev/fuse, fuse3 and libfuse3-dev are needed" >&2
+        echo "skipped FUSE: it needs /dev/fuse, fuse3 and libfuse3-dev" >&2
         left_out=$((left_out + 1))
         return 0
     fi
@@ -138,11 +141,11 @@ fuse() {
     cc -O2 -o "$work/unreadable" scripts/mapped/unreadable.c $(pkg-config --cflags --libs fuse3)
     mkdir "$work/under"
     if ! UNDER=$work/under UNREADABLE=$work/now "$work/unreadable" "$disk"; then
-        echo "skipped FUSE: this system mounts none" >&2
+        echo "skipped FUSE: mounting failed" >&2
         left_out=$((left_out + 1))
         return 0
     fi
-    # What is in the page cache would be read from there.
+    # Evicts the page cache, because cached pages would hide the failing reads.
     local evict="for file in $disk/*/*; do dd if=\$file iflag=nocache count=0 2>/dev/null; done; touch $work/now"
     local way=
     [ "$quick" = no ] || way=mmap

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Miri over the memtables, whose arena is unsafe code, and the cache's frames and its readers: what no
-# test run can see (a stray pointer, memory not yet written, a race the processor hides). Tests with threads run under several seeds, each another order of steps and another outcome
-# of weak memory; SEEDS says how many.
+# Runs Miri on the memtables, whose arena is unsafe code, and on other modules with unsafe code or
+# atomics: block slots, cache blocks, huge-page boxes, the epoch collector, per-thread storage. Miri
+# detects errors that a normal run does not show: invalid pointers, uninitialized memory, data
+# races. Tests with threads run with several seeds; each seed gives another interleaving and another
+# outcome of weak memory. SEEDS (4) is the number of seeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if ! cargo +nightly miri --version >/dev/null 2>&1; then
-    echo "skipped the memtables under Miri: it is not installed" \
+    echo "skipped Miri: it is not installed" \
         "(rustup toolchain install nightly --component miri rust-src)" >&2
     exit 0
 fi

@@ -1,25 +1,26 @@
 #!/usr/bin/env bash
-# Mutation testing: changes one place of the engine at a time and asks whether a test notices.
-# Prints a table, and after it what no test noticed; exit code 1 if less than 95 of 100 were caught.
+# Mutation testing: changes one place of the engine at a time and checks whether a test fails.
+# Prints a table, then the missed mutants. Exits with 1 if fewer than 95 % were caught.
 #
-# FOLDERS (of crates/esker/src), EVERY (10: every tenth mutant of a folder, beginning with number
-# FROM), FIRST (how many of them are asked, in an order drawn once), STAGES (with 2 only quick tests
-# are asked: what they do not notice costs most, and is asked of the others with RETRY=yes),
-# WRAP (a command that runs each slice of SECONDS_MAX, 150, seconds), PAUSE (seconds between slices).
-# A copy of the tree is changed, never the tree; it must build before anything in it is changed, or
-# whatever is asked would count as unviable. A test that takes far more of the processor than it ever
-# does has hung; so has one that takes for ever, when asked a second time, since other work may have
-# held the machine. A run that is stopped is taken up where it was; FRESH=yes begins again,
-# RETRY=yes asks again about what no test noticed. Needs jq, patch and cargo-mutants.
+# FOLDERS: directories of crates/esker/src. EVERY: sampling interval (10: every tenth mutant of a
+# directory, beginning with number FROM). FIRST: maximum number of tested mutants, in a fixed random
+# order. STAGES: number of test stages; with 2, only quick tests run. Missed mutants cost the most
+# time; RETRY=yes tests them again with all stages. WRAP: a command prefix for each slice of
+# SECONDS_MAX (150) seconds. PAUSE: seconds between slices.
+#
+# Only a copy of the tree is changed. The unchanged copy must build, because otherwise every mutant
+# would count as unviable. A test counts as hung if it uses far more processor time than usual or
+# times out, in two attempts; the first attempt may have been slowed by other load. A stopped run
+# resumes; FRESH=yes begins again. Needs jq, patch and cargo-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 folders=${FOLDERS:-"wal tree compaction iter cache write flush"}
 every=${EVERY:-10} from=${FROM:-0}
 out=$(realpath -m "${CARGO_TARGET_DIR:-target}/mutants")
-results=$out/results.tsv # outcome, mutant, the tests that were asked last
-# What one of these does not notice is asked of the next, quick ones first: the folder's own unit
-# tests, tests outside that take a second, all unit tests, the other tests outside.
+results=$out/results.tsv # outcome, mutant, the last tests run
+# Test stages, quick ones first; a missed mutant proceeds to the next stage: the directory's unit
+# tests, integration tests that take about a second, all unit tests, the other integration tests.
 stages=("folder"
     "--test backup --test files --test golden --test lies --test orders --test repair --test scrub
     --test seeks --test surface"
@@ -27,14 +28,14 @@ stages=("folder"
     "--test concurrent --test crash --test faults --test hints --test limits --test model
     --test policies --test space")
 
-in_copy() { # what a mutant leaves behind goes with it, and it may not take all memory
+in_copy() { # removes temporary files of the previous mutant, and limits the memory
     rm -rf "$out/tmp" && mkdir "$out/tmp"
     (ulimit -v 12000000
     cd "$out/tree" && CARGO_TARGET_DIR=$out/build TMPDIR=$out/tmp "$@" > "$out/log" 2>&1)
 }
 tests=(cargo test --quiet --profile mutants --package esker)
 
-# The copy as the tree is now, whatever a stopped run left in it. Unchanged files keep their times.
+# Updates the copy from the tree, also after a stopped run. Unchanged files keep their times.
 renew() {
     local file
     git ls-files -z -co --exclude-standard | while IFS= read -r -d '' file; do
@@ -42,14 +43,14 @@ renew() {
     done
     in_copy "${tests[@]}" --no-run --lib && return
     cat "$out/log" >&2
-    echo "stopped: the tree does not build as it is" >&2
+    echo "stopped: the unchanged tree does not build" >&2
     exit 2
 }
 
-ask() { # folder, mutant, its change → outcome, and the tests that were asked last
+ask() { # arguments: directory, mutant, its diff; prints the outcome and the last tests run
     local stage words code processor_seconds=30 file=$out/tree/${2%%:*} outcome=missed
     cp "$file" "$out/whole"
-    # It does not fit: the tree has changed since the sample was taken.
+    # The diff does not apply if the tree has changed since the sample was taken.
     base64 -d <<< "$3" | patch --quiet --fuzz=0 "$file" >&2 || { echo stopped; return; }
     for stage in "${stages[@]:0:${STAGES:-9}}"; do
         read -rd '' -a words <<< "$stage" || true
@@ -70,7 +71,7 @@ ask() { # folder, mutant, its change → outcome, and the tests that were asked 
     printf '%s\t%s\n' "$outcome" "${words[*]}"
 }
 
-slice() { # until SECONDS_MAX have passed; 1 when nothing is left
+slice() { # tests mutants until SECONDS_MAX have passed; returns 1 when none is left
     local folder all name change outcome asked
     renew
     while IFS=$'\t' read -r folder all name change; do
@@ -101,7 +102,7 @@ for folder in $folders; do
         length as $all | to_entries[] | select((.key + 1) % $every == $from % $every)
         | [$folder, $all, .value.name, (.value.diff | @base64)] | @tsv' "$out/list" >> "$out/all"
 done
-# A run that is stopped has then seen something of every folder; the order is always the same.
+# Shuffles with a fixed random source, so that a stopped run has mutants of every directory.
 chance() {
     local n
     for n in {1..200}; do sha512sum <<< "$n"; done | cut -c1-128 | tr a-f A-F | basenc --base16 -di
@@ -114,7 +115,7 @@ while :; do
         0) sleep "${PAUSE:-0}" ;;
         2) exit 2 ;;
         10) break ;;
-        *) echo "a slice was stopped; it is taken up again" >&2; sleep "${PAUSE:-1}" ;;
+        *) echo "a slice was stopped; it is resumed" >&2; sleep "${PAUSE:-1}" ;;
     esac
 done
 

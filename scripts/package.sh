@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The packages that are meant to be published: each is made, has what a registry shows, and `esker`
-# builds and runs from its packaged file alone, in a program of its own. With `whole` every package is
-# also built from its file (cargo builds those that depend on others of them against these files).
+# Checks the packages for publication: each can be packaged and has the metadata for a registry. A
+# separate program builds and runs with only the packaged file of `esker`. With `whole`, every
+# package is also built from its file (cargo builds dependent packages against these files).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
 packages=(esker esker-lab esker-peers esker-cli)
-# What everything below was built with is there already; nothing newer is looked for.
+# All dependencies are already downloaded; newer versions are not looked up.
 offline=--offline
 [ "${1:-}" = whole ] && offline=
 
@@ -25,22 +25,22 @@ fail() { echo "package.sh: $*" >&2; exit 1; }
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 for name in "${packages[@]}"; do
     file=$target/package/$name-$version.crate
-    tar -xzf "$file" -C "$work" || fail "expected $file, made by cargo package"
+    tar -xzf "$file" -C "$work" || fail "cargo package did not create $file"
     dir=$work/$name-$version
     for part in README.md LICENSE-MIT LICENSE-APACHE Cargo.toml src; do
-        [ -s "$dir/$part" ] || fail "$name: $part is not in the package"
-        [ ! -L "$dir/$part" ] || fail "$name: $part is a link in the package"
+        [ -s "$dir/$part" ] || fail "$name: $part is missing in the package"
+        [ ! -L "$dir/$part" ] || fail "$name: $part is a symbolic link in the package"
     done
     for field in description license readme keywords categories rust-version; do
-        grep -q "^$field = " "$dir/Cargo.toml" || fail "$name: Cargo.toml names no $field"
+        grep -q "^$field = " "$dir/Cargo.toml" || fail "$name: Cargo.toml has no $field"
     done
-    ! grep -q '^path = "\.\./' "$dir/Cargo.toml" || fail "$name: depends on a path outside of it"
+    ! grep -q '^path = "\.\./' "$dir/Cargo.toml" || fail "$name: depends on a path outside of the package"
     [ ! -e "$dir/tests" ] || fail "$name: tests need crates that are not published"
 done
 ls "$work/esker-lab-$version/experiments" | diff - <(ls experiments) ||
-    fail "esker-lab: not every experiment is in the package; link it in crates/lab/experiments"
+    fail "esker-lab: an experiment is missing in the package; link it in crates/lab/experiments"
 
-# A stranger's program, which has nothing of this tree but the packaged engine.
+# A program of a user, which has only the packaged engine of this tree.
 program=$work/program
 mkdir -p "$program/src"
 cat >"$program/Cargo.toml" <<TOML
@@ -60,5 +60,5 @@ cd "$program"
 # shellcheck disable=SC2086
 CARGO_TARGET_DIR=$target/packaged cargo build --quiet $offline
 said=$("$target/packaged/debug/program")
-[ "$said" = "banana = yellow" ] || fail "the README's program said: $said"
+[ "$said" = "banana = yellow" ] || fail "unexpected output of the README's program: $said"
 echo "packages: ${packages[*]} $version"

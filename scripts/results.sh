@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Measures the README's table: 1,000,000 pairs, every peer, equal settings, three interleaved turns.
+# Measures the README's table: Esker, LevelDB, LMDB and RocksDB with 1,000,000 pairs, equal
+# settings, three interleaved repetitions.
 #
-# REPS turns (3), NUM pairs (1000000). The record is committed; the table and the picture follow
-# from it.
+# REPS: repetitions (3). NUM: pairs (1000000). The record is committed; the table and the picture
+# are generated from it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

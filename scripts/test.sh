@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Everything that must pass. Each step says its name and then how long it took, so that a failure is
-# found at a glance. The bindings' steps go on beside the engine's, which leave a processor idle at
-# times; what they print comes at the end.
+# Runs all required checks. Each step prints its name, and its duration at the end. The steps of the
+# bindings run concurrently with the steps of the engine, which do not always use all processors.
+# Their output is printed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

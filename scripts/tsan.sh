@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The engine's own tests and those with many threads under ThreadSanitizer, standard library
-# included: two threads at one place in memory without an order between them. Nothing is suppressed.
+# Runs the engine's unit tests and multithreaded tests under ThreadSanitizer, which detects data
+# races. The standard library is instrumented too. There are no suppressions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

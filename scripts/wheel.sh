@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds target/wheel/esker-*.whl, with maturin in an environment of its own. With `install` it also
-# puts it into target/venv-test, with `test` it tests it there (further arguments go to pytest).
-# Without Python or its packages it says so and ends well (WHEEL=must: ends ill).
+# Builds target/wheel/esker-*.whl with maturin, in a separate virtual environment. `install` also
+# installs the wheel in target/venv-test; `test` also tests it there (further arguments go to
+# pytest). If Python or a package is missing, prints a message and exits with 0, or with 1 if
+# WHEEL=must.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,20 +16,21 @@ leave_out() {
     exit 0
 }
 
-# environment NAME PACKAGE...: a virtual environment in $target/NAME that has the packages.
+# environment NAME PACKAGE...: creates a virtual environment in $target/NAME and installs the
+# packages.
 environment() {
     local place=$target/$1
     shift
     if ! "$place/bin/python" -c '' 2>/dev/null; then
         "$python" -m venv "$place" >/dev/null 2>&1 ||
-            leave_out "$python makes no virtual environment (apt install python3-venv)"
+            leave_out "$python cannot create a virtual environment (apt install python3-venv)"
     fi
     "$place/bin/python" -m pip install -q --disable-pip-version-check "$@" >&2 ||
-        leave_out "pip cannot install $* here"
+        leave_out "pip cannot install $*"
 }
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null ||
-    leave_out "it needs Python 3.9 or newer, as $python"
+    leave_out "$python is missing or older than Python 3.9"
 environment venv-build 'maturin>=1.9,<2'
 rm -rf "$out"
 CARGO_TARGET_DIR=$target "$target/venv-build/bin/maturin" build -q --release --strip \

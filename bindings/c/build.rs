@@ -1,6 +1,6 @@
-//! The shared library is `libesker.so.N` to programs that were linked with it, N being the first
-//! number of the version. It stays loaded once it is: threads of the engine may live as long as the
-//! process, and must not run code that was unmapped.
+//! Sets linker flags of the shared library. Its SONAME is `libesker.so.N`, where N is the major
+//! version. It is never unloaded, because threads of the engine may live as long as the process and
+//! must not run unmapped code.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

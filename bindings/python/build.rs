@@ -1,5 +1,5 @@
-//! The shared library stays loaded once it is: threads of the engine may live as long as the
-//! process, and must not run code that was unmapped.
+//! Sets linker flags: the shared library is never unloaded, because threads of the engine may live
+//! as long as the process and must not run unmapped code.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

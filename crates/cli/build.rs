@@ -1,8 +1,8 @@
-//! Tells the command which commit it is built from, as `ESKER_COMMIT` and `ESKER_COMMIT_DIRTY`.
+//! Passes the commit of the build to the command, as `ESKER_COMMIT` and `ESKER_COMMIT_DIRTY`.
 //!
-//! The sources are asked in this order: the variable `ESKER_COMMIT` of the build, for packagers; the
-//! checkout this file lies in; the note that `cargo package` puts into a package. Where none knows,
-//! the commit is empty, and the command says "unknown".
+//! Sources of the commit, in order of precedence: the build variable `ESKER_COMMIT`, for packagers;
+//! the git checkout that contains this file; the note that `cargo package` writes into a package.
+//! Without any of them the commit is empty, and the command prints "unknown".
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,9 +39,9 @@ fn git(here: &Path, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| text.trim().to_string())
 }
 
-/// The commit of the checkout that tracks this package, and whether it has changes.
+/// Returns the commit of the checkout that tracks this package, and whether it has changes.
 fn of_checkout(here: &Path) -> Option<(String, Option<bool>)> {
-    // A package unpacked inside somebody else's checkout is not a part of it.
+    // A package unpacked inside an unrelated checkout does not belong to that checkout.
     git(here, &["ls-files", "--error-unmatch", "Cargo.toml"])?;
     let commit = git(here, &["rev-parse", "HEAD"])?;
     let changes = git(here, &["status", "--porcelain", "--untracked-files=no"]);
@@ -51,14 +51,15 @@ fn of_checkout(here: &Path) -> Option<(String, Option<bool>)> {
             println!("cargo:rerun-if-changed={}", here.join(path).display());
         }
     }
-    // What makes the checkout differ from its commit also makes this run again.
+    // A change of these files can make the checkout differ from its commit, so it reruns the
+    // script.
     for folder in ["crates", "Cargo.toml", "Cargo.lock"] {
         println!("cargo:rerun-if-changed={}", top.join(folder).display());
     }
     Some((commit, changes.map(|changes| !changes.is_empty())))
 }
 
-/// The commit that `cargo package` noted.
+/// Returns the commit recorded by `cargo package`.
 fn of_package(here: &Path) -> Option<(String, Option<bool>)> {
     let path = here.join(".cargo_vcs_info.json");
     let text = std::fs::read_to_string(path).ok()?;

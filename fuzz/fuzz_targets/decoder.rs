@@ -1,4 +1,4 @@
-//! The decoder that `ESKER_FUZZ_TARGET` names, under libFuzzer; `canary` must fail.
+//! Fuzzes the decoder `ESKER_FUZZ_TARGET` with libFuzzer. The target `canary` must fail.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What scripts/install.sh puts in place serves programs that know nothing of this tree, and goes again.
-# The command is of a debug build, which the other tests need anyway. Tools that are not installed are
-# named with what was left out.
+# Tests scripts/install.sh: programs outside of this tree can use the installed files, and uninstall
+# removes them. Installs the command of a debug build, which other tests need anyway. Prints the
+# missing tools of skipped parts.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 sources=$PWD/bindings/c/tests
@@ -16,7 +16,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 
-# quiet COMMAND…: its output only if it fails.
+# quiet COMMAND…: runs a command and prints its output only if it fails.
 quiet() {
     "$@" >"$place/log" 2>&1 || {
         cat "$place/log" >&2
@@ -24,20 +24,20 @@ quiet() {
     }
 }
 
-# All paths below a folder, links not followed.
+# Lists all paths below a directory, without following links.
 listing() { (cd "$1" && find . | sort); }
 
-# run PROGRAM LIBDIR: on a store in a new directory.
+# run PROGRAM LIBDIR: runs a program on a store in a new directory.
 run() {
-    rm -rf "$place/store"* # A program may make stores beside its own.
+    rm -rf "$place/store"* # A program may create further stores.
     quiet env LD_LIBRARY_PATH="$2" "$1" "$place/store"
 }
 
-# The programs through pkg-config, from an empty folder: shared, and wholly static where libc is.
-# Arguments: the library's folder, the root below which it lies (/ but for DESTDIR).
+# Builds and runs the programs with pkg-config, in an empty directory: shared, and fully static if
+# there is a static libc. Arguments: the library's directory, the sysroot (DESTDIR, or empty).
 through_pkg_config() {
     if ! have pkg-config; then
-        say "left out: pkg-config is not installed"
+        say "skipped pkg-config: it is not installed"
         return 0
     fi
     local build=$place/pkg-config kind flags
@@ -46,13 +46,13 @@ through_pkg_config() {
         cd "$build"
         export PKG_CONFIG_PATH=$1/pkgconfig PKG_CONFIG_SYSROOT_DIR=$2
         [ -n "$2" ] || unset PKG_CONFIG_SYSROOT_DIR
-        pkg-config --exact-version="$version" esker || fail "pkg-config knows another version"
+        pkg-config --exact-version="$version" esker || fail "pkg-config reports another version"
         for kind in shared static; do
             flags=$(pkg-config --cflags --libs $([ $kind = static ] && echo --static) esker)
             [ $kind = shared ] || flags="-static $flags"
             if [ $kind = static ] && ! echo 'int main(void){return 0;}' |
                 ${CC:-cc} -static -x c - -o probe 2>/dev/null; then
-                say "left out: static programs: there is no static libc"
+                say "skipped static programs: there is no static libc"
                 continue
             fi
             # shellcheck disable=SC2086
@@ -67,10 +67,10 @@ through_pkg_config() {
     )
 }
 
-# The same through CMake. Arguments: the folder that find_package is to look into, and the library's.
+# The same with CMake. Arguments: the search directory of find_package, the library's directory.
 through_cmake() {
     if ! have cmake || ! have "${CXX:-g++}" || ! { have make || have ninja; }; then
-        say "left out: cmake, a C++ compiler or make is not installed"
+        say "skipped CMake: cmake, a C++ compiler or make is not installed"
         return 0
     fi
     local build=$place/cmake program
@@ -78,16 +78,16 @@ through_cmake() {
     configure() { cmake -S "$sources/installed" -B "$build/$1" -DCMAKE_PREFIX_PATH="$2" -DWANTED="$1"; }
     quiet configure "$version" "$1"
     quiet cmake --build "$build/$version"
-    # CMake's own programs know where the library is.
+    # Programs built by CMake have the library's path.
     for program in c_esker c_static cxx_esker cxx_static; do run "$build/$version/$program" ""; done
-    if configure 99 "$1" >/dev/null 2>&1; then fail "CMake takes it for version 99"; fi
+    if configure 99 "$1" >/dev/null 2>&1; then fail "CMake accepts it as version 99"; fi
 }
 
-# Every page is there, without mistakes that a formatter notices.
+# Checks that the man pages exist, and that formatters report no errors.
 man_pages() {
     local page wanted left=""
     for wanted in esker esker-bench esker-lab esker-lab-run esker-get esker-shell; do
-        [ -s "$1/share/man/man1/$wanted.1" ] || fail "there is no page $wanted(1)"
+        [ -s "$1/share/man/man1/$wanted.1" ] || fail "the page $wanted(1) is missing"
     done
     for page in "$1"/share/man/man1/*.1; do
         if have man; then
@@ -105,7 +105,7 @@ man_pages() {
     done
     grep -q write_buffer_size "$1/share/man/man1/esker-bench.1" ||
         fail "esker-bench(1) lacks the flags"
-    [ -z "$left" ] || say "left out: the pages were not read by$(tr ' ' '\n' <<<"$left" | sort -u | tr '\n' ' ')"
+    [ -z "$left" ] || say "skipped formatters of the man pages:$(tr ' ' '\n' <<<"$left" | sort -u | tr '\n' ' ')"
 }
 
 completions() {
@@ -114,11 +114,11 @@ completions() {
     if have fish; then quiet fish -n "$1/share/fish/vendor_completions.d/esker.fish"; fi
 }
 
-# The library has a SONAME that is in place, and nothing for debuggers.
+# Checks that the library's SONAME exists as a file, and that there are no debug sections.
 stripped() {
     local soname file debug
     soname=$(readelf -d "$1/libesker.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
-    [ -n "$soname" ] && [ -e "$1/$soname" ] || fail "$1/libesker.so has no SONAME in place"
+    [ -n "$soname" ] && [ -e "$1/$soname" ] || fail "$1/libesker.so has no SONAME, or its file is missing"
     for file in "$1/libesker.so" "$1/libesker.a" "$1/../bin/esker"; do
         debug=$(readelf -SW "$file" | grep -c '\.debug_info' || true)
         [ "$debug" = 0 ] || fail "$file is not stripped"
@@ -135,25 +135,25 @@ through_cmake "$place/prefix" "$place/prefix/lib"
 man_pages "$place/prefix"
 completions "$place/prefix"
 
-# Again over itself: the same; gone: only what somebody else put there is left.
+# A second install gives the same files. Uninstall leaves only files of others.
 echo "file $place/prefix/lib/of-an-earlier-version" >>"$place/prefix/share/esker/manifest"
 touch "$place/prefix/lib/of-an-earlier-version" "$place/prefix/lib/of-somebody-else"
 quiet env PREFIX="$place/prefix" scripts/install.sh install
 listing "$place/prefix" | grep -v of-somebody-else | diff "$place/first" - >&2 ||
-    fail "a second install is not like the first"
+    fail "a second install differs from the first"
 quiet env PREFIX="$place/prefix" scripts/install.sh uninstall
 [ "$(listing "$place/prefix" | tr '\n' ' ')" = ". ./lib ./lib/of-somebody-else " ] ||
-    fail "uninstall left or took too much: $(listing "$place/prefix")"
+    fail "uninstall left or removed too much: $(listing "$place/prefix")"
 rm "$place/prefix/lib/of-somebody-else"
 if PREFIX="$place/prefix" scripts/install.sh uninstall 2>"$place/log"; then
-    fail "a second uninstall says nothing"
+    fail "a second uninstall does not fail"
 fi
-grep -q "nothing to uninstall" "$place/log" || fail "a second uninstall does not say why it does nothing"
+grep -q "nothing to uninstall" "$place/log" || fail "a second uninstall does not report that there is nothing to do"
 
-# Below DESTDIR, with libraries in a folder of their own; moved as a whole, CMake still finds it.
+# Below DESTDIR, with a separate library directory. CMake finds the moved installation.
 where=(DESTDIR="$place/dest" PREFIX=/usr LIBDIR=/usr/lib/some-triplet)
 quiet env "${where[@]}" scripts/install.sh install
-if grep -rIl "$place" "$place/dest" >&2; then fail "DESTDIR is in what was installed"; fi
+if grep -rIl "$place" "$place/dest" >&2; then fail "an installed file contains DESTDIR"; fi
 through_pkg_config "$place/dest/usr/lib/some-triplet" "$place/dest"
 through_cmake "$place/dest/usr/lib/some-triplet/cmake" "$place/dest/usr/lib/some-triplet"
 quiet env "${where[@]}" scripts/install.sh uninstall

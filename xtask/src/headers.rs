@@ -1,4 +1,4 @@
-//! `bindings/c/include/esker.h`, from the functions themselves.
+//! Generates `bindings/c/include/esker.h` from the functions themselves.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
 const FILE: &str = "bindings/c/include/esker.h";
 
-/// The files whose public items make the header, in its order.
+/// Files whose public items form the header, in order.
 const SOURCES: &[&str] = &[
     "failure.rs",
     "callbacks.rs",
@@ -47,7 +47,7 @@ const INTRODUCTION: &str = "\
  * Keys have at most 1 MiB, values at most 1 GiB.
  */";
 
-/// The header.
+/// Renders the header.
 pub fn render(root: &Path) -> Result<String, String> {
     let config = Config {
         language: Language::C,
@@ -78,7 +78,7 @@ pub fn write(root: &Path) -> Result<(), String> {
     std::fs::write(&path, render(root)?).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Says whether the header is what [`write()`] would make.
+/// Checks that the header equals the output of [`write()`].
 pub fn check(root: &Path) -> Result<(), String> {
     let path = root.join(FILE);
     let found = std::fs::read_to_string(&path).unwrap_or_default();

@@ -7,7 +7,12 @@ pub mod tidy;
 
 use std::path::{Path, PathBuf};
 
-/// The repository's root.
+/// Compiles and runs the examples of the cookbook as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/cookbook.md")]
+pub mod cookbook {}
+
+/// Returns the repository's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
 }

@@ -1,7 +1,7 @@
-//! `cargo xtask tidy` checks the shape of the tree; `cargo xtask options [--check]` writes
-//! `docs/options.md` from the table of knobs, or says whether it differs; `cargo xtask results
-//! [--check]` does the same for the README's result table and its picture, `cargo xtask headers
-//! [--check]` for the header of the C interface.
+//! `cargo xtask tidy` checks the structure of the source tree. `cargo xtask options [--check]`
+//! writes `docs/options.md` from the option table, or checks that it is current.
+//! `cargo xtask results [--check]` does the same for the README's result table and its chart, and
+//! `cargo xtask headers [--check]` for the header of the C interface.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,10 @@
-//! `docs/options.md`: one section a knob, from the rows the engine itself reads.
+//! Generates `docs/options.md`, with a table row and a description per option, from the engine's
+//! own option table.
 
 use std::fmt::Write;
 use std::path::Path;
 
-use esker::{KNOBS, Knob};
+use esker::{OPTIONS, OptionSpec};
 
 const FILE: &str = "docs/options.md";
 
@@ -20,29 +21,29 @@ Options that change *while open* take effect through `Db::set_option` without cl
 
 ";
 
-/// The document.
+/// Renders the document.
 pub fn render() -> String {
     let mut text = String::from(INTRODUCTION);
     text += "| option | default | range | unit | changeable | also called |\n";
     text += "|---|---|---|---|---|---|\n";
-    for knob in KNOBS.iter() {
-        let _ = writeln!(text, "{}", row(knob));
+    for spec in OPTIONS.iter() {
+        let _ = writeln!(text, "{}", row(spec));
     }
     text += "\n## What each does\n";
-    for knob in KNOBS.iter() {
-        let _ = write!(text, "\n**`{}`** {}\n", knob.name, knob.doc);
+    for spec in OPTIONS.iter() {
+        let _ = write!(text, "\n**`{}`** {}\n", spec.name, spec.doc);
     }
     text
 }
 
-fn row(knob: &Knob) -> String {
-    let aliases: Vec<String> = knob.aliases.iter().map(|alias| format!("`{alias}`")).collect();
+fn row(spec: &OptionSpec) -> String {
+    let aliases: Vec<String> = spec.aliases.iter().map(|alias| format!("`{alias}`")).collect();
     let cells = [
-        format!("`{}`", knob.name),
-        format!("`{}`", knob.default),
-        knob.range.to_string().replace('|', "\\|"),
-        knob.unit.to_string(),
-        knob.when.name().to_string(),
+        format!("`{}`", spec.name),
+        format!("`{}`", spec.default),
+        spec.range.to_string().replace('|', "\\|"),
+        spec.unit.to_string(),
+        spec.mutability.name().to_string(),
         aliases.join(" "),
     ];
     format!("| {} |", cells.join(" | "))
@@ -57,7 +58,7 @@ pub fn write(root: &Path) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Says whether the document is what [`write()`] would make.
+/// Checks that the document equals the output of [`write()`].
 pub fn check(root: &Path) -> Result<(), String> {
     let found = std::fs::read_to_string(root.join(FILE)).unwrap_or_default();
     if found == render() {
@@ -73,9 +74,9 @@ mod tests {
     #[test]
     fn every_knob_has_a_row_and_a_sentence() {
         let text = render();
-        for knob in KNOBS.iter() {
-            assert!(text.contains(&format!("| `{}` |", knob.name)), "{}", knob.name);
-            assert!(knob.doc.ends_with('.'), "{}", knob.name);
+        for spec in OPTIONS.iter() {
+            assert!(text.contains(&format!("| `{}` |", spec.name)), "{}", spec.name);
+            assert!(spec.doc.ends_with('.'), "{}", spec.name);
         }
     }
 }

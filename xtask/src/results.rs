@@ -1,7 +1,7 @@
-//! The README's result table and its picture, from the committed record of a run.
+//! Generates the README's result table and its chart from the committed record of a benchmark.
 //!
-//! What stays true: every figure there is computed from `docs/results/first-benchmark.json`, which
-//! `make results` measures; a check fails when README or picture differ from it.
+//! Invariant: every figure in them is computed from `docs/results/first-benchmark.json`, which
+//! `make results` measures. A check fails if the README or the chart differs from it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -20,17 +20,17 @@ const README: &str = "README.md";
 const BEGIN: &str = "<!-- results: cargo xtask results -->\n";
 const END: &str = "<!-- /results -->\n";
 
-/// Width of one task's picture and of its name above it.
+/// Width of one task's column, and height of its name above the bars, in px.
 const COLUMN: usize = 372;
 const NAME: usize = 22;
-/// Colours the pictures name by variable: ink, soft, grid, then the engines'.
+/// Colours referenced as variables in the charts: ink, soft, grid, then the engines'.
 const STYLE: &str = "svg{--ink:#1d2330;--soft:#6b7280;--grid:#d4d4d8;--e0:#d9622b;--e1:#3b6fb6;\
                      --e2:#3f9d63;--e3:#8a5bb5}text{font-family:sans-serif}";
 
-/// Writes table and picture.
+/// Writes the table and the chart.
 ///
 /// # Errors
-/// A sentence, when a file cannot be read or written.
+/// A sentence, if a file cannot be read or written.
 pub fn write(root: &Path) -> Result<(), String> {
     for (name, text) in make(root)? {
         std::fs::write(root.join(name), text).map_err(|e| format!("{name}: {e}"))?;
@@ -38,10 +38,10 @@ pub fn write(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares both with what the record says.
+/// Compares the table and the chart with the record.
 ///
 /// # Errors
-/// A sentence that names the file that differs.
+/// A sentence with the name of the file that differs.
 pub fn check(root: &Path) -> Result<(), String> {
     for (name, text) in make(root)? {
         let found = std::fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"))?;
@@ -69,7 +69,7 @@ fn engines(record: &RunRecord) -> Vec<String> {
     record.engines.iter().map(|engine| engine.name.clone()).collect()
 }
 
-/// Cells by task, in the order of the run.
+/// Returns the cells by task, in the order of execution.
 fn by_task(record: &RunRecord) -> Vec<(String, Vec<Cell>)> {
     let mut tasks: Vec<(String, Vec<Cell>)> = Vec::new();
     for cell in cells(record) {
@@ -122,7 +122,7 @@ fn table(record: &RunRecord) -> String {
     text
 }
 
-/// The settings every engine was given, from the flags of the run.
+/// Describes the settings given to every engine, from the flags of the benchmark.
 fn given(record: &RunRecord) -> String {
     let size = |name: &str| {
         let bytes = record.options.get(name).and_then(|value| value.parse::<f64>().ok());
@@ -167,7 +167,7 @@ fn peak_memory(record: &RunRecord, engine: &str) -> String {
     total.and_then(|total| total.peak_memory_bytes).map_or("n/a".into(), bytes_text)
 }
 
-/// Every task's bars in one picture, two beside each other.
+/// Draws all tasks' bars in one chart, in two columns.
 fn picture(record: &RunRecord) -> String {
     let engines = engines(record);
     let height = engines.len() * 30 + 6 + NAME + 10;

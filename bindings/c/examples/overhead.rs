@@ -1,6 +1,6 @@
-//! What a get costs through C, over the same get in Rust: `cargo run --release -p esker-c
-//! --example overhead`. Prints nanoseconds a get, the least of interleaved
-//! rounds: what else the machine does only adds.
+//! Measures a get through the C interfaces against the same get in Rust: `cargo run --release -p
+//! esker-c --example overhead`. Prints nanoseconds per get, as the minimum of interleaved rounds,
+//! because other load on the machine only adds time.
 
 use std::ffi::{CString, c_void};
 use std::hint::black_box;
@@ -18,7 +18,7 @@ const GETS: u32 = 100_000;
 const ROUNDS: usize = 60;
 
 unsafe extern "C" fn see(state: *mut c_void, value: *const u8, len: usize) {
-    // SAFETY: `state` is the buffer given to the get; `value` has `len` bytes.
+    // SAFETY: `state` is the buffer passed to the get; `value` has `len` bytes.
     unsafe {
         let buffer = &mut *state.cast::<Vec<u8>>();
         buffer.clear();
@@ -46,7 +46,7 @@ fn main() {
     let mut own = std::ptr::null_mut();
     let mut options = leveldb_options_create();
     leveldb_options_set_create_if_missing(Some(&mut options), 1);
-    // SAFETY: paths are lent; the handles live until the process ends.
+    // SAFETY: paths outlive the calls; the handles live until the process ends.
     let (own, level) = unsafe {
         assert_eq!(esker_open(c_path("own").as_ptr(), None, Some(&mut own), None), 0);
         (&*own, leveldb_open(Some(&options), c_path("level").as_ptr(), None).expect("opens"))
@@ -54,7 +54,7 @@ fn main() {
     for number in 0..KEYS {
         let (key, value) = (u64::from(number).to_be_bytes(), [7u8; 100]);
         rust.put(key, value).expect("puts");
-        // SAFETY: buffers are lent.
+        // SAFETY: buffers outlive the call.
         unsafe {
             let (start, len) = (key.as_ptr(), key.len());
             let done = esker_c::own::db::esker_put(
@@ -79,7 +79,7 @@ fn main() {
         times[0].push(nanoseconds_each(|key| {
             black_box(rust.get_into(key, &mut copy).expect("gets"));
         }));
-        // SAFETY: key and buffer are lent; values are freed.
+        // SAFETY: key and buffer outlive the call; values are freed.
         times[1].push(nanoseconds_each(|key| unsafe {
             let (start, len) = (key.as_ptr(), key.len());
             black_box(esker_get_visit(Some(own), None, 1, start, len, state, Some(see), None));

@@ -31,127 +31,126 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The call did what it says.
+// Success.
 #define ESKER_OK 0
 
-// The caller passed something the store cannot take; nothing was changed.
+// An argument is invalid; nothing was changed.
 #define ESKER_INVALID_ARGUMENT 1
 
-// Bytes on disk are not what was written; they were not served.
+// Bytes on disk differ from the bytes written; they were not returned.
 #define ESKER_CORRUPTION 2
 
 // The operating system refused an operation.
 #define ESKER_IO 3
 
-// The device or a quota is full; nothing that was acknowledged is lost.
+// The device or a quota is full; no acknowledged write is lost.
 #define ESKER_NO_SPACE 4
 
 // Another process or handle has the store open.
 #define ESKER_LOCKED 5
 
-// The directory is of another format, version or key order, or another program's.
+// The directory has another format, version or key order, or belongs to another program.
 #define ESKER_INCOMPATIBLE 6
 
-// The store takes no writes: it was opened so, or a log sync failed earlier.
+// The store accepts no writes: it was opened read-only, or an earlier WAL sync failed.
 #define ESKER_READ_ONLY 7
 
 // The handle was closed.
 #define ESKER_CLOSED 8
 
-// A defect in Esker itself; please report the sentence.
+// A defect in Esker; please report the message.
 #define ESKER_INTERNAL 9
 
-// The store or backup that was named is not there; nothing was changed.
+// The named store or backup does not exist; nothing was changed.
 #define ESKER_NOT_FOUND 10
 
-// As the store's option `durability` says.
+// The store's option `durability` decides.
 #define ESKER_DURABILITY_DEFAULT 0
 
-// Not logged: lost when the process ends before a flush.
+// Not logged in the WAL: lost if the process ends before a flush.
 #define ESKER_DURABILITY_NONE 1
 
-// Survives `kill -9` once the call returned, but not a power loss.
+// A completed write survives `kill -9`, but not a power loss.
 #define ESKER_DURABILITY_BUFFERED 2
 
-// Survives a power loss once the call returned.
+// A completed write survives a power loss.
 #define ESKER_DURABILITY_SYNC 3
 
-// Operations applied together. To be used by one thread at a time.
+// Operations applied atomically. A batch may be used by one thread at a time.
 typedef struct esker_batch_t esker_batch_t;
 
-// An open store. Every function may be called on it from many threads at once, except
-// `esker_db_destroy`.
+// An open store. Many threads may call functions on it concurrently, except `esker_db_destroy`.
 typedef struct esker_db_t esker_db_t;
 
-// Walks the keys of a store as it was when this was made. To be used by one thread at a time. It
-// may be freed before or after the store.
+// An iterator over the keys of a store, in its state at the creation of the iterator. It may be
+// used by one thread at a time, and freed before or after the store.
 typedef struct esker_iter_t esker_iter_t;
 
-// A file system in memory. Stores in it are gone when the last handle and store let it go.
+// An in-memory file system. Its stores are lost once its last handle and last store are freed.
 typedef struct esker_memory_t esker_memory_t;
 
-// How a store is opened: every option of `docs/options.md`, and the caller's functions.
+// Options for opening a store: all options of `docs/options.md`, and the caller's functions.
 typedef struct esker_options_t esker_options_t;
 
-// The store as it was at one moment. It may be freed before or after the store.
+// A snapshot of the store. It may be freed before or after the store.
 typedef struct esker_snapshot_t esker_snapshot_t;
 
 // Frees a callback's state.
 typedef void (*esker_destructor_t)(void*);
 
-// Says in a negative, zero or positive number how two keys are ordered.
+// Compares two keys. Returns a negative number, zero or a positive number.
 typedef int (*esker_compare_t)(void*, const char*, size_t, const char*, size_t);
 
-// Gives the name, which lives as long as the state.
+// Returns the name, which lives as long as the state.
 typedef const char *(*esker_name_t)(void*);
 
-// Makes a filter over keys, from `malloc`, and stores its length.
+// Creates a filter over keys, allocated with `malloc`, and stores its length.
 typedef char *(*esker_create_filter_t)(void*, const char*const *, const size_t*, int, size_t*);
 
-// Says whether a key may be among those a filter was made from.
+// Returns whether a filter may contain a key; 0 means that it does not.
 typedef uint8_t (*esker_may_match_t)(void*, const char*, size_t, const char*, size_t);
 
-// Is shown a put: state, key and its length, value and its length.
+// Receives a put: state, key, key length, value, value length.
 typedef void (*esker_put_seen_t)(void*, const uint8_t*, size_t, const uint8_t*, size_t);
 
-// Is shown a delete: state, key and its length.
+// Receives a delete: state, key, key length.
 typedef void (*esker_delete_seen_t)(void*, const uint8_t*, size_t);
 
-// Is shown a range delete: state, first key, its length, the end, its length.
+// Receives a range deletion: state, start (inclusive), its length, end (exclusive), its length.
 typedef void (*esker_delete_range_seen_t)(void*, const uint8_t*, size_t, const uint8_t*, size_t);
 
-// Is shown a value: state, value and its length. The value lives through the call.
+// Receives a value: state, value, value length. The value is valid only during the call.
 typedef void (*esker_see_t)(void*, const uint8_t*, size_t);
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
-// The version, such as `0.1.0`. Not to be freed.
+// Returns the version, such as `0.1.0`. It must not be freed.
 const char *esker_version(void);
 
-// Frees a text or a value that a function here gave out; NULL is allowed.
+// Frees a text or a value returned by a function of this interface; NULL is allowed.
 void esker_free(void *memory);
 
-// Options with every default.
+// Creates options with the defaults.
 esker_options_t *esker_options_create(void);
 
-// Frees options; stores opened with them are not concerned.
+// Frees options. Stores opened with them are not affected.
 void esker_options_destroy(esker_options_t *options);
 
-// Sets an option by its name or an alias from text, such as `"block_size"` to `"8KiB"`.
+// Sets an option, by name or alias, from text: for example `"block_size"` to `"8KiB"`.
 int32_t esker_options_set(esker_options_t *options,
                           const char *name,
                           const char *value,
                           char **message);
 
-// The value of an option as text, to be freed with `esker_free`; NULL when there is none of that name.
-char *esker_options_get(const esker_options_t *options,
-                        const char *name);
+// Returns the value of an option as text, which must be freed with `esker_free`; NULL for an
+// unknown name.
+char *esker_options_get(const esker_options_t *options, const char *name);
 
-// Orders keys by `compare`, which returns a negative, zero or positive number. The order must
-// never change for a name. `state` goes to each call, which may come from any thread, and to
-// `destructor` (which may be NULL) at the end, also when this fails.
+// Sets the key order to `compare`, which returns a negative number, zero or a positive number. The
+// order of a given name must never change. Each call, which may come from any thread, receives
+// `state`. `destructor`, which may be NULL, receives `state` at the end, also if this call fails.
 int32_t esker_options_set_comparator(esker_options_t *options,
                                      void *state,
                                      esker_destructor_t destructor,
@@ -159,8 +158,8 @@ int32_t esker_options_set_comparator(esker_options_t *options,
                                      esker_name_t name,
                                      char **message);
 
-// Filters files by the caller's functions instead of the Bloom filter. `create` returns memory
-// from `malloc`; `may_match` must not return 0 for a key the filter was made from.
+// Replaces the Bloom filter by the caller's filter functions. `create` returns memory allocated
+// with `malloc`. `may_match` must not return 0 for a key in the filter.
 int32_t esker_options_set_filter(esker_options_t *options,
                                  void *state,
                                  esker_destructor_t destructor,
@@ -169,54 +168,55 @@ int32_t esker_options_set_filter(esker_options_t *options,
                                  esker_name_t name,
                                  char **message);
 
-// An empty file system in memory.
+// Creates an empty in-memory file system.
 esker_memory_t *esker_memory_create(void);
 
-// Lets the file system go; stores open in it stay open.
+// Frees the handle of the file system. Open stores in it stay open.
 void esker_memory_destroy(esker_memory_t *memory);
 
-// Opens stores in `memory` instead of on disk; NULL is the disk again.
+// Selects `memory` instead of the disk for stores; NULL selects the disk again.
 void esker_options_set_memory(esker_options_t *options, const esker_memory_t *memory);
 
-// Opens the store in the directory `path`, making it if it is not there (unless the option
-// `create_if_missing` is off). `options` may be NULL for every default.
+// Opens the store in the directory `path`. Creates it if it is missing, unless the option
+// `create_if_missing` is off. NULL `options` select the defaults.
 int32_t esker_open(const char *path,
                    const esker_options_t *options,
                    esker_db_t **db,
                    char **message);
 
-// Opens a store for reading, as it is at this moment; it may be open elsewhere.
+// Opens the current state of a store, read-only. The store may be open elsewhere.
 int32_t esker_open_read_only(const char *path,
                              const esker_options_t *options,
                              esker_db_t **db,
                              char **message);
 
-// Closes the store and waits for calls that run on it. Later calls fail with `ESKER_CLOSED`;
-// iterators and snapshots made before stay readable until the store is opened again, removed or
-// repaired: then they may fail, but show nothing else. Closing twice is allowed.
+// Closes the store and waits for running calls. Later calls fail with `ESKER_CLOSED`. Existing
+// iterators and snapshots stay readable until the store is opened again, removed or repaired.
+// After that they may fail, but they never return wrong data. Closing twice is allowed.
 int32_t esker_close(const esker_db_t *db, char **message);
 
-// Frees the handle, closing the store if that was not done. No other call may be running on it.
+// Frees the handle, and closes the store if it is open. No other call may be running on it.
 void esker_db_destroy(esker_db_t *db);
 
-// Removes a store that is not open: its own files, then the directory if it is empty.
+// Removes a store that is not open: its files, then the directory if it is empty.
 int32_t esker_destroy_store(const char *path, const esker_options_t *options, char **message);
 
-// Rebuilds a store that is not open from what its files still prove. What was lost is told in
-// `*lost` (a line each, to be freed with `esker_free`; NULL when nothing was); `lost` may be NULL.
+// Rebuilds a store that is not open from the intact parts of its files. Sets `*lost` to a
+// description of the losses, one per line, which must be freed with `esker_free`, or to NULL if
+// nothing was lost. `lost` may be NULL.
 int32_t esker_repair(const char *path, const esker_options_t *options, char **lost, char **message);
 
-// Writes everything in memory to tables and waits for it.
+// Writes all memtables to tables and waits until that is done.
 int32_t esker_flush(const esker_db_t *db, char **message);
 
-// Makes everything written so far survive a power loss.
+// Makes all writes so far survive a power loss.
 int32_t esker_sync(const esker_db_t *db, char **message);
 
 // Waits until no flush or compaction is due.
 int32_t esker_wait_idle(const esker_db_t *db, char **message);
 
-// Merges the keys between `start` and `end` into the deepest level and waits for it. A NULL
-// `start` is before every key, a NULL `end` behind every key.
+// Compacts the keys between `start` and `end` into the deepest level and waits until that is done.
+// A NULL `start` or `end` means no bound.
 int32_t esker_compact_range(const esker_db_t *db,
                             const uint8_t *start,
                             size_t start_len,
@@ -224,7 +224,8 @@ int32_t esker_compact_range(const esker_db_t *db,
                             size_t end_len,
                             char **message);
 
-// Roughly how many bytes of tables hold the keys from `start` up to but without `end`.
+// Sets `*size_bytes` to the approximate size of the keys from `start` (inclusive) to `end`
+// (exclusive) in the tables, in bytes.
 int32_t esker_approximate_size(const esker_db_t *db,
                                const uint8_t *start,
                                size_t start_len,
@@ -233,19 +234,20 @@ int32_t esker_approximate_size(const esker_db_t *db,
                                uint64_t *size_bytes,
                                char **message);
 
-// Makes a second store of the same content in `path`, which must not exist, by hard links.
+// Creates a second store with the same content in `path`, by hard links. `path` must not exist.
 int32_t esker_checkpoint(const esker_db_t *db, const char *path, char **message);
 
-// Changes an option that can change while the store is open.
+// Changes an option of the open store. Fails if the option is fixed at open.
 int32_t esker_set_option(const esker_db_t *db, const char *name, const char *value, char **message);
 
-// A property as text, to be freed with `esker_free`; NULL when there is none of that name or the
-// store was closed. Properties are `esker.stats`, `esker.option.NAME`, and LevelDB's
+// Returns a property as text, which must be freed with `esker_free`; NULL for an unknown name or a
+// closed store. The properties are `esker.stats`, `esker.option.NAME`, and LevelDB's
 // `leveldb.stats`, `leveldb.sstables`, `leveldb.num-files-at-levelN` and
 // `leveldb.approximate-memory-usage`.
 char *esker_property(const esker_db_t *db, const char *name);
 
-// Reads every byte of the store and checks it; `ESKER_CORRUPTION` with a line for each problem.
+// Reads and checks every byte of the store. Fails with `ESKER_CORRUPTION` and a message with one
+// line per problem.
 int32_t esker_verify(const esker_db_t *db, char **message);
 
 // Sets a key to a value.
@@ -257,36 +259,36 @@ int32_t esker_put(const esker_db_t *db,
                   int32_t durability,
                   char **message);
 
-// Deletes a key, whether it is there or not.
+// Deletes a key. A missing key is not a failure.
 int32_t esker_delete(const esker_db_t *db,
                      const uint8_t *key,
                      size_t key_len,
                      int32_t durability,
                      char **message);
 
-// Applies a batch: all of it becomes visible at once and survives a crash whole or not at all.
-// The batch stays as it is.
+// Applies a batch atomically: its operations become visible together, and a crash keeps all or
+// none of them. The batch is not changed.
 int32_t esker_write(const esker_db_t *db,
                     const esker_batch_t *batch,
                     int32_t durability,
                     char **message);
 
-// An empty batch.
+// Creates an empty batch.
 esker_batch_t *esker_batch_create(void);
 
 // Frees a batch.
 void esker_batch_destroy(esker_batch_t *batch);
 
-// Forgets every operation; the memory is kept.
+// Removes all operations and keeps the allocated memory.
 void esker_batch_clear(esker_batch_t *batch);
 
-// How many operations it holds; 0 for NULL.
+// Returns the number of operations; 0 for NULL.
 size_t esker_batch_count(const esker_batch_t *batch);
 
-// Bytes of memory its operations take; 0 for NULL.
+// Returns the memory of the operations in bytes; 0 for NULL.
 size_t esker_batch_size_bytes(const esker_batch_t *batch);
 
-// Sets a key to a value. A key or value that is too long makes the write of the batch fail.
+// Adds a put. If a key or value is too long, the write of the batch fails.
 int32_t esker_batch_put(esker_batch_t *batch,
                         const uint8_t *key,
                         size_t key_len,
@@ -294,13 +296,13 @@ int32_t esker_batch_put(esker_batch_t *batch,
                         size_t value_len,
                         char **message);
 
-// Deletes a key.
+// Adds a delete.
 int32_t esker_batch_delete(esker_batch_t *batch,
                            const uint8_t *key,
                            size_t key_len,
                            char **message);
 
-// Deletes every key from `start` up to but without `end`.
+// Adds a range deletion from `start` (inclusive) to `end` (exclusive).
 int32_t esker_batch_delete_range(esker_batch_t *batch,
                                  const uint8_t *start,
                                  size_t start_len,
@@ -308,25 +310,27 @@ int32_t esker_batch_delete_range(esker_batch_t *batch,
                                  size_t end_len,
                                  char **message);
 
-// Adds every operation of `other`, which stays as it is, behind this batch's own. Both may be the
-// same.
+// Appends the operations of `other` to `batch`. Both may be the same batch; otherwise `other` is
+// not changed.
 int32_t esker_batch_append(esker_batch_t *batch, const esker_batch_t *other, char **message);
 
-// Shows every operation in order; a NULL function leaves out the operations of its kind.
+// Calls a function for every operation, in order. With a NULL function, operations of its kind are
+// skipped.
 void esker_batch_iterate(const esker_batch_t *batch,
                          void *state,
                          esker_put_seen_t put,
                          esker_delete_seen_t deleted,
                          esker_delete_range_seen_t range_deleted);
 
-// The store as it is now.
+// Creates a snapshot of the current state.
 int32_t esker_snapshot_create(const esker_db_t *db, esker_snapshot_t **snapshot, char **message);
 
 // Frees a snapshot.
 void esker_snapshot_destroy(esker_snapshot_t *snapshot);
 
-// Finds the value of a key, now or (when `snapshot` is not NULL) then. `*value` becomes a copy to
-// be freed with `esker_free`, or NULL when the key is not there, which is no failure.
+// Reads the value of a key: the current one, or the one in `snapshot` if that is not NULL. Sets
+// `*value` to a copy, which must be freed with `esker_free`, or to NULL if the key is missing. A
+// missing key is not a failure.
 int32_t esker_get(const esker_db_t *db,
                   const esker_snapshot_t *snapshot,
                   const uint8_t *key,
@@ -335,8 +339,8 @@ int32_t esker_get(const esker_db_t *db,
                   size_t *value_len,
                   char **message);
 
-// Finds the value of a key and shows it to `see` where it lies, without a copy; `see` is not
-// called when the key is not there. With `fill_cache` 0, blocks read do not enter the cache.
+// Reads the value of a key and passes it to `see` without a copy. `see` is not called if the key
+// is missing. With `fill_cache` 0, the read inserts no blocks into the cache.
 int32_t esker_get_visit(const esker_db_t *db,
                         const esker_snapshot_t *snapshot,
                         uint8_t fill_cache,
@@ -346,9 +350,9 @@ int32_t esker_get_visit(const esker_db_t *db,
                         esker_see_t see,
                         char **message);
 
-// An iterator over the keys from `start` up to but without `end` (a NULL one is no bound), now or
-// at `snapshot`. It stands nowhere until the first seek. With `fill_cache` 0, blocks read do not
-// enter the cache.
+// Creates an iterator over the keys from `start` (inclusive) to `end` (exclusive); NULL means no
+// bound. It reads the current state, or `snapshot` if that is not NULL. It has no position until
+// the first seek. With `fill_cache` 0, its reads insert no blocks into the cache.
 int32_t esker_iter_create(const esker_db_t *db,
                           const esker_snapshot_t *snapshot,
                           const uint8_t *start,
@@ -362,7 +366,7 @@ int32_t esker_iter_create(const esker_db_t *db,
 // Frees an iterator.
 void esker_iter_destroy(esker_iter_t *iter);
 
-// 1 when the iterator stands on a key, 0 at either end, after a failure, and for NULL.
+// Returns 1 if the iterator is at a key; 0 past either end, after a failure, and for NULL.
 uint8_t esker_iter_valid(const esker_iter_t *iter);
 
 // Moves to the first key.
@@ -371,25 +375,26 @@ void esker_iter_seek_to_first(esker_iter_t *iter);
 // Moves to the last key.
 void esker_iter_seek_to_last(esker_iter_t *iter);
 
-// Moves to the first key at or behind this one.
+// Moves to the first key at or after `key`.
 void esker_iter_seek(esker_iter_t *iter, const uint8_t *key, size_t key_len);
 
-// Moves to the last key at or before this one.
+// Moves to the last key at or before `key`.
 void esker_iter_seek_for_prev(esker_iter_t *iter, const uint8_t *key, size_t key_len);
 
-// Moves to the next key; does nothing when the iterator stands on none.
+// Moves to the next key. Does nothing if the iterator is not at a key.
 void esker_iter_next(esker_iter_t *iter);
 
-// Moves to the previous key; does nothing when the iterator stands on none.
+// Moves to the previous key. Does nothing if the iterator is not at a key.
 void esker_iter_prev(esker_iter_t *iter);
 
-// The key the iterator stands on, until it moves; empty when it stands on none.
+// Returns the current key, valid until the iterator moves; empty if it is not at a key.
 const uint8_t *esker_iter_key(const esker_iter_t *iter, size_t *key_len);
 
-// The value of that key, until the iterator moves; empty when it stands on none.
+// Returns the current value, valid until the iterator moves; empty if it is not at a key.
 const uint8_t *esker_iter_value(const esker_iter_t *iter, size_t *value_len);
 
-// What the iterator met: `ESKER_OK` when nothing, also at either end. Stays until the next seek.
+// Returns the iterator's failure, which stays until the next seek; `ESKER_OK` if there is none,
+// also past either end.
 int32_t esker_iter_failure(const esker_iter_t *iter, char **message);
 
 #ifdef __cplusplus

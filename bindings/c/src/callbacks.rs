@@ -1,8 +1,10 @@
-//! Comparators and filters that are C functions.
+//! Comparators and filters implemented by C functions.
 //!
-//! What stays true: the functions are called only while the object lives, from any thread, and cannot
-//! use the store they are called for through its handle (`esker_db_t`); the
-//! destructor runs once, after the last store, iterator and option that uses it let go.
+//! Invariants:
+//! 1. The functions are called only while the object is alive, from any thread.
+//! 2. They cannot use their own store through its handle (`esker_db_t`) of `esker_open`.
+//! 3. The destructor runs once, after the last store, iterator and option that uses the object is
+//!    freed.
 
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -15,12 +17,12 @@ use crate::ffi;
 
 /// Frees a callback's state.
 pub type esker_destructor_t = Option<unsafe extern "C" fn(*mut c_void)>;
-/// Says in a negative, zero or positive number how two keys are ordered.
+/// Compares two keys. Returns a negative number, zero or a positive number.
 pub type esker_compare_t =
     Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int>;
-/// Gives the name, which lives as long as the state.
+/// Returns the name, which lives as long as the state.
 pub type esker_name_t = Option<unsafe extern "C" fn(*mut c_void) -> *const c_char>;
-/// Makes a filter over keys, from `malloc`, and stores its length.
+/// Creates a filter over keys, allocated with `malloc`, and stores its length.
 pub type esker_create_filter_t = Option<
     unsafe extern "C" fn(
         *mut c_void,
@@ -30,44 +32,44 @@ pub type esker_create_filter_t = Option<
         *mut usize,
     ) -> *mut c_char,
 >;
-/// Says whether a key may be among those a filter was made from.
+/// Returns whether a filter may contain a key; 0 means that it does not.
 pub type esker_may_match_t =
     Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> u8>;
 
-/// What the caller gave to be handed back at each call.
+/// The caller's state, which is passed to each of its functions.
 struct State {
     pointer: *mut c_void,
     destructor: esker_destructor_t,
 }
 
-// SAFETY: the interface demands of the caller that its functions may be called with this pointer
-// from any thread; nothing here looks behind it.
+// SAFETY: the interface requires that the caller's functions accept this pointer on any thread.
+// This crate does not dereference it.
 unsafe impl Send for State {}
-// SAFETY: as above, also at the same time.
+// SAFETY: as above; the interface also requires that concurrent calls are allowed.
 unsafe impl Sync for State {}
 
 impl Drop for State {
     fn drop(&mut self) {
         if let Some(destructor) = self.destructor {
-            // SAFETY: the caller's function with the caller's pointer, once.
+            // SAFETY: the function and the pointer belong together; this is the only call.
             unsafe { destructor(self.pointer) }
         }
     }
 }
 
-/// The name a callback gives itself.
+/// Returns the name of a comparator or filter.
 fn name_of(state: &State, name: esker_name_t) -> Outcome<String> {
     let name = name.ok_or_else(|| Failure::invalid("the function for the name is NULL"))?;
-    // SAFETY: the caller's function with the caller's pointer.
+    // SAFETY: the function and the pointer belong together.
     let text = unsafe { name(state.pointer) };
     if text.is_null() {
         return Err(Failure::invalid("the name is NULL"));
     }
-    // SAFETY: the interface demands a C string.
+    // SAFETY: the interface requires a C string.
     Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// An order of keys in C.
+/// A key order implemented in C.
 pub struct CComparator {
     state: State,
     compare: unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int,
@@ -75,7 +77,7 @@ pub struct CComparator {
 }
 
 impl CComparator {
-    /// Takes `pointer` over: `destructor` gets it back, also when this fails.
+    /// Takes ownership of `pointer`. `destructor` receives it at the end, also if this fails.
     pub fn new(
         pointer: *mut c_void,
         destructor: esker_destructor_t,
@@ -96,8 +98,7 @@ impl Comparator for CComparator {
 
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         calling::within(self, || {
-            // SAFETY: the caller's function with the caller's pointer and bytes that live through
-            // it.
+            // SAFETY: the function and the pointer belong together; the bytes outlive the call.
             let sign = unsafe {
                 (self.compare)(
                     self.state.pointer,
@@ -112,7 +113,7 @@ impl Comparator for CComparator {
     }
 }
 
-/// A filter policy in C.
+/// A filter policy implemented in C.
 pub struct CFilter {
     state: State,
     create: unsafe extern "C" fn(
@@ -127,7 +128,7 @@ pub struct CFilter {
 }
 
 impl CFilter {
-    /// Takes `pointer` over: `destructor` gets it back, also when this fails.
+    /// Takes ownership of `pointer`. `destructor` receives it at the end, also if this fails.
     pub fn new(
         pointer: *mut c_void,
         destructor: esker_destructor_t,
@@ -155,8 +156,9 @@ impl FilterPolicy for CFilter {
         let lengths: Vec<usize> = keys.iter().map(|key| key.len()).collect();
         let count = c_int::try_from(keys.len()).unwrap_or(c_int::MAX);
         let mut len = 0usize;
-        // SAFETY: the caller's function with the caller's pointer and arrays of `count` items that
-        // live through it; what it returns holds `len` bytes from `malloc` and is ours to free.
+        // SAFETY: the function and the pointer belong together; the arrays have `count` items and
+        // outlive the call. The result has `len` bytes, is allocated with `malloc`, and belongs to
+        // this function, which frees it.
         calling::within(self, || unsafe {
             let filter = (self.create)(
                 self.state.pointer,
@@ -173,8 +175,7 @@ impl FilterPolicy for CFilter {
 
     fn may_contain(&self, key: &[u8], filter: &[u8]) -> bool {
         calling::within(self, || {
-            // SAFETY: the caller's function with the caller's pointer and bytes that live through
-            // it.
+            // SAFETY: the function and the pointer belong together; the bytes outlive the call.
             let answer = unsafe {
                 (self.may_match)(
                     self.state.pointer,

@@ -1,47 +1,47 @@
-//! Failures as C sees them: a number to branch on and a sentence to show.
+//! Failures in the C interface: a code for programs and a message for people.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use esker::{Error, ErrorKind};
 
-/// The call did what it says.
+/// Success.
 pub const ESKER_OK: i32 = 0;
-/// The caller passed something the store cannot take; nothing was changed.
+/// An argument is invalid; nothing was changed.
 pub const ESKER_INVALID_ARGUMENT: i32 = 1;
-/// Bytes on disk are not what was written; they were not served.
+/// Bytes on disk differ from the bytes written; they were not returned.
 pub const ESKER_CORRUPTION: i32 = 2;
 /// The operating system refused an operation.
 pub const ESKER_IO: i32 = 3;
-/// The device or a quota is full; nothing that was acknowledged is lost.
+/// The device or a quota is full; no acknowledged write is lost.
 pub const ESKER_NO_SPACE: i32 = 4;
 /// Another process or handle has the store open.
 pub const ESKER_LOCKED: i32 = 5;
-/// The directory is of another format, version or key order, or another program's.
+/// The directory has another format, version or key order, or belongs to another program.
 pub const ESKER_INCOMPATIBLE: i32 = 6;
-/// The store takes no writes: it was opened so, or a log sync failed earlier.
+/// The store accepts no writes: it was opened read-only, or an earlier WAL sync failed.
 pub const ESKER_READ_ONLY: i32 = 7;
 /// The handle was closed.
 pub const ESKER_CLOSED: i32 = 8;
-/// A defect in Esker itself; please report the sentence.
+/// A defect in Esker; please report the message.
 pub const ESKER_INTERNAL: i32 = 9;
-/// The store or backup that was named is not there; nothing was changed.
+/// The named store or backup does not exist; nothing was changed.
 pub const ESKER_NOT_FOUND: i32 = 10;
 
-/// A code that is not [`ESKER_OK`], and the sentence.
+/// A code other than [`ESKER_OK`], and its message.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// One of the codes above.
     pub code: i32,
-    /// What happened, in a sentence.
+    /// Description of the failure, in one sentence.
     pub message: String,
 }
 
-/// What every function here works out before it is turned into C.
+/// Result of a function before its conversion to C.
 pub type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
-    /// The caller's mistake.
+    /// Creates a failure for an invalid argument.
     pub fn invalid(message: impl Into<String>) -> Failure {
         Failure { code: ESKER_INVALID_ARGUMENT, message: message.into() }
     }
@@ -77,12 +77,12 @@ fn code_of(kind: ErrorKind) -> i32 {
     }
 }
 
-/// Runs `body`; a panic in it becomes a failure instead of unwinding into C.
+/// Runs `body`. Converts a panic to a failure, so that it does not unwind into C.
 pub fn attempt<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)))
 }
 
-/// The object behind a handle, or the sentence that there is none.
+/// Returns the object of a handle, or a failure if the handle is null.
 pub fn there<T>(handle: Option<T>, what: &str) -> Outcome<T> {
     handle.ok_or_else(|| Failure::invalid(format!("the {what} is NULL")))
 }

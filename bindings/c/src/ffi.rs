@@ -1,8 +1,9 @@
-//! Pointers in, memory and failures out.
+//! Conversion of pointers to Rust arguments, and of results to memory and error texts for C.
 //!
-//! What stays true: a null pointer is refused before it is read, unless its length is 0; memory
-//! that the caller is to free comes from `malloc`; an error text that was never fetched is freed
-//! before it is replaced.
+//! Invariants:
+//! 1. A null pointer is refused before it is read, unless its length is 0.
+//! 2. Memory to be freed by the caller is allocated with `malloc`.
+//! 3. An earlier error text is freed before it is replaced.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -10,10 +11,10 @@ use std::path::Path;
 
 use crate::failure::{ESKER_OK, Failure, Outcome};
 
-/// The bytes at `start`, for as long as the caller keeps them: the length of the call.
+/// Returns the bytes at `start`. The caller keeps them valid for the duration of the call.
 ///
 /// # Safety
-/// `start` is null or points to `len` readable bytes that nobody changes during `'a`.
+/// `start` is null or points to `len` readable bytes that do not change during `'a`.
 #[inline]
 pub unsafe fn bytes<'a, T>(start: *const T, len: usize, what: &str) -> Outcome<&'a [u8]> {
     const { assert!(size_of::<T>() == 1) };
@@ -26,14 +27,15 @@ pub unsafe fn bytes<'a, T>(start: *const T, len: usize, what: &str) -> Outcome<&
     if len > isize::MAX as usize {
         return Err(Failure::invalid(format!("the {what} cannot have {len} bytes")));
     }
-    // SAFETY: not null and not longer than an allocation can be; the rest is the caller's promise.
+    // SAFETY: not null, and within the maximum size of an allocation; otherwise guaranteed by the
+    // caller.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), len) })
 }
 
-/// The array of `len` items at `start`.
+/// Returns the array of `len` items at `start`.
 ///
 /// # Safety
-/// `start` is null or points to `len` readable items that nobody changes during `'a`.
+/// `start` is null or points to `len` readable items that do not change during `'a`.
 pub unsafe fn array<'a, T>(start: *const T, len: usize, what: &str) -> Outcome<&'a [T]> {
     if len == 0 {
         return Ok(&[]);
@@ -41,38 +43,39 @@ pub unsafe fn array<'a, T>(start: *const T, len: usize, what: &str) -> Outcome<&
     if start.is_null() || len > isize::MAX as usize / size_of::<T>().max(1) {
         return Err(Failure::invalid(format!("the {what} is NULL, or longer than memory")));
     }
-    // SAFETY: not null and not longer than an allocation can be; the rest is the caller's promise.
+    // SAFETY: not null, and within the maximum size of an allocation; otherwise guaranteed by the
+    // caller.
     Ok(unsafe { std::slice::from_raw_parts(start, len) })
 }
 
-/// The C string at `text`.
+/// Returns the C string at `text`.
 ///
 /// # Safety
-/// `text` is null or a string that ends with a zero byte and is not changed during `'a`.
+/// `text` is null or a string that ends with a zero byte and does not change during `'a`.
 pub unsafe fn string<'a>(text: *const c_char, what: &str) -> Outcome<&'a CStr> {
     if text.is_null() {
         return Err(Failure::invalid(format!("the {what} is NULL")));
     }
-    // SAFETY: not null; the rest is the caller's promise.
+    // SAFETY: not null; otherwise guaranteed by the caller.
     Ok(unsafe { CStr::from_ptr(text) })
 }
 
-/// The C string at `text` as UTF-8.
+/// Returns the C string at `text` as UTF-8.
 ///
 /// # Safety
 /// As for [`string`].
 pub unsafe fn utf8<'a>(text: *const c_char, what: &str) -> Outcome<&'a str> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let text = unsafe { string(text, what) }?;
     text.to_str().map_err(|_| Failure::invalid(format!("the {what} is not UTF-8")))
 }
 
-/// The path at `text`.
+/// Returns the path at `text`.
 ///
 /// # Safety
 /// As for [`string`].
 pub unsafe fn path<'a>(text: *const c_char) -> Outcome<&'a Path> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let text = unsafe { string(text, "path") }?;
     if text.is_empty() {
         return Err(Failure::invalid("the path is empty"));
@@ -80,9 +83,10 @@ pub unsafe fn path<'a>(text: *const c_char) -> Outcome<&'a Path> {
     Ok(Path::new(OsStr::from_bytes(text.to_bytes())))
 }
 
-/// A copy of `bytes` from `malloc`, never null even when empty; null when memory is exhausted.
+/// Returns a copy of `bytes`, allocated with `malloc`. A copy of empty bytes is not null. Returns
+/// null if memory is exhausted.
 pub fn give_bytes(bytes: &[u8]) -> *mut u8 {
-    // SAFETY: `malloc` may be asked for any size; what it returns holds that many bytes.
+    // SAFETY: `malloc` accepts any size, and its result is null or has at least that size.
     unsafe {
         let copy = libc::malloc(bytes.len().max(1)).cast::<u8>();
         if !copy.is_null() {
@@ -92,35 +96,35 @@ pub fn give_bytes(bytes: &[u8]) -> *mut u8 {
     }
 }
 
-/// A copy of `text` from `malloc` as a C string, up to the first zero byte in it.
+/// Returns a copy of `text` up to its first zero byte, as a C string allocated with `malloc`.
 pub fn give_text(text: &str) -> *mut c_char {
     let mut bytes: Vec<u8> = text.bytes().take_while(|byte| *byte != 0).collect();
     bytes.push(0);
     give_bytes(&bytes).cast()
 }
 
-/// Gives memory of [`give_bytes`] or [`give_text`] back.
+/// Frees memory of [`give_bytes`] or [`give_text`].
 ///
 /// # Safety
-/// `memory` is null or came from there and was not given back before.
+/// `memory` is null, or was returned by one of these functions and not freed.
 pub unsafe fn free<T>(memory: *mut T) {
-    // SAFETY: the caller's promise; `free` takes null.
+    // SAFETY: guaranteed by the caller; `free` accepts null.
     unsafe { libc::free(memory.cast()) }
 }
 
-/// Puts `text` where the caller looks for an error, freeing one it left there.
+/// Stores a copy of `text` in the caller's `place` for errors, and frees an earlier text there.
 ///
 /// # Safety
-/// `*place` is null or a text from this library that was not freed.
+/// `*place` is null, or a text from this library that was not freed.
 pub unsafe fn report(place: Option<&mut *mut c_char>, text: &str) {
     if let Some(place) = place {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { free(*place) };
         *place = give_text(text);
     }
 }
 
-/// The code of `outcome`; its sentence goes to `message`.
+/// Returns the code of `outcome`, and stores its message in `message`.
 ///
 /// # Safety
 /// As for [`report`].
@@ -129,7 +133,7 @@ pub unsafe fn code(outcome: Outcome<()>, message: Option<&mut *mut c_char>) -> i
     match outcome {
         Ok(()) => ESKER_OK,
         Err(failure) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { report(message, &failure.message) };
             failure.code
         }

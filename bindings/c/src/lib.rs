@@ -1,15 +1,18 @@
-//! Esker for C: the interface `esker_*`, see `include/esker.h`.
+//! Esker's C interface, `esker_*`; see `include/esker.h`.
 //!
-//! | in | is |
+//! | module | content |
 //! |---|---|
-//! | `ffi` | pointers in, memory and failures out: the only place that knows how |
-//! | `callbacks` | comparators and filters that are C functions |
+//! | `failure` | codes and messages |
+//! | `ffi` | conversion of pointers, memory and failures, for all functions |
+//! | `callbacks` | comparators and filters implemented by C functions |
 //! | `own` | the `esker_*` functions |
 //!
-//! What stays true: no panic crosses into C; a null handle is a failure or nothing, never a crash;
-//! memory handed out is `malloc`'s, so that the caller's `free` fits; the library exports names that
-//! begin with `esker_` and no other. LevelDB's functions are in `bindings/leveldb`, so that a program
-//! may link this library beside LevelDB itself.
+//! Invariants:
+//! 1. No panic unwinds into C.
+//! 2. A null handle gives a failure or has no effect. It never causes a crash.
+//! 3. Returned memory is allocated with `malloc`, so the caller may use `free`.
+//! 4. The library exports only names that begin with `esker_`. LevelDB's functions are in
+//!    `bindings/leveldb`, so a program may link this library together with LevelDB.
 #![allow(
     clippy::missing_safety_doc,
     reason = "the contract of every function is the one at the top of the header"

@@ -1,5 +1,5 @@
-/* A program that uses Esker and LevelDB side by side: each name must reach its own library. The
- * argument is a directory that is not there yet. */
+/* Uses Esker and LevelDB in one program. Each call must reach its own library. The argument is a
+ * directory, which must not exist. */
 #include <esker.h>
 #include <leveldb/c.h>
 

@@ -1,5 +1,5 @@
-/* Esker's own interface as a C program uses it: every group of functions once, with what it must
- * answer. Run by scripts/capi.sh on the shared and on the static library. */
+/* Calls every group of functions of Esker's C interface once and checks the results.
+ * scripts/capi.sh runs it on the shared and on the static library. */
 #include <esker.h>
 #include <stdio.h>
 #include <stdlib.h>

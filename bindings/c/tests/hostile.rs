@@ -1,6 +1,6 @@
-//! Every entry point with nulls, with nothing, with too much, and after the store was closed.
+//! Calls every entry point with nulls, with empty and oversized arguments, and on a closed store.
 //!
-//! What stays true: a failure is a code and a sentence, or a null; nothing here crashes.
+//! Invariants: a failure is a code with a message, or a null; no call crashes.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -25,12 +25,12 @@ use proptest::prelude::*;
 const INVALID: i32 = 1;
 const CLOSED: i32 = 8;
 
-/// The text at `message`, freed.
+/// Returns the text at `message`, and frees it.
 fn taken(message: &mut *mut c_char) -> String {
     if message.is_null() {
         return String::new();
     }
-    // SAFETY: a text this library gave out.
+    // SAFETY: a text returned by this library.
     unsafe {
         let text = CStr::from_ptr(*message).to_string_lossy().into_owned();
         esker_free((*message).cast());
@@ -43,17 +43,17 @@ fn c_path(path: &Path) -> CString {
     CString::new(path.to_str().unwrap()).unwrap()
 }
 
-/// A call that must fail as the caller's mistake, with a sentence.
+/// Asserts that calls fail with `ESKER_INVALID_ARGUMENT` and a message.
 macro_rules! refused {
     ($($function:ident($($argument:expr),*);)+) => {$({
         let mut message = null_mut();
-        // SAFETY: null pointers and lent texts only, which the contract allows.
+        // SAFETY: only null pointers and borrowed texts, which the contract allows.
         #[allow(unused_unsafe, reason = "some of these functions take no raw pointers")]
         let code = unsafe { $function($($argument,)* Some(&mut message)) };
         let text = if message.is_null() { String::new() } else { taken(&mut message) };
         assert_eq!(code, INVALID, "{}: {text}", stringify!($function));
         assert!(text.contains("NULL"), "{}: {text}", stringify!($function));
-        // SAFETY: as above; nobody asks for the sentence.
+        // SAFETY: as above; without a place for the message.
         #[allow(unused_unsafe, reason = "some of these functions take no raw pointers")]
         let again = unsafe { $function($($argument,)* None) };
         assert_eq!(again, INVALID, "{}", stringify!($function));
@@ -105,7 +105,7 @@ fn null_handles_are_refused_by_eskers_functions() {
 #[test]
 fn null_handles_are_nothing_where_there_is_no_place_for_a_failure() {
     let mut len = 7;
-    // SAFETY: null pointers only.
+    // SAFETY: only null pointers.
     unsafe {
         esker_free(null_mut());
         assert!(esker_property(None, null()).is_null());
@@ -139,7 +139,7 @@ fn null_handles_are_nothing_where_there_is_no_place_for_a_failure() {
 fn null_handles_of_leveldbs_functions_give_texts_or_nothing() {
     let mut err: *mut c_char = null_mut();
     let mut size = 9u64;
-    // SAFETY: null pointers only; each text is taken before the next call.
+    // SAFETY: only null pointers; each text is freed before the next call.
     unsafe {
         assert!(leveldb_open(None, null(), Some(&mut err)).is_none());
         assert!(taken(&mut err).starts_with("Invalid argument: the path is NULL"));
@@ -196,7 +196,7 @@ fn leveldb_nulls_that_are_nothing() {
     leveldb_iter_value(None, None);
     leveldb_writebatch_destroy(None);
     leveldb_writebatch_clear(None);
-    // SAFETY: null pointers only.
+    // SAFETY: only null pointers.
     unsafe { leveldb_writebatch_append(null_mut(), null()) };
     leveldb_options_destroy(None);
     leveldb_options_set_comparator(None, None);
@@ -228,7 +228,7 @@ fn leveldb_nulls_that_are_nothing() {
     assert_eq!((leveldb_major_version(), leveldb_minor_version()), (1, 23));
 }
 
-/// An open store in memory.
+/// An open in-memory store.
 struct Store {
     db: *mut esker_db_t,
 }
@@ -239,7 +239,7 @@ impl Store {
         let mut options = esker_options_create();
         esker_options_set_memory(Some(&mut options), Some(&memory));
         let (mut db, mut message) = (null_mut(), null_mut());
-        // SAFETY: lent for the call.
+        // SAFETY: borrowed for the call.
         let code = unsafe {
             esker_open(c"/store".as_ptr(), Some(&options), Some(&mut db), Some(&mut message))
         };
@@ -248,14 +248,14 @@ impl Store {
     }
 
     fn get(&self) -> Option<&esker_db_t> {
-        // SAFETY: alive until dropped.
+        // SAFETY: the store is alive until it is dropped.
         unsafe { self.db.as_ref() }
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // SAFETY: made by `esker_open`, and no call is running on it.
+        // SAFETY: created by `esker_open`, and no call is running on it.
         esker_db_destroy(Some(unsafe { Box::from_raw(self.db) }));
     }
 }
@@ -265,7 +265,7 @@ fn a_closed_store_is_a_failure_and_what_came_from_it_stays_readable() {
     let store = Store::open();
     let db = store.get();
     let (mut iter, mut snapshot, mut message) = (null_mut(), null_mut(), null_mut());
-    // SAFETY: lent buffers; handles freed once at the end.
+    // SAFETY: borrowed buffers; handles are freed once, at the end.
     unsafe {
         assert_eq!(esker_put(db, b"k".as_ptr(), 1, b"v".as_ptr(), 1, 3, None), 0);
         assert_eq!(esker_snapshot_create(db, Some(&mut snapshot), None), 0);
@@ -295,9 +295,9 @@ fn a_closed_store_is_a_failure_and_what_came_from_it_stays_readable() {
 fn what_is_too_much_or_of_no_meaning_is_refused() {
     let store = Store::open();
     let db = store.get();
-    let long = vec![b'x'; esker::base::key::KEY_BYTES_MAX + 1];
+    let long = vec![b'x'; esker::internals::KEY_BYTES_MAX + 1];
     let mut message = null_mut();
-    // SAFETY: lent buffers; a length that no buffer has is refused before it is read.
+    // SAFETY: borrowed buffers; an impossible length is refused before the buffer is read.
     unsafe {
         let code = esker_put(db, long.as_ptr(), long.len(), null(), 0, 0, Some(&mut message));
         assert_eq!(code, INVALID);
@@ -321,12 +321,12 @@ fn what_is_too_much_or_of_no_meaning_is_refused() {
 fn properties_are_leveldbs() {
     let store = Store::open();
     let property = |name: &CStr| {
-        // SAFETY: a lent string; the text is freed.
+        // SAFETY: a borrowed string; the returned text is freed.
         let mut text = unsafe { esker_property(store.get(), name.as_ptr()) };
         assert!(!text.is_null(), "{name:?}");
         taken(&mut text)
     };
-    // SAFETY: lent buffers.
+    // SAFETY: borrowed buffers.
     unsafe {
         assert_eq!(esker_put(store.get(), b"apple".as_ptr(), 5, b"v".as_ptr(), 1, 0, None), 0);
         assert_eq!(esker_flush(store.get(), None), 0);
@@ -352,7 +352,7 @@ unsafe extern "C" fn backwards(
     b: *const c_char,
     b_len: usize,
 ) -> c_int {
-    // SAFETY: the interface gives valid buffers.
+    // SAFETY: the interface passes valid buffers.
     let (a, b) = unsafe {
         (
             std::slice::from_raw_parts(a.cast::<u8>(), a_len),
@@ -379,7 +379,7 @@ fn a_comparator_orders_its_store_is_remembered_by_name_and_freed_once() {
     let mut err: *mut c_char = null_mut();
     let mut options = leveldb_options_create();
     leveldb_options_set_create_if_missing(Some(&mut options), 1);
-    // SAFETY: lent buffers; the counter outlives everything that may count it down.
+    // SAFETY: borrowed buffers; the counter outlives every object that may decrement it.
     unsafe {
         let state = (&raw mut alive).cast();
         let comparator = leveldb_comparator_create(
@@ -422,7 +422,7 @@ fn a_directory_of_leveldbs_is_refused_with_the_command_that_imports_it() {
     }
     let path = c_path(dir.path());
     let mut err: *mut c_char = null_mut();
-    // SAFETY: lent for the call.
+    // SAFETY: borrowed for the call.
     unsafe {
         assert!(leveldb_open(None, path.as_ptr(), Some(&mut err)).is_none());
         let text = taken(&mut err);
@@ -441,7 +441,7 @@ fn destroying_where_no_store_is_is_no_failure_and_touches_nothing() {
     let (here, nowhere) = (c_path(dir.path()), c_path(&dir.path().join("nowhere")));
     let mut err: *mut c_char = null_mut();
     for path in [here, nowhere] {
-        // SAFETY: lent for the call.
+        // SAFETY: borrowed for the call.
         unsafe { leveldb_destroy_db(None, path.as_ptr(), Some(&mut err)) };
         assert_eq!(taken(&mut err), "");
     }
@@ -455,12 +455,12 @@ fn what_is_made_empty_is_freed_unused() {
     leveldb_readoptions_destroy(Some(leveldb_readoptions_create()));
     leveldb_writebatch_destroy(Some(leveldb_writebatch_create()));
     leveldb_writeoptions_destroy(Some(leveldb_writeoptions_create()));
-    // SAFETY: a text that is never freed.
+    // SAFETY: a static text.
     let version = unsafe { CStr::from_ptr(esker_version()) };
     assert_eq!(version.to_str(), Ok(env!("CARGO_PKG_VERSION")));
 }
 
-/// Every file under `folder`.
+/// Collects all files under `folder`.
 fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -481,7 +481,7 @@ fn every_entry_point_is_met_in_this_file() {
     files(&root.join("../leveldb/src"), &mut sources);
     for source in sources {
         let text = std::fs::read_to_string(source).unwrap();
-        // The setters of options are made by a macro.
+        // A macro defines the setters of options.
         let made = words(&text).into_iter().filter(|w| w.starts_with("leveldb_options_set_"));
         entries.extend(made);
         let named = text.split("extern \"C\" fn ").skip(1);
@@ -495,7 +495,8 @@ fn every_entry_point_is_met_in_this_file() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Any bytes as LevelDB's batch, any option text, any key: an answer, never a crash.
+    /// Arbitrary bytes as a LevelDB batch, as an option text and as a key give a result, not a
+    /// crash.
     #[test]
     fn any_bytes_are_answered(
         rep in proptest::collection::vec(any::<u8>(), 0..64),
@@ -505,7 +506,7 @@ proptest! {
         let store = Store::open();
         let db = store.get();
         let (name, value) = (CString::new(name).unwrap(), CString::new(value).unwrap());
-        // SAFETY: lent buffers and strings.
+        // SAFETY: borrowed buffers and strings.
         unsafe {
             let code = esker_shim_write(db, rep.as_ptr(), rep.len(), 0, None);
             prop_assert!((0..=8).contains(&code));

@@ -1,6 +1,6 @@
-//! Functions of the caller's that use the store they are called for.
+//! Tests caller-supplied functions that use their own store.
 //!
-//! What stays true: such a call is refused; it does not wait for the call it is part of.
+//! Invariant: such a call is refused, and does not wait for the enclosing call.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -14,12 +14,12 @@ use esker_c::own::store::*;
 
 const INVALID: i32 = 1;
 
-/// The text at `message`, freed.
+/// Returns the text at `message`, and frees it.
 fn taken(message: &mut *mut c_char) -> String {
     if message.is_null() {
         return String::new();
     }
-    // SAFETY: a text this library gave out.
+    // SAFETY: a text returned by this library.
     unsafe {
         let text = CStr::from_ptr(*message).to_string_lossy().into_owned();
         esker_free((*message).cast());
@@ -32,7 +32,7 @@ fn c_path(path: &Path) -> CString {
     CString::new(path.to_str().unwrap()).unwrap()
 }
 
-/// What a comparator that uses its own store does, and what came of it.
+/// State of a comparator that uses its own store, and the results of its calls.
 #[derive(Default)]
 struct Greedy {
     db: std::sync::atomic::AtomicPtr<esker_db_t>,
@@ -50,7 +50,7 @@ unsafe extern "C" fn greedy_compare(
     b: *const c_char,
     b_len: usize,
 ) -> c_int {
-    // SAFETY: the state outlives the store, and the library lends two keys.
+    // SAFETY: the state outlives the store, and the library passes two valid keys.
     let (greedy, a, b) = unsafe {
         (
             &*state.cast::<Greedy>(),
@@ -59,10 +59,10 @@ unsafe extern "C" fn greedy_compare(
         )
     };
     let db = greedy.db.swap(null_mut(), std::sync::atomic::Ordering::Relaxed);
-    // SAFETY: null, or a store that is open.
+    // SAFETY: null, or an open store.
     if let Some(db) = unsafe { db.as_ref() } {
         let (mut value, mut len, mut message) = (null_mut(), 0, null_mut());
-        // SAFETY: lent bytes and places for what is given out.
+        // SAFETY: borrowed bytes, and places for the results.
         let codes = unsafe {
             [
                 esker_get(

@@ -1,9 +1,9 @@
-//! Random sequences of calls through both C interfaces, each answer compared with a model.
+//! Runs random sequences of calls through both C interfaces and compares each result with a model.
 //!
-//! `SEQUENCES` says how many of each (1,000 without it), `SEED` from which seed on. A failure names
-//! its seed: `SEED=that SEQUENCES=1` runs it alone.
+//! `SEQUENCES` is the number of sequences per interface (default 1,000), and `SEED` is the first
+//! seed (default 1). A failure prints its seed: `SEED=N SEQUENCES=1` runs only that sequence.
 //!
-//! Failure history these guard against: a batch appended to itself.
+//! Regression covered: a batch appended to itself.
 #![allow(unsafe_code)]
 
 mod world;
@@ -15,7 +15,7 @@ fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Says which sequence was running when a test fails.
+/// Prints the seed of the running sequence when a test fails.
 struct Running(u64);
 
 impl Drop for Running {
@@ -26,7 +26,8 @@ impl Drop for Running {
     }
 }
 
-/// How many callbacks' states a sequence freed, and how many calls it made.
+/// Runs each sequence with its seed, a number of calls, and a counter of freed callback states.
+/// Asserts that a sequence frees at most two states.
 fn each(run: impl Fn(u64, usize, *mut u32)) {
     let (first, count) = (from_env("SEED", 1), from_env("SEQUENCES", 1_000));
     for seed in first..first + count {

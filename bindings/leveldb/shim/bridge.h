@@ -1,5 +1,5 @@
-// What the shim's parts share: Esker's C interface, the functions made for the shim alone, and the
-// classes that one part makes and another recognises.
+// Declarations shared by the parts of the shim: Esker's C interface, additional functions for the
+// shim, and classes that one part creates and another part recognises.
 #ifndef ESKER_SHIM_BRIDGE_H
 #define ESKER_SHIM_BRIDGE_H
 
@@ -25,10 +25,10 @@ int32_t esker_shim_write(const esker_db_t *db, const uint8_t *rep, size_t rep_le
 
 namespace esker_shim {
 
-// LevelDB's status for a code and its sentence, which is freed.
+// Returns LevelDB's status for a code and its message. Frees the message.
 leveldb::Status StatusOf(int32_t code, char *message);
 
-// The Bloom filter that Esker replaces by its own of as many bits.
+// The Bloom filter policy, which Esker replaces by its own with the same number of bits per key.
 class BloomFilter : public leveldb::FilterPolicy {
  public:
   explicit BloomFilter(int bits_per_key);
@@ -41,13 +41,14 @@ class BloomFilter : public leveldb::FilterPolicy {
   int bits_per_key_;
 };
 
-// The capacity of a cache made by NewLRUCache; false for one of the application's own.
+// Stores the capacity of a cache of NewLRUCache. Returns false for the application's own cache
+// class.
 bool CacheCapacity(const leveldb::Cache *cache, size_t *capacity);
 
-// The memory behind an environment made by NewMemEnv; null for every other.
+// Returns the in-memory file system of an environment of NewMemEnv; null for other environments.
 const esker_memory_t *MemoryOf(const leveldb::Env *env);
 
-// Whether the environment is the operating system's.
+// Returns whether the environment is the operating system's.
 bool IsDefaultEnv(const leveldb::Env *env);
 
 }  // namespace esker_shim

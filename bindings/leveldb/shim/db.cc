@@ -1,7 +1,9 @@
 // leveldb::DB over Esker.
 //
-// What stays true: every status comes from Esker's code and sentence; an iterator or snapshot may
-// outlive its store; an environment that would have to be obeyed and cannot be is refused.
+// Invariants:
+// 1. Every status is made from Esker's code and message.
+// 2. An iterator or snapshot may outlive its store.
+// 3. An environment that Esker cannot use is refused.
 #include <leveldb/comparator.h>
 #include <leveldb/db.h>
 #include <leveldb/options.h>
@@ -92,7 +94,7 @@ class EskerIterator : public Iterator {
   bool valid_ = false;
 };
 
-// The sentence where an application gave a logger.
+// Logs an event, if the application set a logger.
 void Tell(const Options &options, const char *what, const std::string &name) {
   if (options.info_log != nullptr) {
     Log(options.info_log, "Esker %s: %s %s", esker_version(), what, name.c_str());
@@ -119,7 +121,7 @@ class EskerDB : public DB {
   }
 
   Status Write(const WriteOptions &options, WriteBatch *updates) override {
-    // LevelDB takes a null batch as a wish to make room, which is nothing to do here.
+    // In LevelDB, a null batch asks for a new memtable. This has no effect here.
     if (updates == nullptr) return Status::OK();
     const std::string &rep = esker_shim::RepOf(updates);
     char *message = nullptr;
@@ -189,7 +191,7 @@ class EskerDB : public DB {
   }
 
   void CompactRange(const Slice *begin, const Slice *end) override {
-    // An empty key has an address too: only a missing one is no bound.
+    // A null pointer means no bound, so an empty key needs an address.
     const uint8_t none = 0;
     const auto data = [&](const Slice *key) -> const uint8_t * {
       if (key == nullptr) return nullptr;
@@ -234,7 +236,7 @@ const char *FilterName(void *state) { return static_cast<const FilterPolicy *>(s
 
 void Nothing(void *) {}
 
-// LevelDB's options in the form Esker's LevelDB interface takes, alive for one call.
+// LevelDB's C++ options converted to the C interface's options, for the duration of one call.
 class Given {
  public:
   explicit Given(const Options &options) : options_(leveldb_options_create()) {
@@ -293,7 +295,7 @@ class Given {
   leveldb_cache_t *cache_ = nullptr;
 };
 
-// An environment that Esker would have to write through, and cannot.
+// Refuses an environment of the application's own, which Esker cannot write through.
 Status CheckEnv(const Options &options, const std::string &name) {
   const Env *env = options.env;
   if (env == nullptr || esker_shim::IsDefaultEnv(env) || esker_shim::MemoryOf(env) != nullptr) {

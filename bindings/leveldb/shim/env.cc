@@ -1,5 +1,5 @@
-// leveldb::Env: the abstract classes, and the operating system's files behind Env::Default().
-// Esker's own files do not pass through here; applications use these for files of theirs.
+// leveldb::Env: the abstract classes, and Env::Default() for the operating system's file system.
+// Esker does not use them for its own files. Applications use them for their files.
 #include <dirent.h>
 #include <fcntl.h>
 #include <leveldb/env.h>
@@ -34,7 +34,7 @@ FileLock::~FileLock() = default;
 Status Env::NewAppendableFile(const std::string &fname, WritableFile **) {
   return Status::NotSupported("appending to a file", fname);
 }
-// Each of these pairs is one function under an old and a new name; an Env overrides either.
+// Each of these pairs is one function with an old and a new name. An Env overrides one of the two.
 Status Env::RemoveFile(const std::string &fname) { return DeleteFile(fname); }
 Status Env::DeleteFile(const std::string &fname) { return RemoveFile(fname); }
 Status Env::RemoveDir(const std::string &dirname) { return DeleteDir(dirname); }
@@ -82,7 +82,7 @@ Status Failed(const std::string &path) {
   return error == ENOENT ? Status::NotFound(path, why) : Status::IOError(path, why);
 }
 
-// A descriptor that is closed in the end.
+// A file descriptor, closed by the destructor.
 class File {
  public:
   File(const std::string &path, int descriptor) : path_(path), descriptor_(descriptor) {}
@@ -256,7 +256,7 @@ class OsEnv : public Env {
   std::condition_variable work_;
   std::deque<std::pair<void (*)(void *), void *>> queue_;
   bool worker_started_ = false;
-  // One process may not lock a file twice, which the operating system would allow.
+  // Locked files. One process must not lock a file twice, but the operating system allows it.
   std::set<std::string> locked_;
 };
 
@@ -321,7 +321,7 @@ Status OsEnv::GetTestDirectory(std::string *path) {
 }  // namespace
 
 Env *Env::Default() {
-  // Never destroyed: threads may use it until the process ends.
+  // Never destroyed, because threads may use it until the process ends.
   static OsEnv *env = new OsEnv;
   return env;
 }

@@ -1,5 +1,5 @@
-// NewMemEnv: files in memory, and a memory of Esker's for the stores opened with it. The two do
-// not see each other: a store's files are Esker's alone.
+// NewMemEnv: in-memory files for the application, and an in-memory file system of Esker for stores.
+// They are separate: the application cannot see the files of a store.
 #include <leveldb/env.h>
 #include <leveldb/slice.h>
 
@@ -11,7 +11,7 @@
 
 #include "bridge.h"
 
-// Its header is among the helpers, which not every package of headers has.
+// Declared here, because some header packages lack LevelDB's helper headers.
 namespace leveldb {
 Env *NewMemEnv(Env *base_env);
 }

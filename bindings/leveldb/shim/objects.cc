@@ -1,5 +1,5 @@
-// The small classes of LevelDB's interface: iterators that hold nothing, the bytewise order, the
-// Bloom filter, the cache, the options' defaults.
+// The small classes of LevelDB's interface: empty iterators, the bytewise order, the Bloom filter,
+// the cache, the defaults of the options.
 #include <leveldb/cache.h>
 #include <leveldb/comparator.h>
 #include <leveldb/iterator.h>
@@ -78,8 +78,8 @@ class Bytewise : public Comparator {
   int Compare(const Slice &a, const Slice &b) const override { return a.compare(b); }
   const char *Name() const override { return "leveldb.BytewiseComparator"; }
 
-  // The shortest key that is at or behind *start and before limit, where the byte in which they
-  // first differ leaves room for one.
+  // Shortens *start to the shortest key at or after *start and before limit, if the bytes at the
+  // first difference are at least two apart.
   void FindShortestSeparator(std::string *start, const Slice &limit) const override {
     size_t at = 0;
     while (at < start->size() && at < limit.size() && (*start)[at] == limit[at]) at++;
@@ -122,11 +122,12 @@ const FilterPolicy *NewBloomFilterPolicy(int bits_per_key) {
 Cache::~Cache() = default;
 
 namespace {
-// A cache of an application's own things. Stores opened with it take only its capacity: their
-// blocks are in a cache of Esker's.
+// An LRU cache for an application's own objects. Stores opened with it use only its capacity and
+// keep their blocks in a cache of Esker.
 //
-// What stays true: an entry lives while it is in the cache or a handle to it is out; the least
-// recently used one without handles leaves first.
+// Invariants:
+// 1. An entry lives while it is in the cache or has a handle.
+// 2. Eviction removes the least recently used entry without handles first.
 class LruCache : public Cache {
  public:
   explicit LruCache(size_t capacity) : capacity_(capacity) {}
@@ -253,7 +254,7 @@ bool CacheCapacity(const leveldb::Cache *cache, size_t *capacity) {
 }
 
 namespace {
-// 64 bits of FNV-1a, mixed once more.
+// 64-bit FNV-1a with a final mix.
 uint64_t Hash(const leveldb::Slice &key) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (size_t at = 0; at < key.size(); at++) {
@@ -264,7 +265,8 @@ uint64_t Hash(const leveldb::Slice &key) {
   return hash ^ hash >> 29;
 }
 
-// The bits of a key: the lower half of its hash and steps of the upper half.
+// Visits the bits of a key by double hashing: the lower half of the hash is the first bit, the
+// upper half is the step. Stops and returns false when visit returns false.
 template <typename Visit>
 bool EachBit(const leveldb::Slice &key, int probes, size_t bits, Visit visit) {
   const uint64_t hash = Hash(key);
@@ -281,7 +283,7 @@ BloomFilter::BloomFilter(int bits_per_key) : bits_per_key_(bits_per_key) {}
 
 const char *BloomFilter::Name() const { return "esker.shim.bloom.1"; }
 
-// Used only where an application wraps this policy in one of its own.
+// Used only if an application wraps this policy in its own policy.
 void BloomFilter::CreateFilter(const leveldb::Slice *keys, int n, std::string *dst) const {
   const size_t per_key = bits_per_key_ < 1 ? 1 : static_cast<size_t>(bits_per_key_);
   const size_t bytes = (std::max<size_t>(static_cast<size_t>(n) * per_key, 64) + 7) / 8;

@@ -1,5 +1,5 @@
-// leveldb::Status: its text holds a length, a code and the message, as the header's inline
-// functions expect.
+// leveldb::Status. Its text is a length, a code and the message, as required by the inline
+// functions of the header.
 #include <leveldb/status.h>
 
 #include <cstring>
@@ -62,12 +62,12 @@ leveldb::Status StatusOf(int32_t code, char *message) {
   const std::string text = message == nullptr ? "no reason given" : message;
   esker_free(message);
   switch (code) {
-    // LevelDB calls a store that is not there so; its NotFound is a key's.
+    // LevelDB reports a missing store as an invalid argument. Its NotFound is for keys.
     case ESKER_NOT_FOUND:
     case ESKER_INVALID_ARGUMENT:
     case ESKER_INCOMPATIBLE: return leveldb::Status::InvalidArgument(text);
     case ESKER_CORRUPTION: return leveldb::Status::Corruption(text);
-    // LevelDB says so, and applications look for it.
+    // LevelDB's text of this error begins with "lock", and applications look for it.
     case ESKER_LOCKED: return leveldb::Status::IOError("lock " + text);
     default: return leveldb::Status::IOError(text);
   }

@@ -1,6 +1,6 @@
-// leveldb::WriteBatch in LevelDB's layout, which applications may look into: eight bytes of
-// sequence number, four of count, then per operation a kind, a key and, for a put, a value, each
-// behind its length as a varint.
+// leveldb::WriteBatch in LevelDB's layout, because applications may read it: sequence number (8
+// bytes), count (4 bytes), operations. An operation is a kind, a key and, for a put, a value. Each
+// key and value follows its length, a varint.
 #include <leveldb/slice.h>
 #include <leveldb/write_batch.h>
 
@@ -54,7 +54,7 @@ bool TakeBytes(Slice *rest, Slice *bytes) {
 }
 }  // namespace
 
-// LevelDB's header names this class as a friend.
+// LevelDB's header declares this class as a friend of WriteBatch.
 class WriteBatchInternal {
  public:
   static const std::string &Rep(const WriteBatch *batch) { return batch->rep_; }
@@ -86,7 +86,7 @@ void WriteBatch::Delete(const Slice &key) {
 
 void WriteBatch::Append(const WriteBatch &source) {
   AddToCount(&rep_, Count(source.rep_));
-  // Its length first: the source may be this batch.
+  // The length is taken before the append, because the source may be this batch.
   const size_t length = source.rep_.size() - kHeader;
   rep_.reserve(rep_.size() + length);
   rep_.append(source.rep_.data() + kHeader, length);

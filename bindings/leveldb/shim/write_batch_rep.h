@@ -1,4 +1,4 @@
-// The bytes of a batch, for the part that writes it.
+// Access to the bytes of a batch, for db.cc.
 #ifndef ESKER_SHIM_WRITE_BATCH_REP_H
 #define ESKER_SHIM_WRITE_BATCH_REP_H
 

@@ -1,13 +1,13 @@
-//! `leveldb_writebatch_*`.
+//! `leveldb_writebatch_*`: write batches.
 
 use std::ffi::{c_char, c_void};
 
 use esker::Batch;
-use esker::base::key::Kind;
+use esker::BatchOp;
 
 use esker_c::ffi;
 
-/// Operations applied together.
+/// Operations applied atomically.
 #[derive(Default)]
 pub struct leveldb_writebatch_t {
     pub(crate) batch: Batch,
@@ -16,7 +16,7 @@ pub struct leveldb_writebatch_t {
 type SeePut = Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize)>;
 type SeeDelete = Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize)>;
 
-/// An empty batch.
+/// Creates an empty batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writebatch_create() -> Box<leveldb_writebatch_t> {
     Box::default()
@@ -28,7 +28,7 @@ pub extern "C" fn leveldb_writebatch_destroy(batch: Option<Box<leveldb_writebatc
     drop(batch);
 }
 
-/// Forgets every operation.
+/// Removes all operations.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writebatch_clear(batch: Option<&mut leveldb_writebatch_t>) {
     if let Some(batch) = batch {
@@ -36,7 +36,7 @@ pub extern "C" fn leveldb_writebatch_clear(batch: Option<&mut leveldb_writebatch
     }
 }
 
-/// Sets a key to a value. A null key or value of some length adds nothing.
+/// Adds a put. A null key or value of nonzero length adds nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writebatch_put(
     batch: Option<&mut leveldb_writebatch_t>,
@@ -45,28 +45,28 @@ pub unsafe extern "C" fn leveldb_writebatch_put(
     val: *const c_char,
     vlen: usize,
 ) {
-    // SAFETY: LevelDB's contract for buffers.
+    // SAFETY: the caller meets LevelDB's contract for buffers.
     let pair = unsafe { (ffi::bytes(key, klen, "key"), ffi::bytes(val, vlen, "value")) };
     if let (Some(batch), (Ok(key), Ok(value))) = (batch, pair) {
         batch.batch.put(key, value);
     }
 }
 
-/// Deletes a key. A null key of some length adds nothing.
+/// Adds a delete. A null key of nonzero length adds nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writebatch_delete(
     batch: Option<&mut leveldb_writebatch_t>,
     key: *const c_char,
     klen: usize,
 ) {
-    // SAFETY: LevelDB's contract for buffers.
+    // SAFETY: the caller meets LevelDB's contract for buffers.
     let key = unsafe { ffi::bytes(key, klen, "key") };
     if let (Some(batch), Ok(key)) = (batch, key) {
         batch.batch.delete(key);
     }
 }
 
-/// Shows every operation in order.
+/// Calls `put` or `deleted` for every operation, in order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writebatch_iterate(
     batch: Option<&leveldb_writebatch_t>,
@@ -76,29 +76,41 @@ pub unsafe extern "C" fn leveldb_writebatch_iterate(
 ) {
     let Some(batch) = batch else { return };
     for op in batch.batch.operations() {
-        let key = op.key.as_ptr().cast();
-        // SAFETY: the caller's functions with the caller's pointer and bytes that live through the
-        // call.
+        // SAFETY: the functions and `state` belong together by the caller's contract; key and value
+        // outlive the call.
         unsafe {
-            match (op.kind, put, deleted) {
-                (Kind::Put, Some(put), _) => {
-                    put(state, key, op.key.len(), op.value.as_ptr().cast(), op.value.len());
+            match op {
+                BatchOp::Put { key, value } => {
+                    if let Some(put) = put {
+                        put(
+                            state,
+                            key.as_ptr().cast(),
+                            key.len(),
+                            value.as_ptr().cast(),
+                            value.len(),
+                        );
+                    }
                 }
-                (Kind::Delete, _, Some(deleted)) => deleted(state, key, op.key.len()),
+                BatchOp::Delete { key } => {
+                    if let Some(deleted) = deleted {
+                        deleted(state, key.as_ptr().cast(), key.len());
+                    }
+                }
+                // LevelDB has no range deletes.
                 _ => {}
             }
         }
     }
 }
 
-/// Adds every operation of `source` behind those of `destination`; both may be the same.
+/// Appends the operations of `source` to `destination`. Both may be the same batch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writebatch_append(
     destination: *mut leveldb_writebatch_t,
     source: *const leveldb_writebatch_t,
 ) {
-    // SAFETY: LevelDB's contract for handles; the copy is made before the batch is borrowed to be
-    // changed, since both may be one.
+    // SAFETY: the caller meets LevelDB's contract for handles. If both are one batch, it is copied
+    // before it is borrowed mutably.
     unsafe {
         let same = std::ptr::eq(destination, source);
         let copy = source.as_ref().filter(|_| same).map(|source| source.batch.clone());

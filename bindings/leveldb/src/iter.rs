@@ -1,4 +1,4 @@
-//! `leveldb_iter_*`.
+//! `leveldb_iter_*`: iterators.
 
 use std::ffi::c_char;
 
@@ -7,7 +7,7 @@ use esker_c::failure::{Failure, Outcome};
 use esker_c::ffi;
 use esker_c::own::iter::{Walk, lend};
 
-/// An iterator, or what was met when it was made.
+/// An iterator, or the failure of its creation.
 pub struct leveldb_iterator_t {
     pub(crate) walk: Outcome<Walk>,
 }
@@ -26,7 +26,7 @@ pub extern "C" fn leveldb_iter_destroy(iter: Option<Box<leveldb_iterator_t>>) {
     drop(iter);
 }
 
-/// Whether it stands on a key.
+/// Returns whether the iterator is positioned at a key.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_valid(iter: Option<&leveldb_iterator_t>) -> u8 {
     u8::from(standing(iter).is_some_and(Walk::valid))
@@ -48,7 +48,7 @@ pub extern "C" fn leveldb_iter_seek_to_last(iter: Option<&mut leveldb_iterator_t
     }
 }
 
-/// Moves to the first key at or behind this one.
+/// Moves to the first key at or after `key`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_seek(
     iter: Option<&mut leveldb_iterator_t>,
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn leveldb_iter_seek(
     keylen: usize,
 ) {
     if let Some(walk) = walk(iter) {
-        // SAFETY: LevelDB's contract for buffers.
+        // SAFETY: the caller meets LevelDB's contract for buffers.
         let key = unsafe { ffi::bytes(key, keylen, "key") };
         walk.seek(|iter| Ok(iter.seek(key?)?));
     }
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn leveldb_iter_seek(
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_next(iter: Option<&mut leveldb_iterator_t>) {
     if let Some(walk) = walk(iter) {
-        walk.step(|iter| Ok(iter.advance()?));
+        walk.step(|iter| Ok(iter.move_next()?));
     }
 }
 
@@ -74,11 +74,11 @@ pub extern "C" fn leveldb_iter_next(iter: Option<&mut leveldb_iterator_t>) {
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_prev(iter: Option<&mut leveldb_iterator_t>) {
     if let Some(walk) = walk(iter) {
-        walk.step(|iter| Ok(iter.retreat()?));
+        walk.step(|iter| Ok(iter.move_prev()?));
     }
 }
 
-/// The key it stands on, until it moves.
+/// Returns the current key, which is valid until the iterator moves.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_key(
     iter: Option<&leveldb_iterator_t>,
@@ -87,7 +87,7 @@ pub extern "C" fn leveldb_iter_key(
     lend(standing(iter).map_or(&[], Walk::key), keylen)
 }
 
-/// The value of that key, until it moves.
+/// Returns the current value, which is valid until the iterator moves.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_value(
     iter: Option<&leveldb_iterator_t>,
@@ -96,7 +96,7 @@ pub extern "C" fn leveldb_iter_value(
     lend(standing(iter).map_or(&[], Walk::value), vallen)
 }
 
-/// Puts what the iterator met into `errptr`; leaves it alone when that is nothing.
+/// Reports the iterator's failure in `errptr`; leaves `errptr` unchanged if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_get_error(
     iter: Option<&leveldb_iterator_t>,
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn leveldb_iter_get_error(
         None => Some(&missing),
     };
     if let Some(failure) = failure {
-        // SAFETY: LevelDB's contract for error texts.
+        // SAFETY: the caller meets LevelDB's contract for error texts.
         unsafe { ffi::report(errptr, &text_of(failure)) };
     }
 }

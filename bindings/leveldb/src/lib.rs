@@ -1,12 +1,17 @@
-//! LevelDB's C interface: the 68 functions its header declares, with its semantics, and what the C++
-//! interface in `shim/` needs besides. `scripts/shim.sh` makes one `libleveldb.so.1d` of both.
+//! LevelDB's C interface: the 68 functions of its header, with LevelDB's semantics, and additional
+//! functions for the C++ interface in `shim/`. `scripts/shim.sh` links both into one
+//! `libleveldb.so.1d`.
 //!
-//! What stays true: an error text is `Kind: sentence` as LevelDB's are, comes from `malloc` and
-//! replaces (and frees) one the caller left; an option out of range is brought into it, as there;
-//! a null handle gives an error text where there is a place for one, and nothing otherwise.
+//! Invariants:
+//! 1. An error text has LevelDB's format `Kind: message` and is allocated with `malloc`. It
+//!    replaces and frees an earlier text in the same place.
+//! 2. An option value out of range is clamped, as in LevelDB.
+//! 3. A null handle gives an error text if the function reports errors, and no effect otherwise.
 //!
-//! Stricter or looser than LevelDB: checksums are always verified; a destructor runs once the last
-//! store, iterator and option that uses the object is gone; iterators outlive their store.
+//! Differences from LevelDB:
+//! * Checksums are always verified.
+//! * A destructor runs after the last store, iterator and option that uses the object is freed.
+//! * Iterators may outlive their store.
 
 #![allow(
     clippy::missing_safety_doc,
@@ -28,18 +33,18 @@ use esker_c::failure::{
 };
 use esker_c::ffi;
 
-/// A failure as LevelDB would print it.
+/// Returns the failure in LevelDB's error text format.
 fn text_of(failure: &Failure) -> String {
     let kind = match failure.code {
         ESKER_CORRUPTION => "Corruption",
-        // LevelDB calls a store that is not there so; its NotFound is a key's.
+        // LevelDB reports a missing store as an invalid argument. Its `NotFound` is for keys.
         ESKER_INVALID_ARGUMENT | ESKER_INCOMPATIBLE | ESKER_NOT_FOUND => "Invalid argument",
         _ => "IO error",
     };
     format!("{kind}: {}", failure.message)
 }
 
-/// What `outcome` holds; its failure goes to `errptr`.
+/// Returns the value of `outcome`, or reports its failure in `errptr`.
 ///
 /// # Safety
 /// As for [`ffi::report`].
@@ -48,7 +53,7 @@ unsafe fn kept<T>(outcome: Outcome<T>, errptr: Option<&mut *mut c_char>) -> Opti
     match outcome {
         Ok(value) => Some(value),
         Err(failure) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { ffi::report(errptr, &text_of(&failure)) };
             None
         }

@@ -1,4 +1,4 @@
-//! Comparators, filter policies, caches, environments: LevelDB's objects that options refer to.
+//! LevelDB's objects that options refer to: comparators, filter policies, caches, environments.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use esker_c::callbacks::{
 use esker_c::failure::attempt;
 use esker_c::ffi;
 
-/// An order of keys. Stores and options that use it keep it alive.
+/// A key order. Stores and options keep it alive while they use it.
 pub struct leveldb_comparator_t {
     pub(crate) comparator: Arc<CComparator>,
 }
 
-/// A filter policy. Stores and options that use it keep it alive.
+/// A filter policy. Stores and options keep it alive while they use it.
 pub struct leveldb_filterpolicy_t {
     pub(crate) filter: Filter,
 }
 
-/// How large a block cache is to be; each store opened with it gets one of its own.
+/// A block cache size. Each store opened with it gets a separate cache of this size.
 pub struct leveldb_cache_t {
     pub(crate) capacity_bytes: usize,
 }
 
-/// The operating system's files: the only environment of the C interface.
+/// The operating system's file system, which is the only environment of the C interface.
 pub struct leveldb_env_t {
     _private: (),
 }
 
-/// A logger; the C interface has no function that makes one.
+/// A logger. The C interface has no function that creates one.
 pub struct leveldb_logger_t {
     _private: (),
 }
 
-/// An order by the caller's functions; null when one of them is missing.
+/// Creates a comparator from the caller's functions; null if a required function is missing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_comparator_create(
     state: *mut c_void,
@@ -54,7 +54,7 @@ pub extern "C" fn leveldb_comparator_destroy(comparator: Option<Box<leveldb_comp
     drop(comparator);
 }
 
-/// A filter policy by the caller's functions; null when one of them is missing.
+/// Creates a filter policy from the caller's functions; null if a required function is missing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_filterpolicy_create(
     state: *mut c_void,
@@ -74,7 +74,7 @@ pub extern "C" fn leveldb_filterpolicy_destroy(filter: Option<Box<leveldb_filter
     drop(filter);
 }
 
-/// A Bloom filter of this many bits a key, which is Esker's own.
+/// Creates a policy that selects Esker's own Bloom filter, with `bits_per_key` bits per key.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_filterpolicy_create_bloom(
     bits_per_key: c_int,
@@ -82,7 +82,7 @@ pub extern "C" fn leveldb_filterpolicy_create_bloom(
     Box::new(leveldb_filterpolicy_t { filter: Filter::Bloom(bits_per_key) })
 }
 
-/// A block cache of this many bytes.
+/// Creates a cache object with a capacity in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_cache_create_lru(capacity: usize) -> Box<leveldb_cache_t> {
     Box::new(leveldb_cache_t { capacity_bytes: capacity })
@@ -94,20 +94,20 @@ pub extern "C" fn leveldb_cache_destroy(cache: Option<Box<leveldb_cache_t>>) {
     drop(cache);
 }
 
-/// The operating system's files.
+/// Creates a handle to the operating system's file system.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_create_default_env() -> Box<leveldb_env_t> {
     Box::new(leveldb_env_t { _private: () })
 }
 
-/// Frees an environment's handle.
+/// Frees an environment handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_env_destroy(env: Option<Box<leveldb_env_t>>) {
     drop(env);
 }
 
-/// A directory for tests, made if it is not there: `$TEST_TMPDIR`, or one of this user's in the
-/// system's directory for temporary files. Null when it cannot be made.
+/// Returns a directory for tests, created if missing: `$TEST_TMPDIR`, or a directory of this user
+/// in the system's temporary directory. Null if it cannot be created.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_env_get_test_directory(env: Option<&leveldb_env_t>) -> *mut c_char {
     let dir = attempt(|| {
@@ -120,30 +120,30 @@ pub extern "C" fn leveldb_env_get_test_directory(env: Option<&leveldb_env_t>) ->
 fn test_directory() -> Option<String> {
     let dir = match std::env::var("TEST_TMPDIR") {
         Ok(dir) if !dir.is_empty() => std::path::PathBuf::from(dir),
-        // SAFETY: asks for a number and cannot fail.
+        // SAFETY: `geteuid` takes no arguments and cannot fail.
         _ => std::env::temp_dir().join(format!("leveldbtest-{}", unsafe { libc::geteuid() })),
     };
-    let fs = esker::fs::os::OsFs::shared();
+    let fs = esker::fs::OsFs::shared();
     if !fs.exists(&dir).unwrap_or(false) {
         fs.create_dir(&dir).ok()?;
     }
     dir.into_os_string().into_string().ok()
 }
 
-/// Frees what a function of this interface gave out.
+/// Frees memory returned by a function of this interface.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_free(memory: *mut c_void) {
-    // SAFETY: LevelDB's header says what may be passed.
+    // SAFETY: the caller meets the contract of LevelDB's header.
     unsafe { ffi::free(memory) }
 }
 
-/// The version of LevelDB whose interface this is.
+/// Major version of the implemented LevelDB interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_major_version() -> c_int {
     1
 }
 
-/// The version of LevelDB whose interface this is.
+/// Minor version of the implemented LevelDB interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_minor_version() -> c_int {
     23

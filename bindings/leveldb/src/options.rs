@@ -1,5 +1,5 @@
-//! `leveldb_options_*`, `leveldb_readoptions_*`, `leveldb_writeoptions_*`. Setting something on a
-//! null handle does nothing.
+//! `leveldb_options_*`, `leveldb_readoptions_*`, `leveldb_writeoptions_*`. A setter on a null
+//! handle does nothing.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -12,39 +12,41 @@ use crate::objects::{
 };
 use crate::store::leveldb_snapshot_t;
 
-/// How a store is opened.
+/// Options for opening a store.
 #[derive(Default)]
 pub struct leveldb_options_t {
     pub(crate) settings: Settings,
 }
 
-/// How reads are made. The snapshot must be alive while this is used.
+/// Read options. The snapshot must stay alive while they are used.
 pub struct leveldb_readoptions_t {
     pub(crate) fill_cache: bool,
     pub(crate) snapshot: *const leveldb_snapshot_t,
 }
 
-/// How writes are made.
+/// Write options.
 #[derive(Default)]
 pub struct leveldb_writeoptions_t {
     pub(crate) sync: bool,
 }
 
 impl leveldb_readoptions_t {
-    /// Esker's options for these, or for null.
+    /// Converts read options to Esker's; null gives the defaults.
     ///
     /// # Safety
-    /// The snapshot set must not have been released.
+    /// The snapshot must not have been released.
     pub(crate) unsafe fn of<'a>(options: Option<&'a leveldb_readoptions_t>) -> ReadOptions<'a> {
         let Some(options) = options else { return ReadOptions::default() };
-        // SAFETY: the caller's promise; null is no snapshot.
+        // SAFETY: guaranteed by the caller; null means no snapshot.
         let snapshot = unsafe { options.snapshot.as_ref() };
-        ReadOptions { snapshot: snapshot.map(|s| &s.snapshot), fill_cache: options.fill_cache }
+        ReadOptions::default()
+            .snapshot(snapshot.map(|s| &s.snapshot))
+            .fill_cache(options.fill_cache)
     }
 }
 
 impl leveldb_writeoptions_t {
-    /// Esker's options for these, or for null.
+    /// Converts write options to Esker's; null gives the defaults.
     #[inline]
     pub(crate) fn of(options: Option<&leveldb_writeoptions_t>) -> WriteOptions {
         match options {
@@ -54,7 +56,7 @@ impl leveldb_writeoptions_t {
     }
 }
 
-/// Options with LevelDB's defaults.
+/// Creates options with LevelDB's defaults.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_create() -> Box<leveldb_options_t> {
     Box::default()
@@ -66,7 +68,7 @@ pub extern "C" fn leveldb_options_destroy(options: Option<Box<leveldb_options_t>
     drop(options);
 }
 
-/// Declares setters: function, argument, its type, the field, what goes into it.
+/// Declares setters: function, argument and its type, field, value of the field.
 macro_rules! setters {
     ($($(#[$doc:meta])* $function:ident($argument:ident: $type:ty) => $field:ident = $value:expr;)+) => {
         $($(#[$doc])*
@@ -80,36 +82,36 @@ macro_rules! setters {
 }
 
 setters! {
-    /// The order of keys; null is the bytewise one.
+    /// Sets the key order; null selects the bytewise order.
     leveldb_options_set_comparator(comparator: Option<&leveldb_comparator_t>) =>
         comparator = comparator.map(|c| Arc::clone(&c.comparator) as Arc<dyn esker::Comparator>);
-    /// The filter policy; null leaves the choice to Esker.
+    /// Sets the filter policy; null selects Esker's default.
     leveldb_options_set_filter_policy(filter: Option<&leveldb_filterpolicy_t>) =>
         filter = filter.map_or(Filter::Unnamed, |f| f.filter.clone());
-    /// Make the store when there is none.
+    /// Sets whether a missing store is created.
     leveldb_options_set_create_if_missing(yes: u8) => create_if_missing = yes != 0;
-    /// Refuse a store that is there.
+    /// Sets whether opening an existing store fails.
     leveldb_options_set_error_if_exists(yes: u8) => error_if_exists = yes != 0;
-    /// Bytes of writes held in memory before they become a file.
+    /// Sets the memtable size, in bytes.
     leveldb_options_set_write_buffer_size(bytes: usize) => write_buffer_size = Some(bytes);
-    /// Files held open.
+    /// Sets the maximum number of open files.
     leveldb_options_set_max_open_files(files: c_int) => max_open_files = Some(files);
-    /// The block cache; null is one of 8 MiB.
+    /// Sets the block cache; null selects a cache of 8 MiB.
     leveldb_options_set_cache(cache: Option<&leveldb_cache_t>) =>
         cache_bytes = cache.map_or(Settings::default().cache_bytes, |c| Some(c.capacity_bytes));
-    /// Bytes of a block before compression.
+    /// Sets the block size before compression, in bytes.
     leveldb_options_set_block_size(bytes: usize) => block_size = Some(bytes);
-    /// Entries between whole keys in a block.
+    /// Sets the number of entries between restart points of a block.
     leveldb_options_set_block_restart_interval(entries: c_int) => block_restart_interval = Some(entries);
-    /// Bytes of a file.
+    /// Sets the maximum file size, in bytes.
     leveldb_options_set_max_file_size(bytes: usize) => max_file_size = Some(bytes);
-    /// 0 is none, 1 is Snappy.
+    /// Sets the compression: 0 for none, 1 for Snappy.
     leveldb_options_set_compression(number: c_int) =>
         compression =
             Some(if number == 0 { Compression::None } else { Compression::Snappy });
 }
 
-/// Nothing is to be done: every checksum is always verified.
+/// Has no effect: checksums are always verified.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_paranoid_checks(
     _options: Option<&mut leveldb_options_t>,
@@ -117,7 +119,7 @@ pub extern "C" fn leveldb_options_set_paranoid_checks(
 ) {
 }
 
-/// Nothing is to be done: there is one environment.
+/// Has no effect: there is only one environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_env(
     _options: Option<&mut leveldb_options_t>,
@@ -125,7 +127,7 @@ pub extern "C" fn leveldb_options_set_env(
 ) {
 }
 
-/// Nothing is to be done: what happens is told by errors and properties.
+/// Has no effect: Esker reports events through errors and properties.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_info_log(
     _options: Option<&mut leveldb_options_t>,
@@ -133,7 +135,7 @@ pub extern "C" fn leveldb_options_set_info_log(
 ) {
 }
 
-/// Read options with LevelDB's defaults.
+/// Creates read options with LevelDB's defaults.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_create() -> Box<leveldb_readoptions_t> {
     Box::new(leveldb_readoptions_t { fill_cache: true, snapshot: std::ptr::null() })
@@ -145,7 +147,7 @@ pub extern "C" fn leveldb_readoptions_destroy(options: Option<Box<leveldb_readop
     drop(options);
 }
 
-/// Nothing is to be done: every checksum is always verified.
+/// Has no effect: checksums are always verified.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_set_verify_checksums(
     _options: Option<&mut leveldb_readoptions_t>,
@@ -153,7 +155,7 @@ pub extern "C" fn leveldb_readoptions_set_verify_checksums(
 ) {
 }
 
-/// Whether blocks read enter the cache.
+/// Sets whether reads insert blocks into the cache.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_set_fill_cache(
     options: Option<&mut leveldb_readoptions_t>,
@@ -164,7 +166,7 @@ pub extern "C" fn leveldb_readoptions_set_fill_cache(
     }
 }
 
-/// Reads the store as it was then; null is now.
+/// Sets the snapshot to read; null selects the current state.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_readoptions_set_snapshot(
     options: Option<&mut leveldb_readoptions_t>,
@@ -175,7 +177,7 @@ pub unsafe extern "C" fn leveldb_readoptions_set_snapshot(
     }
 }
 
-/// Write options with LevelDB's defaults.
+/// Creates write options with LevelDB's defaults.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writeoptions_create() -> Box<leveldb_writeoptions_t> {
     Box::default()
@@ -187,7 +189,7 @@ pub extern "C" fn leveldb_writeoptions_destroy(options: Option<Box<leveldb_write
     drop(options);
 }
 
-/// Whether a write survives a power loss once it returned.
+/// Sets whether a completed write survives a power loss.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writeoptions_set_sync(
     options: Option<&mut leveldb_writeoptions_t>,

@@ -1,6 +1,6 @@
-//! What the C++ shim (`shim/`) needs beyond `esker.h`: LevelDB's options and batches as they are.
+//! Functions for the C++ shim (`shim/`) beyond `esker.h`. They take LevelDB's options and batches.
 //!
-//! These functions are declared in `shim/bridge.h`, not in the public header.
+//! They are declared in `shim/bridge.h`, not in the public header.
 
 use std::ffi::c_char;
 
@@ -13,12 +13,12 @@ use esker_c::ffi;
 use esker_c::own::options::esker_memory_t;
 use esker_c::own::store::esker_db_t;
 
-/// A batch's sequence number and count stand before its operations.
+/// Size of a batch's header in bytes: sequence number (8) and count (4).
 const HEADER_BYTES: usize = 12;
 const DELETION: u8 = 0;
 const VALUE: u8 = 1;
 
-/// Opens, destroys and repairs stores in `memory` instead of on disk.
+/// Selects `memory` instead of the disk for opening, destroying and repairing stores.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_shim_set_memory(
     options: Option<&mut leveldb_options_t>,
@@ -29,21 +29,21 @@ pub extern "C" fn esker_shim_set_memory(
     }
 }
 
-/// Runs `act` with the settings and the path.
+/// Runs `act` with the settings and the path. Returns the code and reports a failure in `message`.
 unsafe fn on_path(
     options: Option<&leveldb_options_t>,
     path: *const c_char,
     message: Option<&mut *mut c_char>,
     act: impl FnOnce(&esker_bindings::settings::Settings, &std::path::Path) -> Outcome<()>,
 ) -> i32 {
-    // SAFETY: the header's contract for strings and messages.
+    // SAFETY: the caller meets the header's contract for strings and messages.
     unsafe {
         let outcome = attempt(|| act(&there(options, "options")?.settings, ffi::path(path)?));
         ffi::code(outcome, message)
     }
 }
 
-/// Opens a store as LevelDB's options say.
+/// Opens a store with LevelDB's options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_shim_open(
     options: Option<&leveldb_options_t>,
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn esker_shim_open(
     db: Option<&mut *mut esker_db_t>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for strings and messages.
+    // SAFETY: the caller meets the header's contract for strings and messages.
     unsafe {
         on_path(options, path, message, |settings, path| {
             let place = there(db, "place for the store's handle")?;
@@ -61,29 +61,29 @@ pub unsafe extern "C" fn esker_shim_open(
     }
 }
 
-/// `DestroyDB`.
+/// Implements `DestroyDB`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_shim_destroy(
     options: Option<&leveldb_options_t>,
     path: *const c_char,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for strings and messages.
+    // SAFETY: the caller meets the header's contract for strings and messages.
     unsafe { on_path(options, path, message, store::destroy) }
 }
 
-/// `RepairDB`.
+/// Implements `RepairDB`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_shim_repair(
     options: Option<&leveldb_options_t>,
     path: *const c_char,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for strings and messages.
+    // SAFETY: the caller meets the header's contract for strings and messages.
     unsafe { on_path(options, path, message, store::repair) }
 }
 
-/// Applies a batch given as LevelDB lays it out: sequence number, count, operations.
+/// Applies a batch in LevelDB's layout: sequence number, count, operations.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_shim_write(
     db: Option<&esker_db_t>,
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn esker_shim_write(
     durability: i32,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for buffers and messages.
+    // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
         let outcome = attempt(|| {
             let options = esker_c::own::common::write_options(durability)?;
@@ -108,7 +108,7 @@ fn wrong(what: &str) -> Failure {
     Failure { code: ESKER_CORRUPTION, message: format!("the WriteBatch {what}") }
 }
 
-/// The operations of a batch in LevelDB's layout.
+/// Decodes a batch in LevelDB's layout.
 fn decode(rep: &[u8]) -> Outcome<Batch> {
     let (header, mut rest) =
         rep.split_at_checked(HEADER_BYTES).ok_or_else(|| wrong("is shorter than its header"))?;
@@ -136,7 +136,7 @@ fn decode(rep: &[u8]) -> Outcome<Batch> {
     Ok(batch)
 }
 
-/// The bytes behind a varint of their length.
+/// Takes length-prefixed bytes from `rest`. The length is a varint of at most 5 bytes.
 fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let mut len = 0u64;
     for shift in (0..35).step_by(7) {
@@ -154,6 +154,8 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use esker::BatchOp;
+
     use super::*;
 
     fn rep(count: u8, operations: &[u8]) -> Vec<u8> {
@@ -166,8 +168,10 @@ mod tests {
     #[test]
     fn batches_of_leveldbs_layout_are_read() {
         let batch = decode(&rep(2, b"\x01\x01k\x02vw\x00\x01d")).unwrap();
-        let keys: Vec<&[u8]> = batch.operations().map(|op| op.key).collect();
-        assert_eq!(keys, [b"k", b"d"]);
+        let operations: Vec<_> = batch.operations().collect();
+        let (put, deleted) =
+            (BatchOp::Put { key: b"k", value: b"vw" }, BatchOp::Delete { key: b"d" });
+        assert_eq!(operations, [put, deleted]);
         assert!(decode(&rep(0, b"")).unwrap().is_empty());
     }
 

@@ -1,10 +1,10 @@
-//! `leveldb_open` and what is done with a store, its snapshots and its files.
+//! `leveldb_open` and the functions on stores, snapshots and files.
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 use esker::fs::Fs;
-use esker::fs::os::OsFs;
+use esker::fs::OsFs;
 use esker::{Db, Snapshot};
 use esker_bindings::settings::Settings;
 use esker_bindings::{properties, upkeep};
@@ -23,7 +23,7 @@ pub struct leveldb_t {
     db: Db,
 }
 
-/// The store as it was at one moment.
+/// A snapshot of the store.
 pub struct leveldb_snapshot_t {
     pub(crate) snapshot: Snapshot,
 }
@@ -36,7 +36,7 @@ fn fs_of(settings: &Settings) -> Arc<dyn Fs> {
     settings.fs.clone().unwrap_or_else(|| OsFs::shared())
 }
 
-/// Opens the store at `path`, as these settings say.
+/// Opens the store at `path` with `settings`.
 pub(crate) fn open(settings: &Settings, path: &std::path::Path) -> Outcome<Db> {
     if let Some(memory) = &settings.fs {
         make_parents(&**memory, path);
@@ -44,7 +44,8 @@ pub(crate) fn open(settings: &Settings, path: &std::path::Path) -> Outcome<Db> {
     Ok(Db::open_on(fs_of(settings), path, settings.to_options()?)?)
 }
 
-/// In LevelDB's memory every directory is there. One that cannot be made is reported by the open.
+/// Creates the parent directories of `path`, because every directory exists in LevelDB's in-memory
+/// environment. The open reports a failure to create one.
 fn make_parents(memory: &dyn Fs, path: &std::path::Path) {
     let mut parents: Vec<_> = path.ancestors().skip(1).collect();
     parents.reverse();
@@ -55,8 +56,8 @@ fn make_parents(memory: &dyn Fs, path: &std::path::Path) {
     }
 }
 
-/// Removes the store at `path`; one that is not there is no failure, as with LevelDB, also when
-/// files of other programs are. A directory of another engine's is refused.
+/// Removes the store at `path`. As in LevelDB, a missing store is not an error, even if the
+/// directory holds files of other programs. A directory of another engine is refused.
 pub(crate) fn destroy(settings: &Settings, path: &std::path::Path) -> Outcome<()> {
     Ok(upkeep::destroy(fs_of(settings), path)?)
 }
@@ -67,14 +68,14 @@ pub(crate) fn repair(settings: &Settings, path: &std::path::Path) -> Outcome<()>
     Ok(())
 }
 
-/// Opens a store; null with an error text when that fails.
+/// Opens a store. Returns null and reports an error text on failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_open(
     options: Option<&leveldb_options_t>,
     name: *const c_char,
     errptr: Option<&mut *mut c_char>,
 ) -> Option<Box<leveldb_t>> {
-    // SAFETY: LevelDB's contract for strings and error texts.
+    // SAFETY: the caller meets LevelDB's contract for strings and error texts.
     unsafe {
         let opened = attempt(|| open(&settings(options), ffi::path(name)?));
         kept(opened, errptr).map(|db| Box::new(leveldb_t { db }))
@@ -101,7 +102,7 @@ pub unsafe extern "C" fn leveldb_put(
     vallen: usize,
     errptr: Option<&mut *mut c_char>,
 ) {
-    // SAFETY: LevelDB's contract for buffers and error texts.
+    // SAFETY: the caller meets LevelDB's contract for buffers and error texts.
     unsafe {
         let done = attempt(|| {
             let (key, value) = (ffi::bytes(key, keylen, "key")?, ffi::bytes(val, vallen, "value")?);
@@ -121,7 +122,7 @@ pub unsafe extern "C" fn leveldb_delete(
     keylen: usize,
     errptr: Option<&mut *mut c_char>,
 ) {
-    // SAFETY: LevelDB's contract for buffers and error texts.
+    // SAFETY: the caller meets LevelDB's contract for buffers and error texts.
     unsafe {
         let done = attempt(|| {
             let key = ffi::bytes(key, keylen, "key")?;
@@ -143,11 +144,11 @@ pub unsafe extern "C" fn leveldb_write(
         let batch = &there(batch, "batch")?.batch;
         Ok(there(db, "store")?.db.write_with(batch, &leveldb_writeoptions_t::of(options))?)
     });
-    // SAFETY: LevelDB's contract for error texts.
+    // SAFETY: the caller meets LevelDB's contract for error texts.
     unsafe { kept(done, errptr) };
 }
 
-/// The value of a key from `malloc`, or null when it is not there.
+/// Returns the value of a key, allocated with `malloc`, or null if the key is missing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_get(
     db: Option<&leveldb_t>,
@@ -157,7 +158,7 @@ pub unsafe extern "C" fn leveldb_get(
     vallen: Option<&mut usize>,
     errptr: Option<&mut *mut c_char>,
 ) -> *mut c_char {
-    // SAFETY: LevelDB's contract for buffers, snapshots and error texts.
+    // SAFETY: the caller meets LevelDB's contract for buffers, snapshots and error texts.
     unsafe {
         let found = attempt(|| {
             let key = ffi::bytes(key, keylen, "key")?;
@@ -175,14 +176,14 @@ pub unsafe extern "C" fn leveldb_get(
     }
 }
 
-/// An iterator that stands nowhere yet; null only for a null store.
+/// Creates an iterator without a position. Returns null only for a null store.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_create_iterator(
     db: Option<&leveldb_t>,
     options: Option<&leveldb_readoptions_t>,
 ) -> Option<Box<leveldb_iterator_t>> {
     let made = attempt(|| {
-        // SAFETY: LevelDB's contract for snapshots.
+        // SAFETY: the caller meets LevelDB's contract for snapshots.
         let options = unsafe { leveldb_readoptions_t::of(options) };
         let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         Ok(there(db, "store")?.db.iter_with(&options, everything)?)
@@ -190,7 +191,7 @@ pub unsafe extern "C" fn leveldb_create_iterator(
     db.map(|_| Box::new(leveldb_iterator_t { walk: made.map(Walk::new) }))
 }
 
-/// The store as it is now.
+/// Creates a snapshot of the current state.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_create_snapshot(
     db: Option<&leveldb_t>,
@@ -199,7 +200,7 @@ pub extern "C" fn leveldb_create_snapshot(
     made.ok().map(|snapshot| Box::new(leveldb_snapshot_t { snapshot }))
 }
 
-/// Lets a snapshot go.
+/// Releases a snapshot.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_release_snapshot(
     _db: Option<&leveldb_t>,
@@ -208,21 +209,21 @@ pub extern "C" fn leveldb_release_snapshot(
     drop(snapshot);
 }
 
-/// A property from `malloc`, or null when there is none of that name.
+/// Returns a property, allocated with `malloc`, or null for an unknown name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_property_value(
     db: Option<&leveldb_t>,
     propname: *const c_char,
 ) -> *mut c_char {
     let found = attempt(|| {
-        // SAFETY: LevelDB's contract for strings.
+        // SAFETY: the caller meets LevelDB's contract for strings.
         let name = unsafe { ffi::utf8(propname, "property's name") }?;
         Ok(properties::property(&there(db, "store")?.db, name))
     });
     found.ok().flatten().map_or(std::ptr::null_mut(), |text| ffi::give_text(&text))
 }
 
-/// For each range, roughly how many bytes of files hold it; 0 for one that cannot be told.
+/// Writes the approximate size in the files of each range, in bytes; 0 if it cannot be determined.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_approximate_sizes(
     db: Option<&leveldb_t>,
@@ -234,7 +235,7 @@ pub unsafe extern "C" fn leveldb_approximate_sizes(
     sizes: *mut u64,
 ) {
     let count = usize::try_from(num_ranges).unwrap_or(0);
-    // SAFETY: LevelDB's contract: each array has `num_ranges` items, `sizes` is writable.
+    // SAFETY: by LevelDB's contract, each array has `num_ranges` items and `sizes` is writable.
     let _ = attempt(|| unsafe {
         let starts = ffi::array(range_start_key, count, "start keys")?;
         let start_lens = ffi::array(range_start_key_len, count, "start keys' lengths")?;
@@ -253,7 +254,7 @@ pub unsafe extern "C" fn leveldb_approximate_sizes(
     });
 }
 
-/// Merges the keys of a range; a null key is before or behind every key.
+/// Compacts a key range. A null key means no bound.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_compact_range(
     db: Option<&leveldb_t>,
@@ -262,8 +263,8 @@ pub unsafe extern "C" fn leveldb_compact_range(
     limit_key: *const c_char,
     limit_key_len: usize,
 ) {
-    // SAFETY: LevelDB's contract for buffers. There is no place for a failure; the next write or
-    // read that it concerns reports it.
+    // SAFETY: the caller meets LevelDB's contract for buffers. This function cannot report a
+    // failure; the next affected read or write reports it.
     let _ = attempt(|| unsafe {
         let start = optional(start_key, start_key_len)?;
         let limit = optional(limit_key, limit_key_len)?;
@@ -278,20 +279,20 @@ pub unsafe extern "C" fn leveldb_destroy_db(
     name: *const c_char,
     errptr: Option<&mut *mut c_char>,
 ) {
-    // SAFETY: LevelDB's contract for strings and error texts.
+    // SAFETY: the caller meets LevelDB's contract for strings and error texts.
     unsafe {
         kept(attempt(|| destroy(&settings(options), ffi::path(name)?)), errptr);
     }
 }
 
-/// Rebuilds a store from what its files still prove.
+/// Rebuilds a store from the intact parts of its files.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_repair_db(
     options: Option<&leveldb_options_t>,
     name: *const c_char,
     errptr: Option<&mut *mut c_char>,
 ) {
-    // SAFETY: LevelDB's contract for strings and error texts.
+    // SAFETY: the caller meets LevelDB's contract for strings and error texts.
     unsafe {
         kept(attempt(|| repair(&settings(options), ffi::path(name)?)), errptr);
     }

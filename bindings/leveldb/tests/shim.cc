@@ -1,5 +1,5 @@
-// What applications may do with LevelDB's C++ interface beyond what the foreign suites do. The
-// same program must pass on LevelDB itself: scripts/dropin.sh runs it on both.
+// Tests uses of LevelDB's C++ interface that the test suites of other projects do not cover. The
+// same program must pass on LevelDB. scripts/dropin.sh runs it on both.
 #include <leveldb/cache.h>
 #include <leveldb/comparator.h>
 #include <leveldb/db.h>
@@ -114,7 +114,7 @@ struct Backwards : Comparator {
 };
 
 struct Nothing : FilterPolicy {
-  // Esker reads a new file back before it uses it, and refuses a filter that denies its own keys.
+  // Esker reads a new table back before it uses it, and refuses a filter that denies its own keys.
   bool deny = false;
   const char *Name() const override { return "shim.nothing"; }
   void CreateFilter(const Slice *, int, std::string *dst) const override { dst->append("filter"); }

@@ -1,8 +1,8 @@
-"""The time of calls through ``esker.plyvel`` beside the same calls through plyvel on LevelDB.
+"""Compares the time of calls through ``esker.plyvel`` and through plyvel on LevelDB.
 
-Both are in this process and take turns, round by round; which one begins changes with the round.
-Prints, for each kind of call, the median time of one and the median, over the rounds, of the ratio
-of the two, with the middle half of the ratios. Arguments: COUNT ROUNDS.
+Both run in this process and alternate; the first one changes with each round. Prints, for each kind
+of call, the median time per engine, the median ratio over the rounds, and the middle half of the
+ratios. Arguments: COUNT ROUNDS.
 """
 
 import random
@@ -57,7 +57,7 @@ def batches(db, keys):
 
 
 def settle(dbs):
-    """Moves what is in memory to files, so that the next calls read those."""
+    """Writes all memtables to tables, so that the next calls read tables."""
     for db in dbs.values():
         db.compact_range()
 

@@ -1,7 +1,9 @@
-//! Options and byte strings as Python gives them.
+//! Conversion of options and byte strings from Python.
 //!
-//! What stays true: plyvel's options have plyvel's types and LevelDB's ranges; every other name is
-//! one of the table of knobs, read from text as everywhere; a name that is neither is refused.
+//! Invariants:
+//! 1. plyvel's options have plyvel's types and LevelDB's ranges.
+//! 2. Every other name is in the option table, and its value is parsed from text as elsewhere.
+//! 3. An unknown name is refused.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -19,7 +21,7 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyMemory
 use crate::comparator::PyComparator;
 use crate::errors::bad_option;
 
-/// A key or value: `bytes` as they lie, or a copy of anything else that shows its bytes.
+/// A key or value: borrowed `bytes`, or a copy of any other object with the buffer protocol.
 pub struct BytesLike<'a>(Cow<'a, [u8]>);
 
 impl std::ops::Deref for BytesLike<'_> {
@@ -53,7 +55,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for BytesLike<'a> {
     }
 }
 
-/// A directory's name: text, bytes or a path object.
+/// Returns a directory's path from a `str`, `bytes` or path object.
 pub fn path_of(name: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     match name.cast::<PyBytes>() {
         Ok(bytes) => Ok(PathBuf::from(OsStr::from_bytes(bytes.as_bytes()))),
@@ -61,14 +63,14 @@ pub fn path_of(name: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     }
 }
 
-/// How a store is opened.
+/// Arguments for opening a store.
 pub struct Chosen {
     pub options: Options,
     pub comparator: Option<Arc<PyComparator>>,
     pub read_only: bool,
 }
 
-/// What was given by plyvel's names.
+/// Options given by plyvel's names.
 struct Given<'py> {
     settings: Settings,
     comparator: Option<Bound<'py, PyAny>>,
@@ -76,7 +78,7 @@ struct Given<'py> {
     read_only: bool,
 }
 
-/// The options of keyword arguments.
+/// Parses keyword arguments.
 pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
     let mut plyvel = Given {
         settings: Settings::unsaid(),
@@ -101,13 +103,13 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
     Ok(Chosen { options, comparator, read_only: plyvel.read_only })
 }
 
-/// The error of an argument, with the argument's name before it.
+/// Prepends the argument's name to its error.
 pub fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     PyErr::from_type(error.get_type(py), format!("argument '{name}': {}", error.value(py)))
 }
 
 impl<'py> Given<'py> {
-    /// Takes an option of plyvel's; false when there is none of that name there.
+    /// Sets a plyvel option. Returns false if plyvel has no option of that name.
     fn take(&mut self, name: &str, value: &Bound<'py, PyAny>) -> PyResult<bool> {
         let settings = &mut self.settings;
         match name {
@@ -160,7 +162,7 @@ fn compression(value: &Bound<'_, PyAny>) -> PyResult<Compression> {
     if value.is_none() {
         return Ok(Compression::None);
     }
-    // As with plyvel, the name may also be bytes.
+    // As in plyvel, the name may also be bytes.
     let word = match value.cast::<PyBytes>() {
         Ok(bytes) => String::from_utf8_lossy(bytes.as_bytes()).into_owned(),
         Err(_) => value
@@ -173,7 +175,7 @@ fn compression(value: &Bound<'_, PyAny>) -> PyResult<Compression> {
     })
 }
 
-/// Sets one of the knobs.
+/// Sets an option of the option table.
 fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     if options.get(name).is_none() {
         let error = options.set(name, "").err();
@@ -183,7 +185,7 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
     options.set(name, &text_of(name, value)?).map_err(|error| bad_option(&error))
 }
 
-/// The value of a knob as the text that the table reads.
+/// Converts an option's value to the text that the option table parses.
 pub fn text_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if value.is_none() {
         return Ok("auto".into());

@@ -1,6 +1,6 @@
-//! Directories of backups: what a backup made, listing, removing, restoring.
+//! Backup directories: report of a backup, listing, pruning, restoring.
 //!
-//! What stays true: the rules of a directory of backups are the engine's.
+//! Invariant: the engine defines the rules of a backup directory.
 
 use std::time::UNIX_EPOCH;
 
@@ -9,20 +9,20 @@ use pyo3::types::PyDict;
 
 use crate::{arguments, errors};
 
-/// What ``DB.backup`` made.
+/// The result of ``DB.backup``.
 #[pyclass(frozen, get_all, module = "esker")]
 pub struct BackupReport {
     /// The backup's number.
     number: u64,
-    /// The directory it is in, a database by itself.
+    /// The backup's directory, which is a database.
     path: String,
-    /// Tables copied.
+    /// Number of copied tables.
     copied_files: u64,
-    /// Bytes of them.
+    /// Size of the copied tables, in bytes.
     copied_bytes: u64,
-    /// Tables shared with the backup before.
+    /// Number of tables shared with the previous backup.
     linked_files: u64,
-    /// Bytes of them.
+    /// Size of the shared tables, in bytes.
     linked_bytes: u64,
 }
 
@@ -46,24 +46,24 @@ impl BackupReport {
     }
 }
 
-/// A backup, as ``list_backups`` lists it.
+/// A backup, as listed by ``list_backups``.
 #[pyclass(frozen, get_all, module = "esker")]
 pub struct Backup {
-    /// Its number.
+    /// The backup's number.
     number: u64,
-    /// The directory it is in.
+    /// The backup's directory.
     path: String,
-    /// When it was made, in seconds since 1970; None where that is not known.
+    /// Time of creation, in seconds since 1970; None if unknown.
     created: Option<f64>,
-    /// The identity of its database, 16 hexadecimal digits; None where that is not known.
+    /// Identity of its database, as 16 hexadecimal digits; None if unknown.
     store_id: Option<String>,
-    /// Where its database was; None where that is not known.
+    /// Directory of its database at the time of the backup; None if unknown.
     store_path: Option<String>,
-    /// Tables in it, also those it shares with other backups.
+    /// Number of tables, including tables shared with other backups.
     tables: u64,
-    /// Bytes of them.
+    /// Size of the tables, in bytes.
     table_bytes: u64,
-    /// Why it is not known whose it is, if that could not be read.
+    /// The reason if the identity of its database could not be read, else None.
     problem: Option<String>,
 }
 
@@ -74,9 +74,9 @@ impl Backup {
     }
 }
 
-/// The backups in the directory ``name``, oldest first.
+/// Returns the backups in the directory ``name``, oldest first.
 ///
-/// Raises IOError when there is no such directory, Error when something else is in it.
+/// Raises IOError if the directory is missing, Error if it holds something else.
 #[pyfunction]
 pub fn list_backups(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Vec<Backup>> {
     let path = arguments::path_of(name)?;
@@ -98,10 +98,10 @@ pub fn list_backups(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Vec<Bac
     Ok(found.into_iter().map(backup).collect())
 }
 
-/// Removes the oldest backups in the directory ``name`` until ``keep`` are left, which are whole
-/// without them; returns the numbers of those that were removed.
+/// Removes the oldest backups in the directory ``name`` until ``keep`` are left. The remaining
+/// backups stay complete. Returns the numbers of the removed backups.
 ///
-/// Raises Error when ``keep`` is 0 or something else is in the directory, IOError.
+/// Raises Error if ``keep`` is 0 or the directory holds something else; IOError.
 #[pyfunction]
 #[pyo3(signature = (name, *, keep))]
 pub fn prune_backups(py: Python<'_>, name: &Bound<'_, PyAny>, keep: usize) -> PyResult<Vec<u64>> {
@@ -110,12 +110,13 @@ pub fn prune_backups(py: Python<'_>, name: &Bound<'_, PyAny>, keep: usize) -> Py
     Ok(pruned.map_err(|error| errors::raised(py, &error))?.removed)
 }
 
-/// Makes the database ``name``, which must not exist, of a backup in the directory ``backups``: of
-/// the one with the number ``backup``, or the newest. Returns its number.
+/// Creates the database ``name`` from a backup in the directory ``backups``: from the backup with
+/// the number ``backup``, or from the newest one. ``name`` must not exist. Returns the backup's
+/// number.
 ///
-/// Options are those of ``DB``; the order of keys is the one that counts. Every table is read back
-/// and compared. Raises IOError when there is no such backup, CorruptionError when it is damaged,
-/// Error when ``name`` exists; no database is left then.
+/// Takes the options of ``DB``; only the key order matters. Every table is read back and compared.
+/// Raises IOError if there is no such backup, CorruptionError if it is damaged, Error if ``name``
+/// exists. A failed call leaves no new database.
 #[pyfunction]
 #[pyo3(signature = (backups, name, *, backup=None, **options))]
 pub fn restore_db(

@@ -1,6 +1,6 @@
-//! Many writes at once: plyvel's `WriteBatch`.
+//! plyvel's `WriteBatch`.
 //!
-//! What stays true: a batch is written whole or not at all; a batch of a closed database raises.
+//! Invariants: a batch is written atomically; a batch of a closed database raises.
 
 use std::sync::Arc;
 
@@ -12,10 +12,12 @@ use crate::arguments::BytesLike;
 use crate::guarded::Guarded;
 use crate::store::Store;
 
-/// Writes that become visible, and survive a crash, all together or not at all.
+/// A group of writes that is applied atomically: all become visible together, and a crash keeps all
+/// or none.
 ///
-/// Made by ``write_batch()``. As a context manager it is written at the end of the block; if the
-/// block raised, a batch of ``transaction=True`` is thrown away, any other is written all the same.
+/// Created by ``write_batch()``. As a context manager, it is written at the end of the block. If
+/// the block raised, a batch with ``transaction=True`` is discarded; any other batch is still
+/// written.
 #[pyclass(frozen, weakref, module = "esker")]
 pub struct WriteBatch {
     store: Arc<Store>,
@@ -25,7 +27,7 @@ pub struct WriteBatch {
     options: WriteOptions,
 }
 
-/// Makes a batch that puts `root` before every key.
+/// Creates a batch that prepends `root` to every key.
 pub fn make(
     store: &Arc<Store>,
     root: &[u8],
@@ -52,7 +54,7 @@ impl WriteBatch {
 
 #[pymethods]
 impl WriteBatch {
-    /// Adds the setting of ``key`` to ``value``.
+    /// Adds a put of ``key`` with ``value``.
     #[inline]
     fn put(&self, py: Python<'_>, key: BytesLike<'_>, value: BytesLike<'_>) -> PyResult<()> {
         self.on(py, |batch| {
@@ -63,15 +65,14 @@ impl WriteBatch {
         })
     }
 
-    /// Adds the deletion of ``key``.
+    /// Adds a delete of ``key``.
     fn delete(&self, py: Python<'_>, key: BytesLike<'_>) -> PyResult<()> {
         self.on(py, |batch| {
             batch.delete(self.key(&key));
         })
     }
 
-    /// Adds the deletion of every key from ``start`` up to but without ``stop``. Esker's own: plyvel
-    /// has no such method.
+    /// Adds a range deletion from ``start`` (inclusive) to ``stop`` (exclusive). Not in plyvel.
     fn delete_range(
         &self,
         py: Python<'_>,
@@ -83,14 +84,14 @@ impl WriteBatch {
         })
     }
 
-    /// Takes everything out.
+    /// Removes all operations.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         self.on(py, |batch| {
             batch.clear();
         })
     }
 
-    /// Adds what ``source``, another batch, holds at this moment.
+    /// Appends the current operations of the batch ``source``.
     fn append(&self, py: Python<'_>, source: &WriteBatch) -> PyResult<()> {
         self.store.check_reentry(py)?;
         source.store.check_reentry(py)?;
@@ -100,15 +101,15 @@ impl WriteBatch {
         })
     }
 
-    /// Bytes of the changes, roughly what they take in the log.
+    /// Returns the approximate size of the operations in the WAL, in bytes.
     fn approximate_size(&self, py: Python<'_>) -> PyResult<usize> {
         self.on(py, |batch| batch.size_bytes())
     }
 
-    /// Writes the changes. The batch stays as it is.
+    /// Writes the batch to the database. The batch is not changed.
     ///
-    /// Raises Error for a key over 1 MiB or a value over 1 GiB, IOError when the log cannot be
-    /// written; nothing was changed then.
+    /// Raises Error for a key over 1 MiB or a value over 1 GiB, IOError if the WAL cannot be
+    /// written. In these cases nothing was changed.
     fn write(&self, py: Python<'_>) -> PyResult<()> {
         self.store.check_reentry(py)?;
         let batch = self.batch.lock(py);

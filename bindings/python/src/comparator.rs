@@ -1,8 +1,9 @@
-//! An order of keys that is a Python function.
+//! A key order implemented by a Python function.
 //!
-//! What stays true: the first exception is kept, and the store that met it serves nothing from then
-//! on, because an order that failed once may have put keys in the wrong place; the function cannot
-//! use the store it orders.
+//! Invariants:
+//! 1. The first exception of the function is kept. Its store then refuses reads and writes, because
+//!    a failed comparison may have put keys in the wrong order.
+//! 2. The function cannot use its own store.
 
 use std::cmp::Ordering;
 use std::sync::OnceLock;
@@ -13,7 +14,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// The caller's function and the name of its order.
+/// The caller's function and the name of the order.
 pub struct PyComparator {
     callable: Py<PyAny>,
     name: String,
@@ -25,7 +26,7 @@ impl PyComparator {
         PyComparator { callable, name, failed: OnceLock::new() }
     }
 
-    /// The exception of the function, if it ever raised one.
+    /// Raises if the function ever raised an exception.
     pub fn check(&self, py: Python<'_>) -> PyResult<()> {
         let Some(failed) = self.failed.get() else { return Ok(()) };
         let error = PyRuntimeError::new_err(format!(
@@ -55,8 +56,9 @@ impl Comparator for PyComparator {
                 a.cmp(b)
             })
         });
-        // Without an interpreter there is no order, and nothing may be written in a wrong one. The
-        // package closes its stores before that; a thread that comes here waits for the end.
+        // Without an interpreter, keys cannot be compared, and no key may be written in a wrong
+        // order. The package closes its stores before the interpreter ends. A thread that still
+        // gets here parks until the process ends.
         answer.unwrap_or_else(|| {
             loop {
                 std::thread::park();

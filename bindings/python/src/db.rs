@@ -1,7 +1,8 @@
-//! An open database: plyvel's `DB`, with the methods of a mapping and Esker's own.
+//! plyvel's `DB`: an open database, with the methods of a mapping and methods that plyvel lacks.
 //!
-//! What stays true: as with plyvel, iterating over a database gives pairs; `mapping()` and `keys()`
-//! give keys. A closed database raises `RuntimeError`.
+//! Invariants:
+//! 1. As in plyvel, iteration over a database gives pairs. `mapping()` and `keys()` give keys.
+//! 2. A closed database raises `RuntimeError`.
 
 use std::sync::Arc;
 
@@ -22,13 +23,14 @@ use crate::raw::{self, RawIterator};
 use crate::snapshot::{self, Snapshot};
 use crate::store::Store;
 
-/// The write options of plyvel's `sync`; without it, as the database's option `durability` says.
+/// Returns the write options for plyvel's `sync`. Without `sync`, the database's option
+/// `durability` decides.
 #[inline]
 pub fn write_options(sync: bool) -> WriteOptions {
     if sync { WriteOptions::SYNC } else { WriteOptions::default() }
 }
 
-/// The value of `key` as `bytes`.
+/// Returns the value of `key` as `bytes`.
 #[inline]
 pub fn get<'py>(
     py: Python<'py>,
@@ -40,12 +42,12 @@ pub fn get<'py>(
     Ok(value.map(|value| PyBytes::new(py, &value)))
 }
 
-/// What a mapping raises for a key that is not there.
+/// Returns a mapping's exception for a missing key.
 pub fn no_key(key: &Bound<'_, PyAny>) -> PyErr {
     PyKeyError::new_err(key.clone().unbind())
 }
 
-/// The value of `key`, which the caller knows as `shown`, or `KeyError`.
+/// Returns the value of `key`, or raises `KeyError` with `shown`, the caller's form of the key.
 pub fn item(
     py: Python<'_>,
     store: &Store,
@@ -56,19 +58,19 @@ pub fn item(
     value.map(|value| value.into_any().unbind()).ok_or_else(|| no_key(shown))
 }
 
-/// Deletes `key`, which the caller knows as `shown`, or raises `KeyError`.
+/// Deletes `key`, or raises `KeyError` with `shown`, the caller's form of the key.
 pub fn remove(py: Python<'_>, store: &Store, key: &[u8], shown: &Bound<'_, PyAny>) -> PyResult<()> {
     let was_there = store.run(py, |db| db.remove(key))?;
     if was_there { Ok(()) } else { Err(no_key(shown)) }
 }
 
-/// The `MutableMapping` over a database or a part of one.
+/// Returns the `MutableMapping` over a database or a part of one.
 pub fn mapping_of<'py>(whole: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     CLASS.import(whole.py(), "esker._mapping", "Mapping")?.call1((whole,))
 }
 
-/// As a dict's `pop`.
+/// Works like a dict's `pop`.
 pub fn pop<'py>(
     whole: &Bound<'py, PyAny>,
     key: &Bound<'py, PyAny>,
@@ -82,7 +84,7 @@ pub fn pop<'py>(
     }
 }
 
-/// The two keys of a range, which may be a tuple, a list or whatever else has two items.
+/// Returns the two keys of a range, which may be any iterable of two items.
 fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
     let keys = range.try_iter()?.collect::<PyResult<Vec<_>>>()?;
     let key = |at: usize| keys.get(at).and_then(|key| key.extract::<BytesLike<'_>>().ok());
@@ -92,29 +94,30 @@ fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
     }
 }
 
-/// A database in the directory ``name``: bytes to bytes, in the order of the keys.
+/// A database in the directory ``name``: a map from bytes to bytes, ordered by key.
 ///
-/// Options are plyvel's: ``create_if_missing`` (False) and ``error_if_exists`` (False);
+/// The options are plyvel's: ``create_if_missing`` (False) and ``error_if_exists`` (False);
 /// ``write_buffer_size``, ``lru_cache_size``, ``block_size`` and ``max_file_size`` in bytes;
-/// ``max_open_files`` in files; ``block_restart_interval`` in entries; ``bloom_filter_bits`` in bits
-/// a key; ``compression`` (None, 'snappy', 'lz4' or 'zstd'); ``comparator``, a function of two keys
-/// that returns a negative number, zero or a positive one, with ``comparator_name``, bytes that
-/// identify its order for ever. What is not given is Esker's to choose. ``paranoid_checks`` is taken
-/// and changes nothing: checksums are always verified. ``read_only=True`` opens the database as it
-/// is at this moment, also while another process writes it. Beyond these, every option that
-/// ``esker.options()`` lists can be given by its name, as text or a number: ``policy='leveled'``,
-/// ``memtable_size_bytes='16MiB'``.
+/// ``max_open_files`` in files; ``block_restart_interval`` in entries; ``bloom_filter_bits`` in
+/// bits per key; ``compression`` (None, 'snappy', 'lz4' or 'zstd'); ``comparator``, a function of
+/// two keys that returns a negative number, zero or a positive number; ``comparator_name``, bytes
+/// that identify the comparator's order permanently. Unset options have Esker's defaults.
+/// ``paranoid_checks`` is accepted without effect: checksums are always verified.
+/// ``read_only=True`` opens the current state of the database, also while another process writes
+/// it. In addition, every option of ``esker.options()`` can be given by name, as text or a number:
+/// ``policy='leveled'``, ``memtable_size_bytes='16MiB'``.
 ///
-/// Many threads may use one at once, and close it meanwhile. Another process that forks gets it
-/// closed.
+/// Many threads may use a database concurrently, and close it during other calls. In the child of a
+/// fork, the database is closed.
 ///
-/// Raises IOError when it is not there (and not to be made), is open elsewhere, or the system
-/// refuses; CorruptionError when what was written is damaged; Error for a directory of another
-/// engine, version or order of keys; ValueError, TypeError and OverflowError for options.
+/// Raises IOError if the database is missing (and not to be created), is open elsewhere, or the
+/// operating system refuses an operation; CorruptionError if the stored data is damaged; Error for
+/// a directory of another engine, version or key order; ValueError, TypeError and OverflowError for
+/// invalid options.
 #[pyclass(frozen, subclass, weakref, module = "esker")]
 pub struct DB {
     pub store: Arc<Store>,
-    /// The directory, as it was given.
+    /// The directory, as passed to the constructor.
     #[pyo3(get)]
     name: Py<PyAny>,
 }
@@ -142,16 +145,17 @@ impl DB {
         Ok(format!("<esker.DB with name {}{state}>", self.name.bind(py).repr()?))
     }
 
-    /// Whether it was closed.
+    /// Whether the database was closed.
     #[getter]
     fn closed(&self) -> bool {
         self.store.is_closed()
     }
 
-    /// Closes it: waits for calls that run in other threads, then for what must reach the disk.
+    /// Closes the database. Waits for running calls of other threads, and for outstanding disk
+    /// writes.
     ///
-    /// Later calls, also on its iterators, snapshots and batches, raise RuntimeError; closing twice
-    /// is allowed. Raises IOError when what was acknowledged could not be made durable.
+    /// Later calls, also on its iterators, snapshots and batches, raise RuntimeError. Closing twice
+    /// is allowed. Raises IOError if acknowledged writes could not be made durable.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.store.close(py)
     }
@@ -165,11 +169,11 @@ impl DB {
         self.store.close(py)
     }
 
-    /// The value of ``key``, or ``default``.
+    /// Returns the value of ``key``, or ``default``.
     ///
-    /// With ``fill_cache=False`` blocks that are read do not enter the cache. ``verify_checksums``
-    /// is taken and changes nothing: they always are. Raises CorruptionError when the block that
-    /// should hold the key is damaged, IOError.
+    /// With ``fill_cache=False``, the read inserts no blocks into the cache. ``verify_checksums``
+    /// is accepted without effect: checksums are always verified. Raises CorruptionError if the
+    /// block for the key is damaged; IOError.
     #[inline]
     #[pyo3(signature = (key, default=None, *, verify_checksums=None, fill_cache=true))]
     fn get<'py>(
@@ -181,12 +185,17 @@ impl DB {
         fill_cache: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _ = verify_checksums;
-        let value = get(py, &self.store, &key, &ReadOptions { snapshot: None, fill_cache })?;
+        let value = get(
+            py,
+            &self.store,
+            &key,
+            &ReadOptions::default().snapshot(None).fill_cache(fill_cache),
+        )?;
         Ok(value.map(Bound::into_any).or(default))
     }
 
-    /// The values of many keys, in their order, None for one that is not there: as they were at one
-    /// moment. Esker's own: plyvel has no such method.
+    /// Returns the values of many keys, in the order of ``keys``; None for a missing key. All
+    /// values are of the same moment. Not in plyvel.
     fn get_many<'py>(
         &self,
         py: Python<'py>,
@@ -199,10 +208,11 @@ impl DB {
         Ok(values.into_iter().map(|value| value.map(|v| PyBytes::new(py, &v))).collect())
     }
 
-    /// Sets ``key`` to ``value``; each may be anything that shows its bytes.
+    /// Sets ``key`` to ``value``. Both may be any object with the buffer protocol.
     ///
-    /// Once it returned, the write survives the process; with ``sync=True`` also a power loss.
-    /// Raises Error for a key over 1 MiB or a value over 1 GiB, IOError; nothing was changed then.
+    /// With the default option ``durability``, a completed write survives the end of the process;
+    /// with ``sync=True`` it also survives a power loss. Raises Error for a key over 1 MiB or a
+    /// value over 1 GiB; IOError. In these cases nothing was changed.
     #[inline]
     #[pyo3(signature = (key, value, *, sync=false))]
     fn put(
@@ -215,13 +225,14 @@ impl DB {
         self.store.run(py, |db| db.put_with(&*key, &*value, &write_options(sync)))
     }
 
-    /// Deletes ``key``, whether it is there or not.
+    /// Deletes ``key``. A missing key is not an error.
     #[pyo3(signature = (key, *, sync=false))]
     fn delete(&self, py: Python<'_>, key: BytesLike<'_>, sync: bool) -> PyResult<()> {
         self.store.run(py, |db| db.delete_with(&*key, &write_options(sync)))
     }
 
-    /// Deletes every key from ``start`` up to but without ``stop``, in one small write. Esker's own.
+    /// Deletes the keys from ``start`` (inclusive) to ``stop`` (exclusive) with one range deletion.
+    /// Not in plyvel.
     #[pyo3(signature = (start, stop, *, sync=false))]
     fn delete_range(
         &self,
@@ -235,18 +246,19 @@ impl DB {
         self.store.run(py, |db| db.write_with(&batch, &write_options(sync)))
     }
 
-    /// An empty batch; see ``WriteBatch``.
+    /// Creates an empty batch; see ``WriteBatch``.
     #[pyo3(signature = (*, transaction=false, sync=false))]
     fn write_batch(&self, transaction: bool, sync: bool) -> PyResult<WriteBatch> {
         batch::make(&self.store, &[], transaction, write_options(sync))
     }
 
-    /// An iterator over pairs as they are now; see ``Iterator``.
+    /// Creates an iterator over the current pairs; see ``Iterator``.
     ///
-    /// From ``start`` to ``stop`` in the order of keys, also when ``reverse`` walks it backwards;
-    /// ``include_start`` and ``include_stop`` say whether these two keys belong to it. ``prefix``
-    /// takes the place of both. Without ``include_key`` or ``include_value`` it gives the other one
-    /// alone, without both None. For long walks, ``fill_cache=False`` spares the cache.
+    /// ``start`` and ``stop`` are bounds in key order, also with ``reverse``, which iterates
+    /// backwards. ``include_start`` and ``include_stop`` tell whether the bounds belong to the
+    /// range. ``prefix`` replaces both bounds. With one of ``include_key`` and ``include_value``
+    /// off, the iterator gives only the other part; with both off, it gives None. For long scans,
+    /// ``fill_cache=False`` leaves the cache unchanged.
     #[pyo3(
         signature = (**arguments),
         text_signature = "($self, *, reverse=False, start=None, stop=None, include_start=True, \
@@ -265,7 +277,7 @@ impl DB {
         self.iterator(py, None)
     }
 
-    /// An iterator as LevelDB has them; see ``RawIterator``.
+    /// Creates an iterator with LevelDB's semantics; see ``RawIterator``.
     #[pyo3(signature = (*, verify_checksums=None, fill_cache=true))]
     fn raw_iterator(
         &self,
@@ -277,20 +289,20 @@ impl DB {
         raw::make(py, &self.store, None, fill_cache)
     }
 
-    /// The database as it is now, for later; see ``Snapshot``.
+    /// Creates a snapshot of the current state; see ``Snapshot``.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
         snapshot::make(py, &self.store, &[])
     }
 
-    /// The keys that start with ``prefix``, as a database; see ``PrefixedDB``.
+    /// Returns the keys that start with ``prefix``, as a database; see ``PrefixedDB``.
     fn prefixed_db(slf: Bound<'_, Self>, prefix: BytesLike<'_>) -> PrefixedDB {
         let prefix = PyBytes::new(slf.py(), &prefix);
         PrefixedDB::make(slf.unbind(), prefix)
     }
 
-    /// A property as bytes, None when there is none of that name: ``leveldb.stats``,
-    /// ``leveldb.sstables``, ``leveldb.num-files-at-levelN``, ``leveldb.approximate-memory-usage``
-    /// (bytes), ``esker.stats``, ``esker.option.NAME``.
+    /// Returns a property as bytes, or None for an unknown name. The properties are
+    /// ``leveldb.stats``, ``leveldb.sstables``, ``leveldb.num-files-at-levelN``,
+    /// ``leveldb.approximate-memory-usage`` (in bytes), ``esker.stats`` and ``esker.option.NAME``.
     fn get_property<'py>(
         &self,
         py: Python<'py>,
@@ -301,7 +313,8 @@ impl DB {
         Ok(text.map(|text| PyBytes::new(py, text.as_bytes())))
     }
 
-    /// Merges the keys from ``start`` to ``stop``, None being no bound, and waits for it.
+    /// Compacts the keys from ``start`` to ``stop`` and waits until that is done. None means no
+    /// bound.
     #[pyo3(signature = (*, start=None, stop=None))]
     fn compact_range(
         &self,
@@ -312,7 +325,8 @@ impl DB {
         self.store.run(py, |db| db.compact_range(start.as_deref(), stop.as_deref()))
     }
 
-    /// Roughly how many bytes of files hold the keys from ``start`` up to but without ``stop``.
+    /// Returns the approximate size of the keys from ``start`` (inclusive) to ``stop`` (exclusive)
+    /// in the files, in bytes.
     fn approximate_size(
         &self,
         py: Python<'_>,
@@ -322,7 +336,7 @@ impl DB {
         self.store.run(py, |db| db.approximate_size(&*start, &*stop))
     }
 
-    /// ``approximate_size`` of each ``(start, stop)``.
+    /// Returns ``approximate_size`` of each range ``(start, stop)``.
     #[pyo3(signature = (*ranges))]
     fn approximate_sizes(&self, py: Python<'_>, ranges: &Bound<'_, PyTuple>) -> PyResult<Vec<u64>> {
         self.store.check_open("database")?;
@@ -334,29 +348,29 @@ impl DB {
         Ok(sizes)
     }
 
-    /// Writes what is in memory to files and waits for it. Esker's own.
+    /// Writes all memtables to tables and waits until that is done. Not in plyvel.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.store.run(py, esker::Db::flush)
     }
 
-    /// Makes everything written so far survive a power loss. Esker's own.
+    /// Makes all writes so far survive a power loss. Not in plyvel.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         self.store.run(py, esker::Db::sync)
     }
 
-    /// Makes a second database of the same content in the directory ``name``, which must not exist,
-    /// by hard links. Esker's own.
+    /// Creates a second database with the same content in the directory ``name``, by hard links.
+    /// ``name`` must not exist. Not in plyvel.
     fn checkpoint(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<()> {
         let path = arguments::path_of(name)?;
         self.store.run(py, |db| db.checkpoint(&path))
     }
 
-    /// Adds a backup of everything written so far to the directory ``name`` of backups, which is
-    /// made if it is not there; returns what was made, a ``BackupReport``. Esker's own.
+    /// Adds a backup of all writes so far to the backup directory ``name``, which is created if
+    /// missing. Returns a ``BackupReport``. Not in plyvel.
     ///
-    /// Only tables that the backup before does not have are copied; all are read back. A directory
-    /// belongs to one database: with ``take_over=True`` it becomes this one's. Raises Error when it
-    /// belongs to another one or lies inside a database, CorruptionError, IOError.
+    /// Copies only tables that are not in the previous backup, and reads all tables back. A backup
+    /// directory belongs to one database; ``take_over=True`` assigns it to this database. Raises
+    /// Error if it belongs to another database or is inside a database; CorruptionError; IOError.
     #[pyo3(signature = (name, *, take_over=false))]
     fn backup(
         &self,
@@ -365,32 +379,33 @@ impl DB {
         take_over: bool,
     ) -> PyResult<BackupReport> {
         let path = arguments::path_of(name)?;
-        let options = esker::BackupOptions { take_over };
+        let options = esker::BackupOptions::default().take_over(take_over);
         Ok(self.store.run(py, |db| db.backup_with(&path, &options))?.into())
     }
 
-    /// What the database consists of and has done since it was opened: a dict of numbers, whose
-    /// names carry the unit; ``levels`` is a list of dicts, ``memory`` a dict. Esker's own.
+    /// Returns the state of the database and its counters since the open, as a dict of numbers. The
+    /// names contain the units. ``levels`` is a list of dicts, ``memory`` is a dict. Not in plyvel.
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         metrics::to_dict(py, &self.store.run(py, |db| Ok(db.metrics()))?)
     }
 
-    /// Reads every byte of the database and checks it; returns what is wrong, a sentence each, so an
-    /// empty list when all is well. Esker's own.
+    /// Reads and checks every byte of the database. Returns the problems, one sentence each; an
+    /// empty list if there are none. Not in plyvel.
     fn verify(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let report = self.store.run(py, |db| db.verify(&mut |_, _| {}))?;
         Ok(report.problems.iter().map(ToString::to_string).collect())
     }
 
-    /// The value of an option as text. Raises KeyError when there is none of that name. Esker's own.
+    /// Returns the value of an option as text. Raises KeyError for an unknown name. Not in plyvel.
     fn option(&self, py: Python<'_>, name: &str) -> PyResult<String> {
         let value = self.store.run(py, |db| Ok(db.option(name)))?;
         value.ok_or_else(|| PyKeyError::new_err(name.to_string()))
     }
 
-    /// Changes an option of those that ``esker.options()`` says change ``while open``. Esker's own.
+    /// Changes an option of the open database, if ``esker.options()`` lists it with ``while open``.
+    /// Not in plyvel.
     ///
-    /// Raises Error for one that does not, or a value out of its range.
+    /// Raises Error for any other option, or a value out of range.
     fn set_option(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let value = arguments::text_of(name, value)?;
         self.store.run(py, |db| db.set_option(name, &value))
@@ -419,28 +434,28 @@ impl DB {
         self.store.run(py, |db| db.contains_key(&*key))
     }
 
-    /// The database as a ``collections.abc.MutableMapping``: iterating gives keys, and ``len`` walks
-    /// over all of them.
+    /// Returns the database as a ``collections.abc.MutableMapping``. Iteration gives keys. ``len``
+    /// scans all keys.
     fn mapping<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         mapping_of(slf.as_any())
     }
 
-    /// The keys, as a view like a dict's; its ``len`` walks over all of them.
+    /// Returns a view of the keys, like a dict's. Its ``len`` scans all keys.
     fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         mapping_of(slf.as_any())?.call_method0("keys")
     }
 
-    /// The values, as a view like a dict's.
+    /// Returns a view of the values, like a dict's.
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         mapping_of(slf.as_any())?.call_method0("values")
     }
 
-    /// The pairs, as a view like a dict's.
+    /// Returns a view of the pairs, like a dict's.
     fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         mapping_of(slf.as_any())?.call_method0("items")
     }
 
-    /// As a dict's ``pop``. Another thread may write between the reading and the deletion.
+    /// Works like a dict's ``pop``. Another thread may write between the read and the delete.
     #[pyo3(signature = (key, /, *default))]
     fn pop<'py>(
         slf: &Bound<'py, Self>,
@@ -450,7 +465,7 @@ impl DB {
         pop(slf.as_any(), key, default)
     }
 
-    /// As a dict's ``setdefault``. Another thread may write between the reading and the writing.
+    /// Works like a dict's ``setdefault``. Another thread may write between the read and the write.
     fn setdefault<'py>(
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
@@ -459,7 +474,7 @@ impl DB {
         mapping_of(slf.as_any())?.call_method1("setdefault", (key, default))
     }
 
-    /// Sets many keys at once, in one batch, from a mapping or pairs.
+    /// Sets keys from a mapping or pairs, atomically in one batch.
     fn update(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
         mapping_of(slf.as_any())?.call_method1("update", (other,)).map(drop)
     }

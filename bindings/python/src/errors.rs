@@ -1,6 +1,7 @@
-//! Failures as exceptions. The classes are `esker/_errors.py`'s, as two of them have two parents.
+//! Conversion of failures to exceptions. The classes are in `esker/_errors.py`, because `IOError`
+//! has two base classes.
 //!
-//! What stays true: an exception says what the engine said, and carries `kind`, `path` and
+//! Invariant: an exception has the engine's message, and the attributes `kind`, `path` and
 //! `offset_bytes` for programs.
 
 use std::error::Error as _;
@@ -11,17 +12,17 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-/// What a call on something closed raises.
+/// Returns the exception for a call on a closed object.
 pub fn closed(what: &str) -> PyErr {
     PyRuntimeError::new_err(format!("the {what} is closed"))
 }
 
-/// What an option that cannot be raises.
+/// Returns the exception for an invalid option.
 pub fn bad_option(error: &Error) -> PyErr {
     PyValueError::new_err(error.message().to_string())
 }
 
-/// What stepping from no key raises.
+/// Returns the exception for a raw iterator that is not at a key.
 pub fn nowhere(py: Python<'_>) -> PyErr {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     match CLASS.import(py, "esker._errors", "IteratorInvalidError") {
@@ -30,7 +31,7 @@ pub fn nowhere(py: Python<'_>) -> PyErr {
     }
 }
 
-/// What a failure of the engine raises.
+/// Returns the exception for a failure of the engine.
 pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
     made(py, error).unwrap_or_else(|failed| failed)
 }
@@ -64,7 +65,7 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(exception))
 }
 
-/// The operating system's number for what happened, where it has one.
+/// Returns the operating system's error number, if there is one.
 fn errno_of(error: &Error) -> Option<i32> {
     let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
     match error.kind() {

@@ -1,18 +1,19 @@
-//! What the module has besides its classes: repairing, removing, the table of options, closing all.
+//! Functions of the module: repair, removal, the option table, closing all databases.
 //!
-//! What stays true: the rows of `options()` are the engine's own.
+//! Invariant: the rows of `options()` are the engine's own option table.
 
-use esker::fs::os::OsFs;
+use esker::fs::OsFs;
 use esker_bindings::upkeep;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::{arguments, errors, store};
 
-/// Rebuilds the database in ``name``, which must not be open, from what its files still prove.
+/// Rebuilds the database in ``name`` from the intact parts of its files. It must not be open.
 ///
-/// Options are those of ``DB``. The files as they were stay in ``before-repair-N``. Returns what
-/// could not be read, a sentence each. Raises Error or IOError when there is nothing to repair.
+/// Takes the options of ``DB``. The original files stay in ``before-repair-N``. Returns
+/// descriptions of the unreadable parts, one sentence each. Raises Error or IOError if there is
+/// nothing to repair.
 #[pyfunction]
 #[pyo3(signature = (name, **options))]
 pub fn repair_db(
@@ -29,9 +30,10 @@ pub fn repair_db(
     Ok(repaired.map_err(|error| errors::raised(py, &error))?.lost)
 }
 
-/// Removes the database in ``name``, which must not be open; one that is not there is no error.
+/// Removes the database in ``name``, which must not be open. A missing database is not an error.
 ///
-/// Files of others stay. Raises IOError while it is open, Error for another engine's directory.
+/// Files of other programs stay. Raises IOError if the database is open, Error for a directory of
+/// another engine.
 #[pyfunction]
 pub fn destroy_db(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<()> {
     let path = arguments::path_of(name)?;
@@ -39,61 +41,61 @@ pub fn destroy_db(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<()> {
     done.map_err(|error| errors::raised(py, &error))
 }
 
-/// One option of the engine, as ``options()`` lists them.
+/// An option of the engine, as listed by ``options()``.
 #[pyclass(frozen, get_all, module = "esker", name = "Option")]
-pub struct Knob {
-    /// Its name.
+pub struct OptionSpec {
+    /// The name.
     name: &'static str,
-    /// What a number counts, such as ``bytes``; empty for words and switches.
+    /// The unit of a number, such as ``bytes``; empty for words and switches.
     unit: &'static str,
-    /// The default as text; ``auto`` is worked out when the database is opened.
+    /// The default as text; ``auto`` is determined when the database is opened.
     default: String,
-    /// What is allowed, as text.
+    /// The allowed values, as text.
     range: String,
-    /// ``at open`` or ``while open``.
+    /// The time at which the option can be set: ``at open`` or ``while open``.
     when: &'static str,
-    /// What it does.
+    /// A description.
     doc: &'static str,
-    /// Other names it may be given by.
+    /// Alternative names.
     aliases: Vec<&'static str>,
 }
 
 #[pymethods]
-impl Knob {
+impl OptionSpec {
     fn __repr__(&self) -> String {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
         format!("<esker.Option {}={}{unit} ({})>", self.name, self.default, self.range)
     }
 }
 
-/// Every option that ``DB`` takes by Esker's own name, in the order of the documentation.
+/// Returns the options that ``DB`` takes by Esker's own names, in the order of the documentation.
 #[pyfunction]
-pub fn options() -> Vec<Knob> {
-    let row = |knob: &esker::Knob| Knob {
+pub fn options() -> Vec<OptionSpec> {
+    let row = |knob: &esker::OptionSpec| OptionSpec {
         name: knob.name,
         unit: knob.unit,
         default: knob.default.clone(),
         range: knob.range.to_string(),
-        when: knob.when.name(),
+        when: knob.mutability.name(),
         doc: knob.doc,
         aliases: knob.aliases.to_vec(),
     };
-    esker::KNOBS.iter().map(row).collect()
+    esker::OPTIONS.iter().map(row).collect()
 }
 
-/// Closes every database: before the interpreter ends, while comparators can still be called.
+/// Closes all databases. Called before the interpreter ends, while comparators can still be called.
 #[pyfunction]
 pub fn close_all(py: Python<'_>) -> PyResult<()> {
     store::close_all(py)
 }
 
-/// Closes every database to the child of a fork, leaving it to the parent.
+/// Closes all databases in the child of a fork, and leaves them to the parent.
 #[pyfunction]
 pub fn abandon_all() {
     store::abandon_all();
 }
 
-/// The version, such as ``0.1.0``.
+/// Returns the version, such as ``0.1.0``.
 #[pyfunction]
 pub fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")

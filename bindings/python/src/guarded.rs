@@ -1,13 +1,13 @@
-//! One object for one thread at a time, without a deadlock.
+//! Mutual exclusion that cannot deadlock with the interpreter's lock.
 //!
-//! What stays true: nobody waits for the object while holding the interpreter's lock, so whoever
-//! has the object can always get that lock and go on.
+//! Invariant: no thread waits for the object while it holds the interpreter's lock. So the thread
+//! that holds the object can always take the interpreter's lock and continue.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pyo3::Python;
 
-/// Something that several threads may reach.
+/// An object shared by several threads.
 pub struct Guarded<T>(Mutex<T>);
 
 impl<T: Send> Guarded<T> {
@@ -15,7 +15,7 @@ impl<T: Send> Guarded<T> {
         Guarded(Mutex::new(value))
     }
 
-    /// The object, once no other thread has it.
+    /// Waits until no other thread holds the object, and locks it.
     #[inline]
     pub fn lock(&self, py: Python<'_>) -> MutexGuard<'_, T> {
         loop {

@@ -1,7 +1,9 @@
-//! Pairs in order, forwards and backwards: plyvel's `Iterator`.
+//! plyvel's `Iterator`: pairs in order, forwards and backwards.
 //!
-//! What stays true: the iterator stands between two keys; a step returns the entry it passes over,
-//! so `next` and then `prev` return the same one. A failure is raised by the step that met it.
+//! Invariants:
+//! 1. The position is between two keys. A step returns the entry that it passes, so `next` followed
+//!    by `prev` returns the same entry twice.
+//! 2. The step that fails raises the failure.
 
 use std::borrow::Cow;
 use std::ops::Bound as Limit;
@@ -19,32 +21,32 @@ use crate::store::Store;
 
 type Bounds = (Limit<Vec<u8>>, Limit<Vec<u8>>);
 
-/// Where the iterator stands, relative to the key its cursor stands on.
+/// Position of the iterator relative to its cursor's key.
 #[derive(Clone, Copy)]
 enum Gap {
     /// Before every key of the range.
     Start,
     /// Just before the cursor's key.
     Before,
-    /// Just behind the cursor's key.
+    /// Just after the cursor's key.
     After,
-    /// Behind every key of the range.
+    /// After every key of the range.
     End,
 }
 
-/// A cursor and the gap it marks.
+/// A cursor, and the iterator's position relative to it.
 struct Walk {
     cursor: DbIterator,
     gap: Gap,
 }
 
 impl Walk {
-    /// Passes over the next key in order and leaves the cursor on it; false at the end.
+    /// Passes the next key and leaves the cursor at it. Returns false at the end.
     fn up(&mut self) -> Result<bool> {
         match self.gap {
             Gap::Start => self.cursor.seek_to_first()?,
             Gap::Before => {}
-            Gap::After => self.cursor.advance()?,
+            Gap::After => self.cursor.move_next()?,
             Gap::End => return Ok(false),
         }
         let valid = self.cursor.valid();
@@ -52,12 +54,12 @@ impl Walk {
         Ok(valid)
     }
 
-    /// Passes over the previous key in order and leaves the cursor on it; false at the start.
+    /// Passes the previous key and leaves the cursor at it. Returns false at the start.
     fn down(&mut self) -> Result<bool> {
         match self.gap {
             Gap::End => self.cursor.seek_to_last()?,
             Gap::After => {}
-            Gap::Before => self.cursor.retreat()?,
+            Gap::Before => self.cursor.move_prev()?,
             Gap::Start => return Ok(false),
         }
         let valid = self.cursor.valid();
@@ -65,7 +67,7 @@ impl Walk {
         Ok(valid)
     }
 
-    /// Stands before the first key at or behind `key`.
+    /// Moves just before the first key at or after `key`.
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.cursor.seek(key)?;
         self.gap = if self.cursor.valid() { Gap::Before } else { Gap::End };
@@ -73,7 +75,7 @@ impl Walk {
     }
 }
 
-/// The arguments of `iterator()`.
+/// Arguments of `iterator()`.
 struct Wanted {
     reverse: bool,
     bounds: Bounds,
@@ -82,7 +84,7 @@ struct Wanted {
     fill_cache: bool,
 }
 
-/// The bounds of the keys that start with `prefix`, bytewise.
+/// Returns the bounds of the keys that start with `prefix`, in bytewise order.
 fn prefix_bounds(prefix: Vec<u8>) -> Bounds {
     let mut after = prefix.clone();
     while after.last() == Some(&0xff) {
@@ -100,7 +102,7 @@ fn prefix_bounds(prefix: Vec<u8>) -> Bounds {
 }
 
 impl Wanted {
-    /// Reads the keyword arguments; `root` is put before every key.
+    /// Parses the keyword arguments, and prepends `root` to every key.
     fn of(given: Option<&Bound<'_, PyDict>>, root: &[u8]) -> PyResult<Wanted> {
         let (mut start, mut stop, mut prefix) = (None, None, None);
         let (mut include_start, mut include_stop) = (true, false);
@@ -155,11 +157,13 @@ impl Wanted {
     }
 }
 
-/// Walks the pairs of a database, a prefixed database or a snapshot, as they were when it was made.
+/// An iterator over the pairs of a database, a prefixed database or a snapshot, in their state at
+/// the creation of the iterator.
 ///
-/// It stands between two entries: ``next(it)`` returns the entry behind, ``it.prev()`` the one
-/// before. Made by ``iterator()``. Several threads may share one; each step goes to one of them.
-/// It keeps files and memory from being given back while it is open: close long-lived ones.
+/// The position is between two entries: ``next(it)`` returns the entry after it, ``it.prev()`` the
+/// entry before it. Created by ``iterator()``. Several threads may share an iterator; each entry
+/// goes to one of them. An open iterator keeps files and memory in use, so close long-lived
+/// iterators.
 #[pyclass(frozen, weakref, module = "esker")]
 pub struct Iterator {
     store: Arc<Store>,
@@ -170,7 +174,7 @@ pub struct Iterator {
     include_value: bool,
 }
 
-/// Makes an iterator, now or at `snapshot`, over the keys that start with `root`.
+/// Creates an iterator over the keys that start with `root`, in the current state or at `snapshot`.
 pub fn make(
     py: Python<'_>,
     store: &Arc<Store>,
@@ -180,7 +184,7 @@ pub fn make(
 ) -> PyResult<Iterator> {
     let Wanted { reverse, bounds, include_key, include_value, fill_cache } =
         Wanted::of(given, root)?;
-    let options = ReadOptions { snapshot, fill_cache };
+    let options = ReadOptions::default().snapshot(snapshot).fill_cache(fill_cache);
     let cursor = store.run(py, |db| db.iter_with(&options, bounds))?;
     let gap = if reverse { Gap::End } else { Gap::Start };
     Ok(Iterator {
@@ -194,7 +198,7 @@ pub fn make(
 }
 
 impl Iterator {
-    /// Runs `body` on the walk without the interpreter's lock, and then `then` with it.
+    /// Runs `body` without the interpreter's lock, and then `then` with the lock.
     #[inline]
     fn on<'py, T: Send, R>(
         &self,
@@ -253,7 +257,7 @@ impl Iterator {
         self.step(py, !self.reverse)
     }
 
-    /// Moves one entry back and returns it, which is what the last ``next()`` returned.
+    /// Moves one entry back and returns it. This is the entry that the last ``next()`` returned.
     ///
     /// Raises StopIteration at the beginning.
     fn prev<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -261,24 +265,23 @@ impl Iterator {
         entry.ok_or_else(|| pyo3::exceptions::PyStopIteration::new_err(()))
     }
 
-    /// Moves before the first key of the range, whichever way the iterator goes.
+    /// Moves before the first key of the range, for both directions of the iterator.
     fn seek_to_start(&self, py: Python<'_>) -> PyResult<()> {
         self.stand(py, Gap::Start)
     }
 
-    /// Moves behind the last key of the range, whichever way the iterator goes.
+    /// Moves after the last key of the range, for both directions of the iterator.
     fn seek_to_stop(&self, py: Python<'_>) -> PyResult<()> {
         self.stand(py, Gap::End)
     }
 
-    /// Moves before the first key at or behind ``target``, within the range.
+    /// Moves just before the first key at or after ``target``, within the range.
     fn seek(&self, py: Python<'_>, target: BytesLike<'_>) -> PyResult<()> {
         let target = [&self.root[..], &target].concat();
         self.on(py, |walk| walk.seek(&target), |_, ()| ())
     }
 
-    /// Lets go of the files and the memory. Later steps raise RuntimeError; closing twice is
-    /// allowed.
+    /// Releases files and memory. Later steps raise RuntimeError. Closing twice is allowed.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.store.check_reentry(py)?;
         let walk = self.walk.lock(py).take();

@@ -1,19 +1,21 @@
 //! Esker for Python: plyvel's classes and functions, and the methods of a mapping.
 //!
-//! | in | is |
+//! | module | content |
 //! |---|---|
-//! | `arguments` | options and byte strings as Python gives them |
-//! | `backups`, `metrics` | backups of a database, and what it tells of itself |
+//! | `arguments` | conversion of options and byte strings from Python |
+//! | `backups`, `metrics` | backups and metrics of a database |
 //! | `store` | an open store: calls without the interpreter's lock, closing, forking |
-//! | `guarded` | one object for one thread at a time, without a deadlock |
-//! | `comparator` | an order of keys that is a Python function |
-//! | `errors` | failures as exceptions |
+//! | `guarded` | mutual exclusion that cannot deadlock with the interpreter's lock |
+//! | `comparator` | a key order implemented by a Python function |
+//! | `errors` | conversion of failures to exceptions |
 //! | `db`, `prefixed`, `snapshot`, `batch`, `iterator`, `raw` | the classes |
-//! | `functions` | what the module has besides |
+//! | `functions` | the functions of the module |
 //!
-//! What stays true: the interpreter's lock is never held while the engine works or waits, because
-//! the engine's threads may need it for a comparator; whatever is closed raises, it does not crash;
-//! there is no `unsafe`.
+//! Invariants:
+//! 1. The interpreter's lock is not held while the engine works or waits, because the engine's
+//!    threads may need it for a comparator.
+//! 2. A call on a closed object raises; it does not crash.
+//! 3. There is no `unsafe` code.
 #![deny(unsafe_code)]
 
 mod arguments;
@@ -41,7 +43,9 @@ mod _esker {
     #[pymodule_export]
     use crate::db::DB;
     #[pymodule_export]
-    use crate::functions::{Knob, abandon_all, close_all, destroy_db, options, repair_db, version};
+    use crate::functions::{
+        OptionSpec, abandon_all, close_all, destroy_db, options, repair_db, version,
+    };
     #[pymodule_export]
     use crate::iterator::Iterator;
     #[pymodule_export]

@@ -1,19 +1,19 @@
-//! The engine's metrics as a dict.
+//! Conversion of the engine's metrics to a dict.
 //!
-//! What stays true: each number has the name of the engine's field, which carries its unit.
+//! Invariant: each number has the name of the engine's field, which contains its unit.
 
 use esker::Metrics;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Puts fields into a dict by their names.
+/// Puts fields into a dict under their names.
 macro_rules! fields {
     ($dict:ident, $of:expr, $($field:ident)+) => {
         $($dict.set_item(stringify!($field), &$of.$field)?;)+
     };
 }
 
-/// The dict.
+/// Converts the metrics to a dict.
 pub fn to_dict<'py>(py: Python<'py>, metrics: &Metrics) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     let mut levels = Vec::with_capacity(metrics.levels.len());

@@ -1,7 +1,8 @@
-//! A part of a database, whose keys share a prefix: plyvel's `PrefixedDB`.
+//! plyvel's `PrefixedDB`: the part of a database whose keys share a prefix.
 //!
-//! What stays true: the prefix is put before each key that goes in and taken off each that comes
-//! out; keys without it are neither seen nor touched.
+//! Invariants:
+//! 1. The prefix is prepended to argument keys and removed from returned keys.
+//! 2. Keys without the prefix are neither read nor changed.
 
 use esker::ReadOptions;
 use pyo3::prelude::*;
@@ -13,15 +14,15 @@ use crate::db::{self, DB, write_options};
 use crate::iterator::{self, Iterator};
 use crate::snapshot::{self, Snapshot};
 
-/// The keys of a database that start with a prefix, as a database of their own.
+/// The keys of a database that start with a prefix, as a separate database.
 ///
-/// Made by ``prefixed_db()``. The methods are those of ``DB``.
+/// Created by ``prefixed_db()``. The methods are those of ``DB``.
 #[pyclass(frozen, weakref, module = "esker")]
 pub struct PrefixedDB {
-    /// The database itself.
+    /// The underlying database.
     #[pyo3(get)]
     db: Py<DB>,
-    /// What stands before each key.
+    /// The prefix of each key.
     #[pyo3(get)]
     prefix: Py<PyBytes>,
 }
@@ -54,7 +55,7 @@ impl PrefixedDB {
         fill_cache: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _ = verify_checksums;
-        let options = ReadOptions { snapshot: None, fill_cache };
+        let options = ReadOptions::default().snapshot(None).fill_cache(fill_cache);
         let value = db::get(py, &self.db.get().store, &self.key(py, &key), &options)?;
         Ok(value.map(Bound::into_any).or(default))
     }
@@ -86,7 +87,7 @@ impl PrefixedDB {
         batch::make(&self.db.get().store, prefix, transaction, write_options(sync))
     }
 
-    /// See ``DB.iterator``. Keys come without the prefix.
+    /// See ``DB.iterator``. Returned keys do not have the prefix.
     #[pyo3(
         signature = (**arguments),
         text_signature = "($self, *, reverse=False, start=None, stop=None, include_start=True, \
@@ -105,12 +106,12 @@ impl PrefixedDB {
         self.iterator(py, None)
     }
 
-    /// See ``DB.snapshot``. It shows the keys with the prefix.
+    /// See ``DB.snapshot``. The snapshot contains only the keys with the prefix.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
         snapshot::make(py, &self.db.get().store, self.prefix.as_bytes(py))
     }
 
-    /// A part of this part: ``prefix`` is put behind this one's.
+    /// Returns a part of this part; ``prefix`` is appended to this prefix.
     fn prefixed_db(&self, py: Python<'_>, prefix: BytesLike<'_>) -> PrefixedDB {
         PrefixedDB::make(self.db.clone_ref(py), PyBytes::new(py, &self.key(py, &prefix)))
     }
@@ -139,27 +140,27 @@ impl PrefixedDB {
         self.db.get().store.run(py, |db| db.contains_key(&key))
     }
 
-    /// These keys as a ``collections.abc.MutableMapping``; see ``DB.mapping``.
+    /// Returns these keys as a ``collections.abc.MutableMapping``; see ``DB.mapping``.
     fn mapping<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         db::mapping_of(slf.as_any())
     }
 
-    /// The keys, as a view like a dict's.
+    /// Returns a view of the keys, like a dict's.
     fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         db::mapping_of(slf.as_any())?.call_method0("keys")
     }
 
-    /// The values, as a view like a dict's.
+    /// Returns a view of the values, like a dict's.
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         db::mapping_of(slf.as_any())?.call_method0("values")
     }
 
-    /// The pairs, as a view like a dict's.
+    /// Returns a view of the pairs, like a dict's.
     fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         db::mapping_of(slf.as_any())?.call_method0("items")
     }
 
-    /// As a dict's ``pop``.
+    /// Works like a dict's ``pop``.
     #[pyo3(signature = (key, /, *default))]
     fn pop<'py>(
         slf: &Bound<'py, Self>,
@@ -169,7 +170,7 @@ impl PrefixedDB {
         db::pop(slf.as_any(), key, default)
     }
 
-    /// As a dict's ``setdefault``.
+    /// Works like a dict's ``setdefault``.
     fn setdefault<'py>(
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
@@ -178,7 +179,7 @@ impl PrefixedDB {
         db::mapping_of(slf.as_any())?.call_method1("setdefault", (key, default))
     }
 
-    /// Sets many keys at once, in one batch, from a mapping or pairs.
+    /// Sets keys from a mapping or pairs, atomically in one batch.
     fn update(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
         db::mapping_of(slf.as_any())?.call_method1("update", (other,)).map(drop)
     }

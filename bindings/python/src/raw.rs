@@ -1,6 +1,7 @@
-//! plyvel's `RawIterator`: LevelDB's own iterator, which stands on a key or on none.
+//! plyvel's `RawIterator`: LevelDB's iterator, which is either at a key or invalid.
 //!
-//! What stays true: asking for a key where there is none raises; so does everything once closed.
+//! Invariants: reading the key of an invalid iterator raises; every call except `close` raises
+//! after the close.
 
 use std::ops::Bound as Limit;
 use std::sync::Arc;
@@ -14,24 +15,24 @@ use crate::errors;
 use crate::guarded::Guarded;
 use crate::store::Store;
 
-/// Walks the pairs of a database or a snapshot as LevelDB's iterators do: it stands on a key, or on
-/// none at first and beyond either end.
+/// An iterator over the pairs of a database or a snapshot with LevelDB's semantics. It is at a key,
+/// or invalid: before the first seek, and past either end.
 ///
-/// Made by ``raw_iterator()``. Several threads may share one.
+/// Created by ``raw_iterator()``. Several threads may share a raw iterator.
 #[pyclass(frozen, weakref, module = "esker")]
 pub struct RawIterator {
     store: Arc<Store>,
     cursor: Guarded<Option<DbIterator>>,
 }
 
-/// Makes a raw iterator, now or at `snapshot`.
+/// Creates a raw iterator over the current state or `snapshot`.
 pub fn make(
     py: Python<'_>,
     store: &Arc<Store>,
     snapshot: Option<&esker::Snapshot>,
     fill_cache: bool,
 ) -> PyResult<RawIterator> {
-    let options = ReadOptions { snapshot, fill_cache };
+    let options = ReadOptions::default().snapshot(snapshot).fill_cache(fill_cache);
     let everything = (Limit::Unbounded, Limit::Unbounded);
     let cursor = store.run(py, |db| db.iter_with(&options, everything))?;
     Ok(RawIterator { store: store.clone(), cursor: Guarded::new(Some(cursor)) })
@@ -67,7 +68,7 @@ impl RawIterator {
         })
     }
 
-    /// What the cursor stands on.
+    /// Runs `show` on the cursor, or raises if it is not at a key.
     fn here<R>(
         &self,
         py: Python<'_>,
@@ -82,7 +83,7 @@ impl RawIterator {
 
 #[pymethods]
 impl RawIterator {
-    /// Whether it stands on a key.
+    /// Returns whether the iterator is at a key.
     fn valid(&self, py: Python<'_>) -> PyResult<bool> {
         self.look(py, |cursor| Ok(cursor.valid()))
     }
@@ -97,40 +98,39 @@ impl RawIterator {
         self.go(py, false, DbIterator::seek_to_last)
     }
 
-    /// Moves to the first key at or behind ``target``.
+    /// Moves to the first key at or after ``target``.
     fn seek(&self, py: Python<'_>, target: BytesLike<'_>) -> PyResult<()> {
         self.go(py, false, |cursor| cursor.seek(&*target))
     }
 
-    /// Moves to the next key. Raises IteratorInvalidError when it stands on none.
+    /// Moves to the next key. Raises IteratorInvalidError if the iterator is not at a key.
     fn next(&self, py: Python<'_>) -> PyResult<()> {
-        self.go(py, true, DbIterator::advance)
+        self.go(py, true, DbIterator::move_next)
     }
 
-    /// Moves to the previous key. Raises IteratorInvalidError when it stands on none.
+    /// Moves to the previous key. Raises IteratorInvalidError if the iterator is not at a key.
     fn prev(&self, py: Python<'_>) -> PyResult<()> {
-        self.go(py, true, DbIterator::retreat)
+        self.go(py, true, DbIterator::move_prev)
     }
 
-    /// The key it stands on. Raises IteratorInvalidError when it stands on none.
+    /// Returns the current key. Raises IteratorInvalidError if the iterator is not at a key.
     fn key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.here(py, |cursor| Ok(PyBytes::new(py, cursor.key())))
     }
 
-    /// The value of that key. Raises IteratorInvalidError when it stands on none.
+    /// Returns the current value. Raises IteratorInvalidError if the iterator is not at a key.
     fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.here(py, |cursor| Ok(PyBytes::new(py, cursor.value())))
     }
 
-    /// That key and its value. Raises IteratorInvalidError when it stands on none.
+    /// Returns the current pair. Raises IteratorInvalidError if the iterator is not at a key.
     fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         self.here(py, |cursor| {
             PyTuple::new(py, [PyBytes::new(py, cursor.key()), PyBytes::new(py, cursor.value())])
         })
     }
 
-    /// Lets go of the files and the memory. Later calls raise RuntimeError; closing twice is
-    /// allowed.
+    /// Releases files and memory. Later calls raise RuntimeError. Closing twice is allowed.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.store.check_reentry(py)?;
         let cursor = self.cursor.lock(py).take();

@@ -1,7 +1,7 @@
-//! The database as it was at one moment: plyvel's `Snapshot`.
+//! plyvel's `Snapshot`.
 //!
-//! What stays true: a snapshot reads what was there when it was made; closed, or with its database
-//! closed, it raises.
+//! Invariants: a snapshot reads the state at its creation; it raises if it or its database is
+//! closed.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::raw::{self, RawIterator};
 use crate::store::Store;
 use crate::{db, errors};
 
-/// The database as it was when ``snapshot()`` made this.
+/// The state of the database at the call of ``snapshot()``.
 ///
-/// What it can see is kept on disk until it is closed, so an old snapshot costs space. Many threads
-/// may use one at once.
+/// Its data stays on disk until it is closed, so an old snapshot takes disk space. Many threads may
+/// use a snapshot concurrently.
 #[pyclass(frozen, weakref, module = "esker")]
 pub struct Snapshot {
     store: Arc<Store>,
@@ -27,7 +27,7 @@ pub struct Snapshot {
     root: Vec<u8>,
 }
 
-/// Makes a snapshot of the keys that start with `root`.
+/// Creates a snapshot of the keys that start with `root`.
 pub fn make(py: Python<'_>, store: &Arc<Store>, root: &[u8]) -> PyResult<Snapshot> {
     let snapshot = store.run(py, |db| Ok(db.snapshot()))?;
     let snapshot = ArcSwapOption::from_pointee(snapshot);
@@ -47,14 +47,15 @@ impl Snapshot {
         fill_cache: bool,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let snapshot = self.held()?;
-        let options = ReadOptions { snapshot: Some(&snapshot), fill_cache };
+        let options = ReadOptions::default().snapshot(&*snapshot).fill_cache(fill_cache);
         db::get(py, &self.store, &[&self.root, key].concat(), &options)
     }
 }
 
 #[pymethods]
 impl Snapshot {
-    /// The value ``key`` had, or ``default``. Options are those of ``DB.get``.
+    /// Returns the value of ``key`` in the snapshot, or ``default``. Takes the options of
+    /// ``DB.get``.
     #[pyo3(signature = (key, default=None, *, verify_checksums=None, fill_cache=true))]
     fn get<'py>(
         &self,
@@ -77,7 +78,7 @@ impl Snapshot {
         Ok(self.value(py, &key, true)?.is_some())
     }
 
-    /// An iterator over the pairs of that moment. Arguments are those of ``DB.iterator``.
+    /// Returns an iterator over the pairs of the snapshot. Takes the arguments of ``DB.iterator``.
     #[pyo3(
         signature = (**arguments),
         text_signature = "($self, *, reverse=False, start=None, stop=None, include_start=True, \
@@ -96,7 +97,7 @@ impl Snapshot {
         self.iterator(py, None)
     }
 
-    /// A raw iterator over the pairs of that moment, of the whole database.
+    /// Returns a raw iterator over the pairs of the snapshot, for the whole database.
     #[pyo3(signature = (*, verify_checksums=None, fill_cache=true))]
     fn raw_iterator(
         &self,
@@ -108,7 +109,7 @@ impl Snapshot {
         raw::make(py, &self.store, Some(&*self.held()?), fill_cache)
     }
 
-    /// Lets go of what only it can see. Later calls raise RuntimeError; closing twice is allowed.
+    /// Releases the snapshot's data. Later calls raise RuntimeError. Closing twice is allowed.
     fn close(&self, py: Python<'_>) {
         let snapshot = self.snapshot.swap(None);
         py.detach(|| drop(snapshot));

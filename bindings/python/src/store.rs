@@ -1,7 +1,9 @@
-//! An open store as every class here holds it.
+//! An open store, shared by the classes of this module.
 //!
-//! What stays true: the engine is only entered without the interpreter's lock; every store that is
-//! open is known, so that it can be closed before the interpreter ends and abandoned after a fork.
+//! Invariants:
+//! 1. The engine is called only without the interpreter's lock.
+//! 2. All open stores are registered, so that they can be closed before the interpreter ends and
+//!    abandoned after a fork.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,8 +17,8 @@ use crate::arguments::Chosen;
 use crate::comparator::PyComparator;
 use crate::errors;
 
-/// The stores that may be open. Locked only while the interpreter's lock is held, so that a fork
-/// finds it free.
+/// The stores that may be open. Locked only while the interpreter's lock is held, so that it is
+/// never locked during a fork.
 static OPEN: Mutex<Vec<Weak<Store>>> = Mutex::new(Vec::new());
 
 fn known() -> MutexGuard<'static, Vec<Weak<Store>>> {
@@ -61,32 +63,31 @@ impl Store {
         outcome.map_err(|error| errors::raised(py, &error))
     }
 
-    /// Whether it was closed.
+    /// Returns whether the store was closed.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.handle.is_closed()
     }
 
-    /// Raises when it was closed; `what` is what the caller holds.
+    /// Raises if the store was closed; `what` names the caller's object in the message.
     #[inline]
     pub fn check_open(&self, what: &str) -> PyResult<()> {
         if self.handle.is_closed() { Err(errors::closed(what)) } else { Ok(()) }
     }
 
-    /// Raises within the store's own comparator, where a wait for what the calling thread holds
-    /// would never end.
+    /// Raises within the store's own comparator. A call from there could wait for its own thread.
     #[inline]
     pub fn check_reentry(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.check_reentry().map_err(|error| errors::raised(py, &error))
     }
 
-    /// Raises when the order of keys has failed.
+    /// Raises if the key order has failed.
     #[inline]
     pub fn check_order(&self, py: Python<'_>) -> PyResult<()> {
         self.comparator.as_ref().map_or(Ok(()), |comparator| comparator.check(py))
     }
 
-    /// Closes it and waits for the calls that run.
+    /// Closes the store and waits for running calls.
     pub fn close(&self, py: Python<'_>) -> PyResult<()> {
         let outcome = py.detach(|| self.handle.close());
         outcome.map_err(|error| errors::raised(py, &error))
@@ -109,17 +110,17 @@ impl Drop for Store {
     }
 }
 
-/// Every store that was not closed.
+/// Returns all registered stores that still exist.
 fn all() -> Vec<Arc<Store>> {
     known().iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Closes every store, and raises the first failure.
+/// Closes all stores, and raises the first failure.
 pub fn close_all(py: Python<'_>) -> PyResult<()> {
     all().iter().map(|store| store.close(py)).fold(Ok(()), PyResult::and)
 }
 
-/// Leaves every store to the process that opened it.
+/// Leaves all stores to the process that opened them.
 pub fn abandon_all() {
     for store in all() {
         store.handle.abandon();

@@ -1,4 +1,4 @@
-"""A database per test, and a directory for those that open their own."""
+"""Fixtures: a database per test, and a directory for tests that open databases."""
 
 import pytest
 

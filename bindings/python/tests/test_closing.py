@@ -1,4 +1,4 @@
-"""What is closed raises RuntimeError, from whatever side and thread; nothing crashes or hangs."""
+"""Calls on closed objects raise RuntimeError, for every class and thread; none crashes or hangs."""
 
 import gc
 import os
@@ -14,7 +14,7 @@ import esker
 
 
 def everything_of(db):
-    """Each call on a database and on what it makes, by name."""
+    """Returns each call on a database and its objects, by name."""
     part, batch, snapshot = db.prefixed_db(b"p"), db.write_batch(), db.snapshot()
     steps, raw = db.iterator(), db.raw_iterator()
     of_snapshot, raw_of_snapshot = snapshot.iterator(), snapshot.raw_iterator()
@@ -85,7 +85,7 @@ def test_everything_raises_once_the_database_is_closed(db, place):
             pytest.fail(f"{name} did not raise")
     for thing in made[1:]:
         thing.close()
-    # Nothing that still lives keeps the directory from being opened again.
+    # Objects of the closed database do not prevent another open.
     with esker.DB(place) as again:
         assert again[b"k"] == b"v"
 
@@ -119,7 +119,7 @@ def test_a_database_that_is_dropped_is_closed(place):
     del db
     gc.collect()
     assert seen() is None
-    # Its iterator still holds it open, as nobody closed it.
+    # The database was not closed, and its iterator keeps it open.
     assert list(steps) == [(b"k", b"v")]
     with pytest.raises(esker.IOError):
         esker.DB(place)
@@ -164,7 +164,7 @@ def test_closing_while_other_threads_work(place):
 
 
 def python(text, *arguments):
-    """Runs a program of its own, which must end by itself and without a word."""
+    """Runs a Python program, which must exit by itself with no output on stderr."""
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(text), *map(str, arguments)],
         capture_output=True,

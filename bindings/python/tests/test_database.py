@@ -1,4 +1,4 @@
-"""Options, reads, writes and errors, beyond what plyvel's own tests ask for."""
+"""Options, reads, writes and errors, beyond plyvel's own tests."""
 
 import errno
 import inspect

@@ -1,4 +1,4 @@
-"""Every kind of error that a program can bring about is the class of the documentation's table."""
+"""Every error kind that a program can cause raises the class in the documentation's table."""
 
 import errno
 from pathlib import Path

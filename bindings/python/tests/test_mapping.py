@@ -1,4 +1,4 @@
-"""The methods of a dict, on a database, a part of one, and the mapping over either."""
+"""The methods of a dict, on a database, a prefixed database, and their mappings."""
 
 from collections.abc import MutableMapping
 

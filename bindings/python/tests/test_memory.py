@@ -1,4 +1,4 @@
-"""Valgrind finds no wrong access while threads work on what is being closed."""
+"""Valgrind finds no invalid access while threads use objects that are being closed."""
 
 import os
 import shutil
@@ -57,7 +57,7 @@ def valgrind(program, *arguments):
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 def test_no_wrong_access(place):
-    # Some builds of Python are not clean by themselves; nothing can be said of a module then.
+    # Valgrind reports errors in some builds of Python itself. The module cannot be tested then.
     bare = valgrind("import ctypes, decimal, json, threading; print('went well')")
     if (bare.returncode, bare.stdout) != (0, "went well\n"):
         pytest.skip("valgrind complains of this Python without the module, too")

@@ -1,4 +1,4 @@
-"""A database beside a dict: every step of random ones gives the same, also after reopening."""
+"""Compares random operations on a database with a dict, also after reopening."""
 
 import shutil
 import tempfile
@@ -9,14 +9,14 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 import esker
 
-# Few keys, near each other, with the bytes at which prefixes and orders go wrong.
+# A small set of similar keys, with the bytes that are edge cases of prefixes and orders.
 KEYS = st.binary(max_size=3).map(lambda key: bytes(b"\x00a\xfe\xff"[byte % 4] for byte in key))
 VALUES = st.binary(max_size=40) | st.integers(0, 3).map(lambda size: b"v" * 1000 * size)
 FLAGS = st.booleans()
 
 
 def expected(content, root, wanted):
-    """The pairs that an iterator with these arguments gives, in its order."""
+    """Returns the expected pairs of an iterator with these arguments, in its order."""
     prefix = wanted.get("prefix") or b""
     start, stop = wanted.get("start"), wanted.get("stop")
     pairs = []
@@ -141,7 +141,7 @@ class Model(RuleBasedStateMachine):
             self.moves(steps, pairs, wanted["reverse"], moves)
 
     def moves(self, steps, pairs, reverse, moves):
-        """Moves among the entries; `at` is the number of those before the iterator."""
+        """Moves an iterator; `at` is the number of entries before it."""
         at = 0
         for move in moves:
             if move == "next":

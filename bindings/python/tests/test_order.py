@@ -1,4 +1,4 @@
-"""Orders that are Python functions."""
+"""Key orders implemented by Python functions."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""Random sequences of calls, each answer beside a dict's: also after closing, from threads, in a fork.
+"""Compares random sequences of calls with a dict: also after a close, with threads, and in a fork.
 
-SEQUENCES says how many (200 without it), SEED from which on. A failure names its seed: with
-SEED=that SEQUENCES=1 it runs alone.
+SEQUENCES is the number of sequences (default 200), SEED is the first seed (default 1). A failure
+prints its seed: SEED=N SEQUENCES=1 runs only that sequence.
 """
 
 import bisect
@@ -20,7 +20,7 @@ LETTERS = [b"\0", b"a", b"\xfe", b"\xff"]
 
 
 class Sequence:
-    """One database, everything made of it, and what it must hold."""
+    """One database, its objects, and its expected content."""
 
     def __init__(self, seed, place):
         self.random = random.Random(seed)
@@ -38,7 +38,7 @@ class Sequence:
         self.forget()
 
     def forget(self):
-        """What was made of a closed database is of no use any more; some of it is kept to be used."""
+        """Drops the objects of a closed database."""
         self.batches, self.snapshots, self.iterators = [], [], []
 
     def key(self):
@@ -122,7 +122,7 @@ class Sequence:
             assert taken.get(key) == content.get(key)
 
     def iterate(self):
-        """Raw iterators, each at a place among the pairs of when it was made; None is nowhere."""
+        """Moves a raw iterator, kept with its pairs and its position in them; None if invalid."""
         if not self.iterators or self.random.random() < 0.2:
             self.iterators.append([self.db.raw_iterator(), sorted(self.content.items()), None])
         if self.random.random() < 0.1:
@@ -184,7 +184,7 @@ class Sequence:
                 esker.DB(self.place, **self.options)
 
     def wrong(self):
-        """Arguments that nothing takes: an exception each, and nothing changes."""
+        """Passes invalid arguments: each call raises and changes nothing."""
         bad = self.random.choice([None, 3, "text", 1.5, [b"k"], object(), {}])
         calls = [
             lambda: self.db.put(bad, b"v"),
@@ -225,7 +225,7 @@ class Sequence:
         assert db.closed
 
     def closed(self):
-        """Everything of a database that the interpreter frees in an order of its own."""
+        """Drops the database and its objects, which are freed in a random order."""
         self.db, held = None, [self.batches, self.snapshots, self.iterators]
         self.random.shuffle(held)
         self.forget()
@@ -235,7 +235,7 @@ class Sequence:
         self.db = esker.DB(self.place, **self.options)
 
     def threads(self):
-        """Threads write, read and walk while this one closes the database under them."""
+        """Closes the database while threads write, read and iterate."""
         db, raised = self.db, []
         began = threading.Barrier(4)
 
@@ -277,7 +277,7 @@ class Sequence:
         self.content = found
 
     def fork(self):
-        """In a child everything is refused and ends well; the parent goes on."""
+        """Forks: in the child all calls are refused and it exits normally; the parent continues."""
         child = os.fork()
         if child == 0:
             refused = 0

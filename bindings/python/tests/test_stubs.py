@@ -1,4 +1,4 @@
-"""The stubs say what the module has, and no more."""
+"""The stubs match the module."""
 
 import importlib.metadata
 import subprocess

@@ -1,4 +1,4 @@
-"""Many threads on one database, one iterator, one batch; and no lock of the interpreter's meanwhile."""
+"""Many threads on one database, iterator or batch; engine calls release the interpreter's lock."""
 
 import threading
 
@@ -6,7 +6,7 @@ import esker
 
 
 def together(count, work):
-    """Runs `work(number)` in `count` threads; raises what one of them raised."""
+    """Runs `work(number)` in `count` threads; raises an exception of a thread."""
     raised = []
 
     def guarded(number):
@@ -64,7 +64,7 @@ def test_threads_share_one_batch(db):
 
 
 def test_other_threads_run_while_the_engine_works(db):
-    """Were the interpreter's lock held through a call, the second thread could not end the wait."""
+    """If a call held the interpreter's lock, the second thread could not end the wait."""
     entered, left = threading.Event(), threading.Event()
 
     def order(a, b):

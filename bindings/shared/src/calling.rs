@@ -1,28 +1,34 @@
-//! Which of its caller's functions a thread is in, so that none uses the store that waits for it.
+//! Tracks which caller-supplied function a thread is running, to detect re-entrant calls.
 //!
-//! A comparator or a filter is called in the middle of a call on its store, by a thread that may
-//! hold the store's locks. What stays true: from within it that store's handle refuses every call,
-//! where a wait for the caller's own thread would never end. Another store may be used. A function
-//! that waits for another thread which uses the store is beyond this.
+//! A store calls its comparator or filter in the middle of another call. The calling thread may
+//! hold the store's locks then, so a re-entrant call could wait for its own thread and deadlock.
+//!
+//! Invariants:
+//! 1. Within a comparator or filter, the handle of its store refuses every call.
+//! 2. Calls on other stores are allowed. Exception: within nested functions, every store with a
+//!    comparator or filter refuses its calls.
+//!
+//! A function that waits for another thread that uses the store is not detected.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use esker::{KeyOrder, Options};
 
-/// In none.
+/// The thread runs none of the functions.
 const NONE: usize = 0;
-/// In several, one within the other.
+/// The thread runs several of the functions, nested. Every store with a comparator or filter then
+/// refuses its calls.
 const SEVERAL: usize = usize::MAX;
 
 thread_local! {
     static FUNCTION: Cell<usize> = const { Cell::new(NONE) };
 }
 
-/// The addresses of a store's comparator and filter; 0 for one it has not.
+/// Addresses of a store's comparator and filter; 0 for a missing one.
 pub type Functions = [usize; 2];
 
-/// Those of the store that these options open.
+/// Returns the functions of a store opened with `options`.
 pub fn functions_of(options: &Options) -> Functions {
     let comparator = match &options.key_order {
         KeyOrder::Custom(comparator) => Arc::as_ptr(comparator).cast::<()>().addr(),
@@ -32,7 +38,7 @@ pub fn functions_of(options: &Options) -> Functions {
     [comparator, filter.map_or(NONE, |filter| Arc::as_ptr(filter).cast::<()>().addr())]
 }
 
-/// Runs `body`, which calls the caller's function that `of` holds.
+/// Runs `body`, which calls the caller-supplied function held by `of`.
 #[inline]
 pub fn within<T, R>(of: &T, body: impl FnOnce() -> R) -> R {
     let function = std::ptr::from_ref(of).addr();
@@ -42,7 +48,7 @@ pub fn within<T, R>(of: &T, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Whether this thread is in one of `functions`.
+/// Returns whether this thread runs one of `functions`.
 #[inline]
 pub fn is_within(functions: &Functions) -> bool {
     if *functions == [NONE; 2] {

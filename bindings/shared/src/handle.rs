@@ -1,8 +1,11 @@
-//! A store that can be closed while other threads use it.
+//! A store handle that can be closed while other threads use the store.
 //!
-//! What stays true: a call that began before the close ends on an open store; one that begins after
-//! it gets `Closed`; closing twice is allowed; within the store's own comparator or filter every
-//! call is refused.
+//! Invariants:
+//! 1. A call that began before the close completes on an open store.
+//! 2. A call that begins after the close fails with `Closed`.
+//! 3. Closing twice is allowed.
+//! 4. Every call from within the store's own comparator or filter is refused, if the handle was
+//!    created by [`Handle::of`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +15,24 @@ use esker::{Db, Error, ErrorKind, Result};
 
 use crate::calling::{self, Functions};
 
-/// Shares a store until it is closed.
+/// A shared store, until it is closed.
 pub struct Handle {
     db: ArcSwapOption<Db>,
     functions: Functions,
 }
 
 impl Handle {
-    /// A handle on an open store.
+    /// Creates a handle to an open store.
     pub fn new(db: Db) -> Handle {
         Handle::of(db, Functions::default())
     }
 
-    /// A handle on an open store, refused to these functions of the store's.
+    /// Creates a handle to an open store. It refuses calls from within the store's `functions`.
     pub fn of(db: Db, functions: Functions) -> Handle {
         Handle { db: ArcSwapOption::from_pointee(db), functions }
     }
 
-    /// `InvalidArgument` within the store's own comparator or filter.
+    /// Fails with `InvalidArgument` within the store's own comparator or filter.
     #[inline]
     pub fn check_reentry(&self) -> Result<()> {
         if calling::is_within(&self.functions) {
@@ -41,7 +44,7 @@ impl Handle {
         Ok(())
     }
 
-    /// The store, if it was not closed.
+    /// Returns the store, or `Closed`.
     #[inline]
     pub fn open(&self) -> Result<Opened> {
         self.check_reentry()?;
@@ -52,17 +55,17 @@ impl Handle {
         Ok(Opened(guard))
     }
 
-    /// Whether the store was closed.
+    /// Returns whether the store was closed.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.db.load().is_none()
     }
 
-    /// Closes the store and waits for the calls that run on it.
+    /// Closes the store and waits for the calls still running on it.
     pub fn close(&self) -> Result<()> {
         self.check_reentry()?;
         let Some(mut db) = self.db.swap(None) else { return Ok(()) };
-        // Calls that run now hold the store a little longer.
+        // Running calls still hold references to the store.
         loop {
             match Arc::try_unwrap(db) {
                 Ok(db) => return db.close(),
@@ -72,14 +75,14 @@ impl Handle {
         }
     }
 
-    /// Closes the handle but leaves the store as it is, for ever: for the child of a fork, to which
-    /// the store's threads did not come along.
+    /// Closes the handle and leaks the store. For the child of a fork, which does not have the
+    /// store's threads.
     pub fn abandon(&self) {
         std::mem::forget(self.db.swap(None));
     }
 }
 
-/// A store that stays open while this is held.
+/// A reference that keeps the store open.
 pub struct Opened(Guard<Option<Arc<Db>>>);
 
 impl std::ops::Deref for Opened {

@@ -1,14 +1,14 @@
-//! What the bindings share, so that LevelDB's habits are written once.
+//! Code shared by the bindings, so that LevelDB's behaviour is implemented once.
 //!
-//! | in | is |
+//! | module | content |
 //! |---|---|
-//! | [`calling`] | which of its caller's functions a thread is in |
-//! | [`handle`] | a store that can be closed while other threads use it |
-//! | [`properties`] | LevelDB's property strings, made from Esker's metrics |
-//! | [`settings`] | LevelDB's options as Esker's |
-//! | [`upkeep`] | removing a store as LevelDB does |
+//! | [`calling`] | detection of re-entrant calls from a comparator or filter |
+//! | [`handle`] | a store handle that can be closed while other threads use the store |
+//! | [`properties`] | LevelDB's property strings, from Esker's metrics |
+//! | [`settings`] | conversion of LevelDB's options to Esker's |
+//! | [`upkeep`] | removal of a store with LevelDB's semantics |
 //!
-//! What stays true: nothing here knows a foreign language, and there is no `unsafe`.
+//! Invariants: the crate depends on no foreign language, and has no `unsafe` code.
 #![deny(unsafe_code)]
 
 pub mod calling;

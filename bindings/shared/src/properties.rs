@@ -1,14 +1,14 @@
-//! Property strings: LevelDB's, made from Esker's metrics in LevelDB's form, and Esker's own.
+//! Property strings: LevelDB's, from Esker's metrics in LevelDB's format, and Esker's own.
 
 use std::fmt::Write;
 
 use esker::{Db, Metrics};
 
-/// How many levels LevelDB has; a property of a deeper one is unknown to it.
+/// LevelDB's number of levels. LevelDB has no properties of deeper levels.
 const LEVELS: usize = 7;
 const MIB: f64 = (1 << 20) as f64;
 
-/// The property `name`; `None` when there is none.
+/// Returns the property `name`, or `None` for an unknown name.
 pub fn property(db: &Db, name: &str) -> Option<String> {
     if let Some(option) = name.strip_prefix("esker.option.") {
         return db.option(option);
@@ -25,7 +25,8 @@ pub fn property(db: &Db, name: &str) -> Option<String> {
     }
 }
 
-/// Levels below LevelDB's last are counted in it, so that the sum is right.
+/// Returns the number of files at a level. LevelDB's last level includes all deeper ones, so that
+/// the sum over LevelDB's levels is correct.
 fn files_at_level(metrics: &Metrics, level: &str) -> Option<String> {
     let digits = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit());
     let level = level.parse::<usize>().ok().filter(|level| digits && *level < LEVELS)?;
@@ -33,7 +34,8 @@ fn files_at_level(metrics: &Metrics, level: &str) -> Option<String> {
     Some(counted.map(|l| l.files).sum::<u64>().to_string())
 }
 
-/// LevelDB's table. Esker keeps no time per level, and says so with a dash.
+/// Returns the statistics in LevelDB's table format. The time column holds a dash, because Esker
+/// records no time per level.
 fn stats(metrics: &Metrics) -> String {
     let mut text = String::from(
         "                               Compactions\n\
@@ -57,7 +59,7 @@ fn stats(metrics: &Metrics) -> String {
     text
 }
 
-/// Every level with its tables, each with its bytes and its first and last key.
+/// Lists the tables of each level, with size in bytes, first key and last key.
 fn sstables(db: &Db) -> String {
     let tables = db.tables();
     let mut text = String::new();

@@ -1,58 +1,59 @@
-//! LevelDB's options as Esker's: each by its alias, brought into the range LevelDB allows.
+//! Conversion of LevelDB's options to Esker's: by alias, clamped to LevelDB's ranges.
 //!
-//! What stays true: what was not said is left to Esker; [`Settings::default`] says what LevelDB's
-//! headers say.
+//! Invariants:
+//! 1. An unset option keeps Esker's default.
+//! 2. [`Settings::default`] has the defaults of LevelDB's headers.
 
 use std::sync::Arc;
 
 use esker::fs::Fs;
 use esker::{Comparator, Compression, FilterPolicy, KeyOrder, Options, Result};
 
-/// The name by which LevelDB knows the bytewise order.
+/// LevelDB's name of the bytewise order.
 const BYTEWISE: &str = "leveldb.BytewiseComparator";
-/// LevelDB's block cache when none is given.
+/// Size of LevelDB's default block cache, in bytes.
 const CACHE_BYTES: usize = 8 << 20;
-/// LevelDB's file size; one that was not chosen is Esker's to choose.
+/// LevelDB's default file size, in bytes. This value counts as unset, so Esker's default applies.
 const FILE_BYTES: usize = 2 << 20;
 
-/// Which filter the files get.
+/// Filter of the tables.
 #[derive(Clone, Default)]
 pub enum Filter {
-    /// None was named: Esker's own.
+    /// Unset: Esker's default filter.
     #[default]
     Unnamed,
-    /// A Bloom filter of this many bits a key.
+    /// A Bloom filter, in bits per key.
     Bloom(i32),
-    /// The caller's.
+    /// The caller's filter policy.
     Custom(Arc<dyn FilterPolicy>),
 }
 
-/// LevelDB's options. `None` leaves a choice to Esker.
+/// LevelDB's options. `None` keeps Esker's default.
 #[derive(Clone)]
 pub struct Settings {
-    /// The order of keys; the bytewise one when none is given.
+    /// Key order; bytewise if `None`.
     pub comparator: Option<Arc<dyn Comparator>>,
-    /// Which filter the files get.
+    /// Filter of the tables.
     pub filter: Filter,
-    /// Make the store when there is none.
+    /// Create the store if it is missing.
     pub create_if_missing: bool,
-    /// Refuse a store that is there.
+    /// Fail if the store exists.
     pub error_if_exists: bool,
-    /// Bytes of writes held in memory before they become a file.
+    /// Memtable size, in bytes.
     pub write_buffer_size: Option<usize>,
-    /// Files held open.
+    /// Maximum number of open files.
     pub max_open_files: Option<i32>,
-    /// Bytes of the block cache.
+    /// Block cache size, in bytes.
     pub cache_bytes: Option<usize>,
-    /// Bytes of a block before compression.
+    /// Block size before compression, in bytes.
     pub block_size: Option<usize>,
-    /// Entries between whole keys in a block.
+    /// Number of entries between restart points of a block.
     pub block_restart_interval: Option<i32>,
-    /// Bytes of a file.
+    /// Maximum file size, in bytes.
     pub max_file_size: Option<usize>,
-    /// How blocks are compressed.
+    /// Block compression.
     pub compression: Option<Compression>,
-    /// Where the files are; the operating system's when none is given.
+    /// File system of the store; the operating system's if `None`.
     pub fs: Option<Arc<dyn Fs>>,
 }
 
@@ -72,7 +73,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Everything left to Esker, except that a store is not made unless that is asked for.
+    /// Returns settings with everything unset, except that `create_if_missing` is off.
     pub fn unsaid() -> Settings {
         Settings {
             comparator: None,
@@ -90,10 +91,10 @@ impl Settings {
         }
     }
 
-    /// Esker's options for these.
+    /// Converts the settings to Esker's options.
     ///
     /// # Errors
-    /// `InvalidArgument`, if a range here and in the table of knobs should ever disagree.
+    /// `InvalidArgument` if a range here disagrees with the option table.
     pub fn to_options(&self) -> Result<Options> {
         let mut options = Options::default();
         let mut set = |name: &str, value: Option<String>| match value {
@@ -128,8 +129,8 @@ impl Settings {
     fn filter_bits(&self, order: &KeyOrder) -> Option<i32> {
         match &self.filter {
             Filter::Bloom(bits) => Some((*bits).clamp(1, 64)),
-            // Keys that a foreign order calls equal may differ in bytes; only a filter that the
-            // caller chose for that order can know.
+            // Keys that are equal in a custom order may differ in bytes. Only a filter chosen by
+            // the caller for that order can handle such keys.
             Filter::Unnamed if matches!(order, KeyOrder::Custom(_)) => Some(0),
             Filter::Unnamed | Filter::Custom(_) => None,
         }
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn what_was_not_said_is_eskers_default() {
         let (said_nothing, plain) = (Settings::unsaid().to_options().unwrap(), Options::default());
-        for knob in esker::KNOBS.iter().filter(|knob| knob.name != "create_if_missing") {
+        for knob in esker::OPTIONS.iter().filter(|knob| knob.name != "create_if_missing") {
             assert_eq!(said_nothing.get(knob.name), plain.get(knob.name), "{}", knob.name);
         }
     }

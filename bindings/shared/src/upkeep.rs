@@ -1,16 +1,17 @@
-//! Removing a store as LevelDB does.
+//! Removal of a store with LevelDB's semantics.
 //!
-//! What stays true: a directory of another engine's is refused and left untouched.
+//! Invariant: a directory of another engine is refused and left untouched.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use esker::fs::Fs;
-use esker::tree::foreign;
+use esker::internals::foreign;
 use esker::{Db, ErrorKind, Result};
 
-/// Removes the store at `path`; one that is not there is no failure, as with LevelDB, also when
-/// files of other programs are. A directory of another engine's is refused.
+/// Removes the store at `path`. As in LevelDB, a missing store is not an error, even if the
+/// directory holds files of other programs. Fails with `Incompatible` for a directory of another
+/// engine.
 pub fn destroy(fs: Arc<dyn Fs>, path: &Path) -> Result<()> {
     match Db::destroy_on(fs.clone(), path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

@@ -1,6 +1,6 @@
-//! The command line: the commands, and the flags that many of them share.
+//! The command line: the commands, and the flags shared by many commands.
 //!
-//! What stays true: a command offers a shared flag only if it heeds it.
+//! Invariant: a command offers a shared flag only if the flag has an effect on it.
 
 use std::ffi::OsString;
 
@@ -13,40 +13,41 @@ use crate::commands::{
 };
 
 const AFTER_HELP: &str = "\
-Keys and values are bytes. On the command line and in what is printed, \\xNN stands for the byte \
-with that hexadecimal number and \\\\ for a backslash; --hex and --base64 change both. A command's \
-help lists which of --json, --hex, --base64 and --set it takes; they may also stand before it.
+Keys and values are bytes. In arguments and output, \\xNN is the byte with the hexadecimal number \
+NN, and \\\\ is a backslash; --hex and --base64 select another encoding. The help of each command \
+lists which of --json, --hex, --base64 and --set it accepts; these flags may also precede \
+the command.
 
-Exit codes: 0 done, 1 key not found, 2 wrong usage or input, 3 corrupt data, 4 input and output \
-(also: no store there, store locked, of another format, read-only), 130 interrupted. Under --json \
-an error is an object on stderr, whose kind says which of them it is.";
+Exit codes: 0 success, 1 key not found, 2 wrong usage or input, 3 corrupt data, 4 input or output \
+error (also: missing store, locked store, other format, read-only store), 130 interrupted. With \
+--json, an error is an object on stderr, and its kind names the error.";
 
 /// An embedded, durable, ordered key-value store.
 #[derive(Parser)]
 #[command(name = "esker", version = env!("ESKER_VERSION"), about, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What the flags that many commands share say; one that a command does not offer is off.
+/// Values of the shared flags. A flag that a command does not offer is off.
 #[derive(Debug, Clone, Default)]
 pub struct Global {
-    /// Print JSON, one object a line; errors too, on stderr.
+    /// Print JSON, one object per line; also for errors, on stderr.
     pub json: bool,
     encoding: Option<Encoding>,
-    /// Options of the store, as `NAME=VALUE`.
+    /// Store options, as `NAME=VALUE`.
     pub set: Vec<String>,
 }
 
 impl Global {
-    /// How keys and values are written and read.
+    /// Returns the format of keys and values in input and output.
     pub fn form(&self) -> Form {
         Form { encoding: self.encoding.unwrap_or(Encoding::Text), json: self.json }
     }
 
-    /// With JSON also where a command within this one asks for it.
+    /// Returns these flags, with JSON also enabled if a subcommand's `--json` asks for it.
     pub fn with(&self, json: &JsonFlag) -> Global {
         Global { json: self.json || json.json, ..self.clone() }
     }
@@ -54,24 +55,24 @@ impl Global {
 
 #[derive(Args)]
 pub struct JsonFlag {
-    /// Print JSON, one object a line; errors too, on stderr
+    /// Print JSON, one object per line; also for errors, on stderr
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Args)]
 pub struct SetFlag {
-    /// Set an option of the store by its name or an alias (see `esker options`); repeatable
+    /// Set a store option by its name or an alias (see `esker options`); repeatable
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
 }
 
 #[derive(Args)]
 struct Spelling {
-    /// Keys and values are hexadecimal, on the command line and in the output
+    /// Read and print keys and values in hexadecimal
     #[arg(long, conflicts_with = "base64")]
     hex: bool,
-    /// Keys and values are base64, on the command line and in the output
+    /// Read and print keys and values in base64
     #[arg(long)]
     base64: bool,
 }
@@ -86,7 +87,7 @@ impl Spelling {
     }
 }
 
-/// A command that opens a store and takes or shows keys.
+/// Arguments of a command that opens a store and reads or prints keys.
 #[derive(Args)]
 pub struct Keyed<A: Args> {
     #[command(flatten)]
@@ -106,7 +107,7 @@ impl<A: Args> Keyed<A> {
     }
 }
 
-/// A command that opens a store, or looks at its options, and shows no keys.
+/// Arguments of a command that opens a store, or reads its options, and prints no keys.
 #[derive(Args)]
 pub struct Opening<A: Args> {
     #[command(flatten)]
@@ -123,7 +124,7 @@ impl<A: Args> Opening<A> {
     }
 }
 
-/// A command that opens no store.
+/// Arguments of a command that opens no store.
 #[derive(Args)]
 pub struct Telling<A: Args> {
     #[command(flatten)]
@@ -138,8 +139,8 @@ impl<A: Args> Telling<A> {
     }
 }
 
-/// The arguments with flags that stand before the command moved behind it, where they belong:
-/// `esker --json get DB KEY` is `esker get --json DB KEY`.
+/// Returns the arguments with shared flags before the command moved behind it:
+/// `esker --json get DB KEY` becomes `esker get --json DB KEY`.
 pub fn in_order(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args = args.into_iter();
     let mut out: Vec<OsString> = args.next().into_iter().collect();
@@ -160,7 +161,7 @@ pub fn in_order(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         }
     }
     rest.extend(args);
-    // A command of the lab's has its name in two words.
+    // The name of a `lab` command is two words.
     let words = if rest.first().is_some_and(|word| word == "lab") { 2 } else { 1 };
     let behind = rest.split_off(words.min(rest.len()));
     out.extend(rest);
@@ -169,49 +170,49 @@ pub fn in_order(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     out
 }
 
-/// What to do.
+/// Command to run.
 #[derive(Subcommand)]
 pub enum Command {
     /// Print the value of a key
     Get(Keyed<get::GetArgs>),
-    /// Set a key to a value; makes the store if there is none
+    /// Set a key to a value, creating the store if needed
     Put(Keyed<put::PutArgs>),
-    /// Delete a key, or a range of keys
+    /// Delete a key or a range of keys
     Delete(Keyed<delete::DeleteArgs>),
-    /// Print keys and values in order, separated by a tab
+    /// Print keys and values in key order, separated by a tab
     Scan(Keyed<scan::ScanArgs>),
-    /// Read pairs from CSV, TSV, JSON lines or a dump into the store
+    /// Load pairs from CSV, TSV, JSON lines or a dump
     Load(Keyed<load::LoadArgs>),
-    /// Copy another engine's store into a new one and compare the two
+    /// Copy another engine's store into a new store and compare the two
     Import(Opening<import::ImportArgs>),
-    /// Write every pair as text that `load` reads, ending with a mark that says it is whole
+    /// Write all pairs as text that `load` reads, with a final line that proves completeness
     Dump(Keyed<dump::DumpArgs>),
-    /// Give commands one after another, by hand or through a pipe
+    /// Run commands interactively or from a script
     Shell(Keyed<shell::ShellArgs>),
-    /// Print what the store consists of and has done since it was opened
+    /// Print the store's layout and statistics
     Stats(Opening<stats::StatsArgs>),
-    /// Read every byte of the store and check it
+    /// Read and verify every byte of the store
     Verify(Opening<verify::VerifyArgs>),
-    /// Rebuild a damaged store from what its files still prove
+    /// Rebuild a damaged store from its intact data
     Repair(Opening<repair::RepairArgs>),
-    /// Merge the store's files, dropping what is deleted or overwritten
+    /// Compact the store, dropping deleted and overwritten data
     Compact(Keyed<compact::CompactArgs>),
-    /// Add a backup to a directory of them, list them, or remove the oldest
+    /// Add a backup to a backup directory, list its backups, or remove the oldest
     Backup(Opening<backup::BackupArgs>),
-    /// Make a store of a backup
+    /// Create a store from a backup
     Restore(Opening<restore::RestoreArgs>),
-    /// Make a second store of the same content by hard links
+    /// Create a copy of the store with hard links
     Checkpoint(Opening<checkpoint::CheckpointArgs>),
-    /// Remove a store; asks first
+    /// Remove a store, after confirmation
     Destroy(Telling<destroy::DestroyArgs>),
-    /// Measure Esker beside other stores, with db_bench's flags
+    /// Benchmark Esker against other stores, with db_bench's flags
     Bench(Opening<bench::BenchArgs>),
-    /// Repeat whole experiments over several stores, with records, tables and pages
+    /// Run experiments over several stores, with records, tables and pages
     Lab(lab::LabArgs),
-    /// List the options of a store
+    /// List the store's options
     Options(Opening<options::OptionsArgs>),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(completions::CompletionsArgs),
-    /// Print the manual page of a command
+    /// Print a command's manual page
     Man(man::ManArgs),
 }

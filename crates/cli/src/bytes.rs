@@ -1,25 +1,25 @@
-//! Keys and values as text and back.
+//! Conversion between bytes and text for keys and values.
 //!
-//! What stays true: whatever is printed holds no control character, fits on its line, and reads
-//! back as the same bytes under the same flags.
+//! Invariant: printed text contains no control character, stays on its line, and reads back as the
+//! same bytes under the same flags.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// How bytes are spelled.
+/// Spelling of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// Printable text as it is, `\\` for a backslash, `\xNN` for every other byte.
+    /// Printable text unchanged, `\\` for a backslash, `\xNN` for every other byte.
     Text,
-    /// Two hexadecimal digits a byte.
+    /// Two hexadecimal digits per byte.
     Hex,
     /// Standard base64 with padding.
     Base64,
 }
 
 impl Encoding {
-    /// Its name in a dump's first line.
+    /// Returns the encoding's name, as in a dump's first line.
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Text => "text",
@@ -28,7 +28,7 @@ impl Encoding {
         }
     }
 
-    /// The encoding of that name.
+    /// Returns the encoding with the given name.
     pub fn parse(name: &str) -> Option<Encoding> {
         [Encoding::Text, Encoding::Hex, Encoding::Base64].into_iter().find(|e| e.name() == name)
     }
@@ -42,7 +42,7 @@ impl Encoding {
         }
     }
 
-    /// Appends the spelling of `bytes` as one word: without spaces, `""` when empty.
+    /// Appends the spelling of `bytes` as one word: without spaces, and `""` if empty.
     pub fn write_word(self, bytes: &[u8], out: &mut Vec<u8>) {
         match self {
             _ if bytes.is_empty() => out.extend_from_slice(b"\"\""),
@@ -51,7 +51,7 @@ impl Encoding {
         }
     }
 
-    /// The bytes that `text` spells.
+    /// Returns the bytes that `text` spells.
     pub fn read(self, text: &[u8]) -> Result<Vec<u8>, String> {
         match self {
             Encoding::Text => unescape(text),
@@ -63,17 +63,18 @@ impl Encoding {
     }
 }
 
-/// How keys and values are written and read.
+/// Format of keys and values in input and output.
 #[derive(Debug, Clone, Copy)]
 pub struct Form {
-    /// The spelling.
+    /// Spelling of the bytes.
     pub encoding: Encoding,
-    /// Whether output is JSON lines.
+    /// Whether the output is JSON lines.
     pub json: bool,
 }
 
 impl Form {
-    /// `bytes` in JSON: a string; `{"base64": "…"}` where text is asked for and they are none.
+    /// Returns `bytes` as JSON: a string, or `{"base64": "…"}` for non-UTF-8 bytes in text
+    /// encoding.
     pub fn to_json(self, bytes: &[u8]) -> Value {
         match (self.encoding, std::str::from_utf8(bytes)) {
             (Encoding::Text, Ok(text)) => json!(text),
@@ -86,7 +87,7 @@ impl Form {
         }
     }
 
-    /// The bytes that a JSON value stands for: what [`Form::to_json`] makes; numbers, booleans,
+    /// Returns the bytes of a JSON value, the inverse of [`Form::to_json`]. Numbers, booleans,
     /// arrays and other objects stand for their own JSON text.
     pub fn read_json(self, value: &Value) -> Result<Vec<u8>, String> {
         match value {
@@ -96,7 +97,7 @@ impl Form {
             Value::Object(fields) if fields.len() == 1 && fields.contains_key("base64") => {
                 match &fields["base64"] {
                     Value::String(text) => Encoding::Base64.read(text.as_bytes()),
-                    _ => Err("has a base64 that is no string".into()),
+                    _ => Err("has a base64 value that is not a string".into()),
                 }
             }
             other => Ok(other.to_string().into_bytes()),
@@ -104,15 +105,15 @@ impl Form {
     }
 }
 
-/// Bytes of a command-line argument, as the system passed them.
+/// Returns the bytes of a command-line argument as passed by the operating system.
 pub fn of_arg(arg: &std::ffi::OsStr) -> &[u8] {
     std::os::unix::ffi::OsStrExt::as_bytes(arg)
 }
 
-/// A number of things, such as `250`, `1_000`, `10k` or `1.5m`: `k`, `m` and `g` are a thousand, a
-/// million and a thousand million.
+/// Parses a count such as `250`, `1_000`, `10k` or `1.5m`. The suffixes `k`, `m` and `g` are
+/// decimal: thousand, million and thousand million.
 pub fn read_count(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no count, such as 250, 10k or 1m");
+    let wrong = || format!("{text:?} is not a count, such as 250, 10k or 1m");
     let (digits, zeros) = match text.as_bytes().last().map(u8::to_ascii_lowercase) {
         Some(b'k') => (&text[..text.len() - 1], 3),
         Some(b'm') => (&text[..text.len() - 1], 6),
@@ -143,8 +144,8 @@ fn push_escape(byte: u8, out: &mut Vec<u8>) {
     push_hex(byte, out);
 }
 
-/// Appends `bytes` with `\\` and `\xNN` for what cannot be shown; as a `word`, spaces and a
-/// leading quote are escaped too.
+/// Appends `bytes`, with a backslash as `\\` and unprintable characters as `\xNN`. With `word`,
+/// spaces and a leading quote are escaped too.
 fn escape(bytes: &[u8], word: bool, out: &mut Vec<u8>) {
     let first_quote = word && bytes.first() == Some(&b'"');
     let bytes = if first_quote {
@@ -168,7 +169,7 @@ fn escape(bytes: &[u8], word: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Characters that move the cursor, change the direction of text or cannot be seen.
+/// Returns whether a character moves the cursor, changes the text direction or is invisible.
 fn hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
@@ -176,7 +177,7 @@ fn hidden(c: char) -> bool {
         || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{3000}')
 }
 
-/// The bytes of text in which `\xNN` and `\\` are escapes; another backslash stands for itself.
+/// Decodes the escapes `\xNN` and `\\`; any other backslash stands for itself.
 fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -209,7 +210,7 @@ fn read_hex(text: &[u8]) -> Result<Vec<u8>, String> {
     text.chunks(2)
         .map(pair)
         .collect::<Option<Vec<u8>>>()
-        .ok_or_else(|| format!("{:?} is not hexadecimal, two digits a byte", lossy(text)))
+        .ok_or_else(|| format!("{:?} is not hexadecimal with two digits per byte", lossy(text)))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How a command fails: a kind, a sentence, an exit code.
+//! Failures of commands: a kind, a message and an exit code.
 
 use std::io;
 
@@ -6,63 +6,63 @@ use esker::ErrorKind;
 use esker_lab::error::{LabError, LabErrorKind};
 use serde_json::{Map, Value, json};
 
-/// A key was not found.
+/// Exit code: a key was not found.
 pub const NOT_FOUND: u8 = 1;
-/// The command line or its input is wrong.
+/// Exit code: the command line or its input is invalid.
 pub const USAGE: u8 = 2;
-/// Bytes of a store or a dump are not what was written.
+/// Exit code: a store or a dump is corrupt.
 pub const CORRUPTION: u8 = 3;
-/// The operating system or the state of the store does not allow it.
+/// Exit code: input or output failed, or the state of the store does not allow the command.
 pub const IO: u8 = 4;
-/// Ctrl-C.
+/// Exit code: ended by Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
-/// A key that is not there, which the engine does not call an error.
+/// Kind of a missing key, which is not an error for the engine.
 const KEY_NOT_FOUND: &str = "key not found";
-/// A measured engine reported an error.
+/// Kind of an error reported by a measured engine.
 const ENGINE: &str = "engine";
 
-/// What a command returns: its exit code, or why it could not be done.
+/// Result of a command: its exit code or its failure.
 pub type Outcome = Result<u8, Failure>;
 
-/// Why a command could not be done.
+/// Reason for a command's failure.
 #[derive(Debug)]
 pub enum Failure {
-    /// Whoever read stdout stopped; nothing is wrong.
+    /// The reader of stdout closed the pipe; not an error.
     PipeClosed,
-    /// An error of the engine.
+    /// Error of the engine.
     Engine(esker::Error),
-    /// Anything else: exit code, kind, sentence.
+    /// Any other failure: exit code, kind, message.
     Other(u8, &'static str, String),
 }
 
 impl Failure {
-    /// The command line or its input is wrong.
+    /// Failure: the command line or its input is invalid.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure::of(ErrorKind::InvalidArgument, message)
     }
 
-    /// A failure of one of the engine's kinds.
+    /// Failure with one of the engine's error kinds.
     pub fn of(kind: ErrorKind, message: impl Into<String>) -> Failure {
         Failure::Other(code_of(kind), kind.name(), message.into())
     }
 
-    /// Ctrl-C ended the command; `message` says what became of its work.
+    /// Failure: Ctrl-C ended the command. `message` states the result of its partial work.
     pub fn interrupted(message: impl Into<String>) -> Failure {
         Failure::Other(INTERRUPTED, "interrupted", message.into())
     }
 
-    /// The key is not there.
+    /// Failure: the key does not exist.
     pub fn key_not_found() -> Failure {
         Failure::Other(NOT_FOUND, KEY_NOT_FOUND, "not found".into())
     }
 
-    /// A file other than the store's cannot be read or written.
+    /// Failure: a file outside the store cannot be read or written.
     pub fn file(what: &str, path: &std::path::Path, error: &io::Error) -> Failure {
         Failure::of(ErrorKind::Io, format!("{}: cannot {what}: {error}", path.display()))
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub fn code(&self) -> u8 {
         match self {
             Failure::PipeClosed => 0,
@@ -71,7 +71,7 @@ impl Failure {
         }
     }
 
-    /// The kind, in a word or two.
+    /// Returns the kind, in one or two words.
     pub fn kind(&self) -> &'static str {
         match self {
             Failure::PipeClosed => "pipe closed",
@@ -80,7 +80,7 @@ impl Failure {
         }
     }
 
-    /// The sentence.
+    /// Returns the message.
     pub fn message(&self) -> String {
         match self {
             Failure::PipeClosed => String::new(),
@@ -89,7 +89,7 @@ impl Failure {
         }
     }
 
-    /// The failure as an object: kind, message and, where known, path and offset.
+    /// Returns the failure as an object: kind, message and, if known, path and offset.
     pub fn to_json(&self) -> Value {
         let mut fields = Map::new();
         fields.insert("kind".into(), json!(self.kind()));
@@ -105,7 +105,7 @@ impl Failure {
         json!({ "error": fields })
     }
 
-    /// Says it on stderr.
+    /// Prints the failure on stderr.
     pub fn report(&self, json: bool) {
         if json {
             say(&self.to_json().to_string());
@@ -115,7 +115,7 @@ impl Failure {
     }
 }
 
-/// The exit code of a kind of the engine's.
+/// Returns the exit code of an engine error kind.
 fn code_of(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::InvalidArgument => USAGE,
@@ -142,7 +142,7 @@ impl From<esker::Error> for Failure {
     }
 }
 
-/// An error of writing to stdout.
+/// Converts an error of writing to stdout.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -152,12 +152,12 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Whether the process was called with `--json`, for what no command's arguments reach.
+/// Returns whether the process was called with `--json`, for code without access to the arguments.
 pub fn json_asked() -> bool {
     std::env::args_os().any(|arg| arg == "--json")
 }
 
-/// Says on stderr what is no failure: a line, or an object that holds it.
+/// Prints a note on stderr: a line, or an object that contains it.
 pub fn tell(json: bool, line: &str) {
     if json {
         say(&json!({ "note": line.trim_start_matches("esker: ") }).to_string());
@@ -166,7 +166,7 @@ pub fn tell(json: bool, line: &str) {
     }
 }
 
-/// Writes a line to stderr; when nobody listens there either, that is that.
+/// Writes a line to stderr. A write error is ignored, since there is no other place to report it.
 pub fn say(line: &str) {
     use std::io::Write;
     let _ = writeln!(io::stderr(), "{line}");

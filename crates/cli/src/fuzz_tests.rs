@@ -1,7 +1,7 @@
-//! What comes from outside through the command, changed at random: rows of files, the shell's
-//! lines, the arguments. Nothing is run; each must be taken or refused with a reason.
+//! Fuzz tests of the command's external input: rows of files, the shell's lines, the arguments.
+//! Nothing is executed. Each input must be accepted or rejected with a reason.
 //!
-//! `FUZZ_SECONDS` drives each for that long.
+//! `FUZZ_SECONDS` sets the duration of each test.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn fuzz(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) {
     drive(&target, Vec::new(), 1, effort).unwrap_or_else(|failed| panic!("{failed}"));
 }
 
-/// Reads all rows; a source must come to an end.
+/// Reads all rows; a source must end.
 fn read_all(rows: &mut dyn Rows, bytes: usize) {
     for _ in 0..=bytes + 1 {
         match rows.next() {

@@ -1,5 +1,5 @@
-//! Ctrl-C: the first asks a long command to stop between two steps, the second ends it at once; in
-//! a session it stops the command and not the session.
+//! Ctrl-C handling. The first Ctrl-C asks a long command to stop between two steps, and the second
+//! ends it at once. In a session Ctrl-C stops the command but not the session.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,15 +11,14 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::{Failure, INTERRUPTED, json_asked, say};
 
-/// In a session a command that has not stopped for this long is ended by another Ctrl-C, with the
-/// session.
+/// Time after which another Ctrl-C in a session ends the session, if the command has not stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// From here on Ctrl-C (or a termination signal) only sets a flag; a second one exits.
+/// Installs the handler: the first Ctrl-C or termination signal sets a flag, the second exits.
 pub fn watch() {
-    // Without a handler Ctrl-C ends the process as it does by default: nothing is lost by that.
+    // Without a handler Ctrl-C ends the process by default, and nothing is lost by that.
     let _ = ctrlc::set_handler(|| {
         if ASKED.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(INTERRUPTED));
@@ -27,11 +26,11 @@ pub fn watch() {
     });
 }
 
-/// From here on Ctrl-C asks the command of a session to stop. Other signals end the process as they
-/// do by default.
+/// Installs the handler of a session: Ctrl-C asks the current command to stop. Other signals end
+/// the process by default.
 ///
 /// # Errors
-/// Where the operating system does not allow it: Ctrl-C ends the process then.
+/// The operating system refuses the handler or the thread. Ctrl-C ends the process then.
 pub fn watch_session() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT])?;
     let wait = move || {
@@ -48,18 +47,18 @@ pub fn watch_session() -> io::Result<()> {
     std::thread::Builder::new().name("esker-interrupt".into()).spawn(wait).map(drop)
 }
 
-/// Forgets a Ctrl-C that was meant for an earlier command.
+/// Clears a Ctrl-C that was meant for an earlier command.
 pub fn begin_command() {
     ASKED.store(false, Ordering::Relaxed);
 }
 
-/// As if Ctrl-C were pressed in a session.
+/// Simulates Ctrl-C in a session.
 #[cfg(test)]
 pub fn press() {
     ASKED.store(true, Ordering::Relaxed);
 }
 
-/// From here on Ctrl-C runs `farewell` and exits, when a record that is being written is whole.
+/// Installs a handler: Ctrl-C runs `farewell`, waits for a record write in progress, and exits.
 pub fn exit_after(farewell: impl Fn() + Send + 'static) {
     let _ = ctrlc::set_handler(move || {
         Failure::interrupted("interrupted").report(json_asked());
@@ -69,12 +68,12 @@ pub fn exit_after(farewell: impl Fn() + Send + 'static) {
     });
 }
 
-/// Whether Ctrl-C was pressed since [`watch`], or in a session since [`begin_command`].
+/// Returns whether Ctrl-C was pressed since [`watch`], or in a session since [`begin_command`].
 pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// The failure of a command that was asked to stop; nothing otherwise.
+/// Fails if the command was asked to stop.
 pub fn check() -> Result<(), Failure> {
     if asked() { Err(Failure::interrupted("the command was interrupted")) } else { Ok(()) }
 }

@@ -1,8 +1,10 @@
 //! The `esker` command.
 //!
-//! What stays true: stdout carries data only and stderr talk only; every failure is one sentence
-//! and an exit code (0 done, 1 key not found, 2 usage, 3 corruption, 4 input and output, 130
-//! interrupted); a reader that closes the pipe early ends the command without a word.
+//! Invariants:
+//! 1. stdout carries only data, and stderr only messages.
+//! 2. Every failure is one sentence and an exit code: 0 done, 1 key not found, 2 usage, 3
+//!    corruption, 4 input and output, 130 interrupted.
+//! 3. A reader that closes the pipe early ends the command without a message.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help goes to stdout and ends well; mistakes go to stderr and end with 2.
+            // Help goes to stdout with exit code 0; usage errors go to stderr with exit code 2.
             if !error.use_stderr() {
                 let _ = error.print();
                 return ExitCode::SUCCESS;
@@ -54,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the command, and says of its failure in the form it was asked for.
+/// Runs the command. A failure comes with the flag for its output format.
 fn run(command: &Command) -> Result<u8, (Failure, bool)> {
     match command {
         Command::Get(of) => told(commands::get::run, &of.args, of.global()),

@@ -1,4 +1,4 @@
-//! A progress bar on stderr with rate and time left: only on a terminal, only after a second.
+//! Progress bar on stderr with rate and time left, shown only on a terminal and after a second.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -11,15 +11,15 @@ const BYTES: &str = "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} \
 const BYTES_OPEN_END: &str = "{msg} {spinner} {binary_bytes} {binary_bytes_per_sec}";
 const ITEMS_OPEN_END: &str = "{msg} {spinner} {human_pos} pairs, {per_sec}";
 
-/// The time left, once something is done that says how long the rest takes.
+/// Writes the time left, if any progress allows an estimate.
 fn write_left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
     if state.pos() > 0 {
-        // The bar is only talk: what cannot be written is left out.
+        // The bar is informational, so write errors are ignored.
         let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));
     }
 }
 
-/// What the numbers of a bar count.
+/// Unit of a bar's numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Count {
     /// Bytes.
@@ -28,7 +28,7 @@ pub enum Count {
     Pairs,
 }
 
-/// A bar that may never be seen.
+/// Progress bar, possibly never shown.
 pub struct Progress {
     bar: Option<ProgressBar>,
     started: Instant,
@@ -36,7 +36,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar for `what`, up to `total` where that is known.
+    /// Creates a bar labeled `what`, up to `total` if known.
     pub fn new(what: &'static str, total: Option<u64>, count: Count) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = match total {
@@ -76,7 +76,7 @@ impl Progress {
         self.set(done);
     }
 
-    /// Runs `talk` (which writes to stderr) without it running into the bar.
+    /// Runs `talk`, which writes to stderr, with the bar suspended.
     pub fn talk(&self, talk: impl FnOnce()) {
         match &self.bar {
             Some(bar) if self.shown => bar.suspend(talk),

@@ -1,4 +1,4 @@
-//! Opening the store a command names.
+//! Opens the store named by a command.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use esker::{Db, Error, ErrorKind, Options};
 use crate::args::Global;
 use crate::failure::{Failure, tell};
 
-/// The options: defaults, then every `--set`.
+/// Returns the options: the defaults, overridden by each `--set`.
 pub fn options(global: &Global) -> Result<Options, Failure> {
     let mut options = Options::default();
     for pair in &global.set {
@@ -18,18 +18,18 @@ pub fn options(global: &Global) -> Result<Options, Failure> {
     Ok(options)
 }
 
-/// The name and value of `name=value`.
+/// Splits `name=value` into name and value.
 pub fn split(pair: &str) -> Result<(&str, &str), Failure> {
     pair.split_once('=')
-        .ok_or_else(|| Failure::usage(format!("--set takes NAME=VALUE, not {pair:?}")))
+        .ok_or_else(|| Failure::usage(format!("--set expects NAME=VALUE, found {pair:?}")))
 }
 
-/// The store as it is at this moment; it may be open elsewhere, and nothing of it is changed.
+/// Opens the store read-only, in its current state. It may be open elsewhere, and is not changed.
 pub fn open_reader(path: &Path, global: &Global) -> Result<Db, Failure> {
     Ok(noted(Db::open_read_only(path, options(global)?)?, global))
 }
 
-/// The store for reading and writing; one that is not there is made if `create`.
+/// Opens the store for reading and writing. A missing store is created if `create` is set.
 pub fn open_writer(path: &Path, global: &Global, create: bool) -> Result<Db, Failure> {
     let mut options = options(global)?;
     let given = |pair: &String| pair.starts_with("create_if_missing=");
@@ -37,7 +37,7 @@ pub fn open_writer(path: &Path, global: &Global, create: bool) -> Result<Db, Fai
         options.create_if_missing = false;
     }
     match Db::open(path, options) {
-        // The message names an option that no command's caller set.
+        // The original message names an option that no caller of a command has set.
         Err(error) if error.is_not_found() && !create => {
             Err(esker::Error::not_found("there is no store here").at(path).into())
         }
@@ -45,19 +45,19 @@ pub fn open_writer(path: &Path, global: &Global, create: bool) -> Result<Db, Fai
     }
 }
 
-/// What the engine advises a program that finds a store locked is not what somebody at a command line
-/// can do.
+/// Replaces the engine's advice for a locked store, which is written for programs, by advice for a
+/// command-line user.
 pub fn in_use(error: Error) -> Error {
     let (ErrorKind::Locked, Some(path)) = (error.kind(), error.path()) else { return error };
     let who = error.message().split(';').next().unwrap_or_default();
     let message = format!(
-        "{who}; end that first, or wait for it. Meanwhile `esker get`, `scan`, `dump`, `stats` and \
-         `shell --read-only` read the store"
+        "{who}; end that process first, or wait for its end. Meanwhile `esker get`, `scan`, \
+         `dump`, `stats` and `shell --read-only` can read the store"
     );
     Error::new(ErrorKind::Locked, message).at(path)
 }
 
-/// Says what a crash before this opening took.
+/// Prints the recovery notes: the losses of a crash before this open.
 fn noted(db: Db, global: &Global) -> Db {
     for note in db.recovery_notes() {
         tell(global.json, &if global.json { note.clone() } else { format!("note: {note}") });

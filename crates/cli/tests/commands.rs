@@ -1,4 +1,4 @@
-//! Every command, with good and with bad input.
+//! Tests of every command, with valid and invalid input.
 
 mod common;
 
@@ -150,7 +150,7 @@ fn a_shared_flag_is_offered_only_where_it_is_heeded() {
     let offers = |command: &[&str], flag: &str| {
         let help = place.ok(&[command, &["--help"]].concat());
         let offered = help.lines().any(|line| line.trim_start().starts_with(flag));
-        // What is not offered is refused, also before the command.
+        // A flag not offered by the command is rejected, also before the command.
         let ran = place.run(&[command, &[flag]].concat());
         let unknown = ran.err.contains("unexpected argument");
         assert_eq!(unknown, !offered, "{command:?} {flag}: {}", ran.err);
@@ -185,7 +185,7 @@ fn a_shared_flag_is_offered_only_where_it_is_heeded() {
     assert!(offers(&["lab", "ycsb"], "--set") && !offers(&["lab", "ycsb"], "--json"));
     place.fails(&["backup", "list", "db", "--take-over"], 2, "--take-over");
     place.fails(&["backup", "--set", "durability=sync", "list", "db"], 2, "--set");
-    // They may stand before the command.
+    // The flags are also accepted before the command.
     let json = "{\"key\":\"a\",\"value\":\"1\"}\n";
     assert_eq!(place.ok(&["--json", "get", "db", "--", "a"]), json);
     assert_eq!(place.ok(&["--set", "block_size=8k", "--hex", "get", "db", "61"]), "31\n");
@@ -305,7 +305,7 @@ fn backups() {
     let first = place.ok(&["backup", "db", "all"]);
     assert!(first.starts_with("backup 1: 1 table copied"), "{first}");
     place.ok(&["put", "db", "a", "2"]);
-    assert!(place.ok(&["backup", "db", "all"]).contains("1 shared with the one before"));
+    assert!(place.ok(&["backup", "db", "all"]).contains("1 shared with the previous backup"));
     assert_eq!(place.ok(&["restore", "all", "old", "--number", "1"]), "backup 1 restored: old\n");
     assert_eq!(place.ok(&["get", "old", "a"]), "1\n");
     place.ok(&["restore", "all", "new"]);
@@ -313,7 +313,7 @@ fn backups() {
     place.fails(&["restore", "all", "new"], 2, "exists and holds");
     place.fails(&["restore", "all", "x", "--backup", "7"], 4, "there is no backup 7");
     place.fails(&["restore", "all", "x", "--backup", "7"], 4, "it holds backups 1 to 2");
-    place.fails(&["restore", "none", "x"], 4, "there is no directory of backups here");
+    place.fails(&["restore", "none", "x"], 4, "there is no backup directory here");
     place.fails(&["backup", "db", "db/backups"], 2, "inside a store");
     assert!(!place.path("x").exists() && !place.path("none").exists());
 }
@@ -344,8 +344,8 @@ fn backups_are_listed_pruned_and_of_one_store() {
     assert_eq!(told, "{\"ok\":true,\"removed\":[],\"kept\":[3]}\n");
     let taken = place.ok(&["backup", "other", "all", "--take-over"]);
     assert!(taken.starts_with("backup 4: 1 table copied"), "{taken}");
-    place.fails(&["backup", "list", "none"], 4, "there is no directory of backups");
-    place.fails(&["backup", "list", "db"], 2, "no directory of backups");
+    place.fails(&["backup", "list", "none"], 4, "there is no backup directory");
+    place.fails(&["backup", "list", "db"], 2, "not a backup directory");
     std::fs::create_dir(place.path("empty")).unwrap();
     assert_eq!(place.ok(&["backup", "list", "empty"]), "");
     place.fails(&["backup", "db"], 2, "DIR");
@@ -393,7 +393,7 @@ fn dumps_come_back_and_are_never_written_over() {
         place.ok(&["load", "other", &name]);
         assert_eq!(place.ok(&["scan", "other"]), place.ok(&["scan", "db"]), "{flags:?}");
         place.ok(&["destroy", "other", "--yes"]);
-        place.fails(&["dump", "db", &name], 2, "does not write over");
+        place.fails(&["dump", "db", &name], 2, "does not overwrite");
     }
     let text = place.ok(&["dump", "db", "--from", "b", "--to", "c"]);
     let lines: Vec<&str> = text.lines().collect();
@@ -407,10 +407,10 @@ fn dumps_cut_short_or_changed_are_noticed() {
     let whole = place.ok(&["dump", "db"]);
     let lines: Vec<&str> = whole.lines().collect();
     let cases = [
-        ("cut", lines[..3].join("\n"), "cut short"),
+        ("cut", lines[..3].join("\n"), "it is truncated"),
         ("changed", whole.replace("b\t2", "b\t5"), "damaged"),
         ("missing", whole.replace("b\t2\n", ""), "damaged"),
-        ("longer", format!("{whole}z\t9\n"), "goes on"),
+        ("longer", format!("{whole}z\t9\n"), "continues after its last line"),
         ("no tab", whole.replace("b\t2", "b 2"), "line 3"),
     ];
     for (name, text, told) in cases {
@@ -420,7 +420,7 @@ fn dumps_cut_short_or_changed_are_noticed() {
         assert!(ran.err.contains(told), "{name}: {}", ran.err);
     }
     place.file("future", "esker dump 2 text\n");
-    place.fails(&["load", "other", "future"], 2, "no dump of a version");
+    place.fails(&["load", "other", "future"], 2, "a dump of version 1");
 }
 
 #[test]
@@ -443,10 +443,10 @@ fn options_fit_eighty_columns_in_a_pipe() {
     let text = Place::new().ok(&["options"]);
     let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
     assert_eq!(wide, Vec::<&str>::new());
-    let knob = text.split("\n\n").find(|part| part.starts_with("memtable_size_bytes = auto\n"));
-    let knob = knob.expect("an option begins with its name and value");
-    assert!(knob.contains("\n    4 KiB to 4 GiB, or auto; can change while the store is open\n"));
-    assert!(knob.contains("\n    also called write_buffer_size, "), "{knob}");
+    let spec = text.split("\n\n").find(|part| part.starts_with("memtable_size_bytes = auto\n"));
+    let spec = spec.expect("an option begins with its name and value");
+    assert!(spec.contains("\n    4 KiB to 4 GiB, or auto; can change while the store is open\n"));
+    assert!(spec.contains("\n    also called write_buffer_size, "), "{spec}");
     let changed = Place::new().ok(&["options", "block_size", "--set", "block_size_bytes=8k"]);
     assert!(changed.starts_with("block_size_bytes = 8192 (default "), "{changed}");
 }
@@ -554,7 +554,7 @@ fn a_second_opener_is_refused_or_reads() {
         .unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
-    // Each answer comes before the next command is given.
+    // Each answer arrives before the next command is sent.
     for (command, answer) in [("put d 4", "OK\n"), ("get d", "4\n"), ("get e", "NOT FOUND\n")] {
         writeln!(input, "{command}").unwrap();
         let mut line = String::new();
@@ -569,7 +569,8 @@ fn a_second_opener_is_refused_or_reads() {
         &["destroy", "db", "--yes"],
     ];
     for command in commands {
-        let who = format!("db: the store is open in process {}; end that first", child.id());
+        let who =
+            format!("db: the store is open in process {}; end that process first", child.id());
         place.fails(command, 4, &who);
         let told = place.run(command).err;
         assert!(told.contains("`esker get`") && !told.contains("open it read-only"), "{told}");

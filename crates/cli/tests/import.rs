@@ -1,5 +1,5 @@
-//! `esker import leveldb`, on stores that LevelDB itself makes; where LevelDB is not installed,
-//! the command says so.
+//! Tests of `esker import leveldb`, on stores created by LevelDB itself. Without an installed
+//! LevelDB, the command must say so.
 
 mod common;
 
@@ -8,8 +8,8 @@ use esker_lab::LabErrorKind;
 use esker_lab::target::StoreOptions;
 use esker_peers::engine_named;
 
-/// A store of LevelDB's in `ldb`: 20,000 pairs, some overwritten, some deleted, some in its log.
-/// `false` where LevelDB is not installed.
+/// Creates a LevelDB store in `ldb`: 20,000 pairs, some overwritten, some deleted, some in its log.
+/// Returns `false` if LevelDB is not installed.
 fn leveldb_store(place: &Place) -> bool {
     let engine = match engine_named("leveldb", None) {
         Ok(engine) => engine,
@@ -59,7 +59,7 @@ fn a_store_of_leveldbs_is_copied_and_compared() {
 fn what_is_no_store_of_leveldbs_is_refused_untouched() {
     let place = Place::new();
     place.ok(&["put", "ours", "k", "v"]);
-    place.fails(&["import", "leveldb", "ours", "db"], 2, "not LevelDB's");
+    place.fails(&["import", "leveldb", "ours", "db"], 2, "not a LevelDB directory");
     place.fails(&["import", "leveldb", "nowhere", "db"], 4, "cannot list");
     assert!(!place.path("db").exists());
     place.file("CURRENT", "");

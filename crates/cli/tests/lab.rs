@@ -1,4 +1,4 @@
-//! Experiments from the command line.
+//! Tests of experiments from the command line.
 
 mod common;
 
@@ -183,7 +183,7 @@ fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
         .unwrap();
     let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    // The third turn begins: two are in the record.
+    // At the start of the third run, two runs are in the record.
     while !line.contains("turn 3 of 40") {
         line.clear();
         let read = std::io::BufRead::read_line(&mut said, &mut line).unwrap();
@@ -193,7 +193,7 @@ fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
     assert!(kill.unwrap().success());
     std::io::Read::read_to_string(&mut said, &mut line).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{line}");
-    assert!(line.contains("what was measured until now is in the record file"), "{line}");
+    assert!(line.contains("the record file holds the measurements so far"), "{line}");
     let names = std::fs::read_dir(place.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = names.filter(|n| n.to_string_lossy().starts_with("esker-bench-")).collect();
     assert!(left.is_empty(), "stores are left behind: {left:?}");
@@ -215,7 +215,8 @@ fn a_full_disk_is_a_sentence_and_what_was_measured_is_kept() {
         TEXT.replace("fillseq,readrandom", tasks).replace("entries = 300", "entries = 60000");
     place.file("mine.toml", text.replace("reference", "leveldb"));
     std::fs::create_dir(place.path("small")).unwrap();
-    // A small disk of its own, which goes with the process; where that is not allowed, nothing is shown.
+    // A small tmpfs, removed with the process. Without permission to mount it, the test checks
+    // nothing.
     let script = "mount -t tmpfs -o size=4m none small 2>/dev/null || exit 99; \
                   \"$0\" lab run mine.toml --db small/db --record record";
     let output = std::process::Command::new("unshare")
@@ -268,11 +269,11 @@ fn rows_left_out_are_named() {
     place.file("mine.toml", text);
     let ran = place.run(&["lab", "run", "mine.toml", "--csv", "rows.csv", "--scale", "full"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("1 bad row(s) were left out, the first is line 202"), "{}", ran.err);
+    assert!(ran.err.contains("1 bad row(s) were skipped, the first is line 202"), "{}", ran.err);
 }
 
-/// Operations that arrive at a rate are as many on every engine: nothing is faster for it, and the
-/// page links only to what is on it.
+/// Operations that arrive at a fixed rate are equally many on every engine, so no engine is faster
+/// by that count. The page must contain the target of each of its links.
 #[test]
 fn arrivals_are_no_measure_of_speed() {
     let place = Place::new();
@@ -292,7 +293,7 @@ fn arrivals_are_no_measure_of_speed() {
     }
 }
 
-/// Runs a built-in experiment at its smallest; everything it promises must hold.
+/// Runs a built-in experiment at its smallest scale; all its expectations must hold.
 fn smallest(name: &str) {
     let place = Place::new();
     let args =
@@ -327,7 +328,8 @@ fn ycsb_tuning_runs() {
     smallest("ycsb-tuning");
 }
 
-/// Of `speed`, the series that nothing else here runs the like of; the others take minutes in all.
+/// Runs the series of `speed` that differ from all series tested above; the others take minutes in
+/// total.
 #[test]
 fn series_of_speed_run_by_name() {
     let place = Place::new();
@@ -344,5 +346,5 @@ fn series_of_speed_run_by_name() {
     }
     assert!(!ran.out.contains("YCSB"), "{}", ran.out);
     let ran = place.run(&["lab", "run", "speed", "--series", "seeks"]);
-    assert!(ran.code != 0 && ran.err.contains("there are in order; at random"), "{}", ran.err);
+    assert!(ran.code != 0 && ran.err.contains("the series are in order; at random"), "{}", ran.err);
 }

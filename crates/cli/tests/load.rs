@@ -1,4 +1,4 @@
-//! `esker load`: formats, columns, bad rows.
+//! Tests of `esker load`: formats, columns, bad rows.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn csv_by_name_and_number() {
 fn wrong_columns_and_files_make_no_store() {
     let place = Place::new();
     place.file("in.csv", "k,v\na,1\n");
-    place.fails(&["load", "db", "in.csv", "--key-column", "key"], 2, "there are k, v");
+    place.fails(&["load", "db", "in.csv", "--key-column", "key"], 2, "the columns are k, v");
     place.fails(&["load", "db", "in.csv", "--value-column", "3"], 2, "no column 3");
     place.fails(&["load", "db", "in.csv", "--key-column", "0"], 2, "no column 0");
     place.fails(&["load", "db", "none.csv"], 4, "none.csv");
@@ -45,8 +45,12 @@ fn bad_rows_are_named_counted_and_never_dropped_silently() {
     let ran = place.run(&["load", "db", "in.csv"]);
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.out.starts_with("loaded 2 pairs, 5 bad rows"), "{}", ran.out);
-    for told in ["line 3: 1 fields", "line 4: ", "line 5: 3 fields", "line 6: the key has 1100000"]
-    {
+    for told in [
+        "line 3: found 1 fields",
+        "line 4: ",
+        "line 5: found 3 fields",
+        "line 6: the key has 1100000",
+    ] {
         assert!(ran.err.contains(told), "{told}: {}", ran.err);
     }
     assert!(ran.err.contains("line 9: ") && ran.err.contains("lines 9 to 10"), "{}", ran.err);

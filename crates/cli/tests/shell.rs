@@ -1,6 +1,6 @@
-//! Golden scripts: `> command` lines are given to `esker shell`, the lines between are what it
-//! must answer, `{dir}` being the place of the store. `! reopen FLAGS` ends the session and begins another
-//! on the same store.
+//! Golden scripts: lines with `> command` are sent to `esker shell`, and the lines between are the
+//! expected answers, with `{dir}` for the directory of the store. `! reopen FLAGS` ends the session
+//! and starts another session on the same store.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use common::Place;
 
-/// Runs one script and compares.
+/// Runs one script and compares the answers.
 fn check(path: &Path) {
     let text = std::fs::read_to_string(path).unwrap();
     let place = Place::new();
@@ -24,7 +24,7 @@ fn check(path: &Path) {
                 None => expected += &format!("{}\n", line.strip_prefix("| ").unwrap_or(line)),
             }
         }
-        // Messages show where the store is.
+        // Messages contain the directory of the store.
         let expected =
             expected.replace("{dir}", place.full_path("").to_str().unwrap().trim_end_matches('/'));
         let mut args = vec!["shell", "db"];

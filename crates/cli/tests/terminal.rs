@@ -1,7 +1,7 @@
-//! The shell as somebody at a terminal has it: a pseudo-terminal with the session as its foreground.
+//! Tests of the interactive shell: a pseudo-terminal with the session in its foreground.
 //!
-//! What stays true: nothing is read from the terminal but by [`Terminal::expect`], so that a command
-//! that prints much waits where the test wants it.
+//! Invariant: only [`Terminal::expect`] reads from the terminal, so that a command with much output
+//! blocks at the point chosen by the test.
 
 mod common;
 
@@ -16,7 +16,7 @@ use common::Place;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// A guard against hangs.
+/// Time limit against hangs.
 const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
 
 /// A session at a terminal.
@@ -27,14 +27,16 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// `esker shell db` in `place`, its prompt shown. `ESKER_HISTORY` is `history`, if that is given.
+    /// Starts `esker shell db` in `place` and waits for its prompt. `ESKER_HISTORY` is set to
+    /// `history`, if given.
     fn begin(place: &Place, history: Option<&str>) -> Terminal {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
         let theirs = || OpenOptions::new().read(true).write(true).open(&name).unwrap();
-        // util-linux's setsid makes the terminal the session's own, so that Ctrl-C is a signal.
+        // util-linux's setsid makes the terminal the controlling terminal, so that Ctrl-C sends a
+        // signal.
         let mut command = Command::new("setsid");
         command.args(["--ctty", "--wait"]).arg(assert_cmd::cargo::cargo_bin!("esker"));
         command.args(["shell", "db"]).current_dir(place.path("."));
@@ -54,7 +56,7 @@ impl Terminal {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Reads until `text` was shown; what was shown before it.
+    /// Reads until `text` appears; returns the output before it.
     fn expect(&mut self, text: &str) -> String {
         loop {
             let at = self.seen.windows(text.len()).position(|part| part == text.as_bytes());
@@ -74,7 +76,8 @@ impl Terminal {
         }
     }
 
-    /// Types a line, which must be answered so, and waits for `prompt`; what was shown before.
+    /// Types a line, expects `answer`, and waits for `prompt`. Returns the output before the
+    /// answer.
     fn line(&mut self, line: &str, answer: &str, prompt: &str) -> String {
         self.send(&format!("{line}\r"));
         let shown = self.expect(&format!("{answer}\r\n"));
@@ -82,7 +85,7 @@ impl Terminal {
         shown
     }
 
-    /// Ends the session, which must end well.
+    /// Ends the session, which must exit successfully.
     fn end(mut self) {
         self.send("quit\r");
         self.expect("quit");
@@ -91,7 +94,7 @@ impl Terminal {
     }
 }
 
-/// `count` pairs with values of `size_bytes`.
+/// Creates a store of `count` pairs with values of `size_bytes`.
 fn filled(count: usize, size_bytes: usize) -> Place {
     let place = Place::new();
     let value = "v".repeat(size_bytes);
@@ -111,7 +114,8 @@ fn ctrl_c_stops_a_scan_and_keeps_the_session_with_its_batch() {
     for command in ["scan", "rscan", "prefix key"] {
         terminal.send(&format!("{command}\r"));
         terminal.expect("vvvv\r\nkey");
-        // The session cannot print on, since nobody reads: Ctrl-C comes in the middle of the scan.
+        // The session blocks on its output, since nothing reads it: Ctrl-C arrives in the middle of
+        // the scan.
         terminal.send("\x03");
         std::thread::sleep(Duration::from_millis(200));
         let shown = terminal.expect("ERROR interrupted: the command was interrupted\r\n");
@@ -122,7 +126,7 @@ fn ctrl_c_stops_a_scan_and_keeps_the_session_with_its_batch() {
     terminal.line("get zz", "1", "esker> ");
     terminal.line("count", "20001", "esker> ");
     terminal.line("compact", "OK", "esker> ");
-    // At the prompt it empties the line.
+    // At the prompt, Ctrl-C clears the line.
     terminal.send("nonsense\x03");
     terminal.expect("esker> ");
     terminal.line("flush", "OK", "esker> ");
@@ -134,7 +138,7 @@ fn ctrl_c_stops_a_scan_and_keeps_the_session_with_its_batch() {
 fn a_scan_by_hand_shows_a_hundred_pairs_and_how_to_go_on() {
     let place = filled(150, 1);
     let mut terminal = Terminal::begin(&place, Some("off"));
-    let shown = terminal.line("scan", "`scan key000100` goes on\r\nOK", "esker> ");
+    let shown = terminal.line("scan", "`scan key000100` continues\r\nOK", "esker> ");
     assert_eq!(shown.matches(" v\r\n").count(), 100, "{shown}");
     assert!(shown.contains("-- 100 pairs shown, more follow; `limit off` shows all"), "{shown}");
     let shown = terminal.line("scan key000100", "v\r\nOK", "esker> ");
@@ -142,19 +146,19 @@ fn a_scan_by_hand_shows_a_hundred_pairs_and_how_to_go_on() {
     terminal.line("limit 10", "OK", "esker> ");
     terminal.line("prefix key00012", "v\r\nOK", "esker> ");
     let shown =
-        terminal.line("prefix key0001", "`scan key000110 key0002` goes on\r\nOK", "esker> ");
+        terminal.line("prefix key0001", "`scan key000110 key0002` continues\r\nOK", "esker> ");
     assert_eq!(shown.matches(" v\r\n").count(), 10, "{shown}");
-    terminal.line("rscan", "`rscan \"\" key000140` goes on\r\nOK", "esker> ");
+    terminal.line("rscan", "`rscan \"\" key000140` continues\r\nOK", "esker> ");
     let shown = terminal.line("rscan \"\" key000140", "OK", "esker> ");
     assert!(shown.contains("\r\nkey000139 v\r\n"), "{shown}");
     terminal.line("limit off", "OK", "esker> ");
     let shown = terminal.line("scan", "v\r\nOK", "esker> ");
     assert_eq!(shown.matches(" v\r\n").count(), 150, "{shown}");
     terminal.end();
-    // A script sees every pair: another program may drive it.
+    // A script prints all pairs, since another program may drive it.
     let ran = place.run_with_input(&["shell", "db"], b"scan\nlimit\nlimit 2\nscan\nlimit 1x\n");
     assert_eq!(ran.out.lines().count(), 150 + 1 + 1 + 1 + 3 + 1, "{}", ran.out);
-    assert!(ran.out.contains("OK\noff\nOK\n") && ran.out.contains("is no count"), "{}", ran.out);
+    assert!(ran.out.contains("OK\noff\nOK\n") && ran.out.contains("is not a count"), "{}", ran.out);
     assert!(ran.err.contains("-- 2 pairs shown, more follow"), "{}", ran.err);
 }
 
@@ -169,13 +173,13 @@ fn lines_of_earlier_sessions_come_back() {
     let mut terminal = Terminal::begin(&place, None);
     terminal.line("put kept 1", "OK", "esker> ");
     terminal.line(" put secret 1", "OK", "esker> ");
-    // Kept at once, not at the end.
+    // The line is saved at once, not at the end.
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(kept.contains("put kept 1") && !kept.contains("secret"), "{kept}");
     assert_eq!(mode(&file), 0o600);
     terminal.end();
     let mut terminal = Terminal::begin(&place, None);
-    // Up twice: before `quit` there is the line that was kept.
+    // Up twice: the line before `quit` is the saved line.
     terminal.send("\x1b[A\x1b[A");
     terminal.expect("put kept 1");
     terminal.send("\x1b[B\x15");

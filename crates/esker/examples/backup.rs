@@ -1,4 +1,4 @@
-//! A checkpoint taken while the store is written, opened, verified and read.
+//! Takes a checkpoint while the store is written, then opens, verifies and reads it.
 
 use esker::{Db, Options, Result};
 

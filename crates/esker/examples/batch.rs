@@ -1,9 +1,9 @@
-//! A transfer between two accounts: both sides change, or neither, even in a crash.
+//! A transfer between two accounts: both balances change or neither does, even after a crash.
 
 use esker::codec::{Desc, Key};
 use esker::{Batch, Db, Options, Result, WriteOptions};
 
-/// An account's balance; 0 when it has none.
+/// Returns an account's balance; 0 for an unknown account.
 fn balance(db: &Db, account: &str) -> Result<u64> {
     let stored = db.get(account)?;
     Ok(stored.and_then(|v| v.first_chunk::<8>().map(|b| u64::from_be_bytes(*b))).unwrap_or(0))
@@ -21,7 +21,7 @@ pub fn main() -> Result<()> {
     batch.put("ben", (balance(&db, "ben")? + amount).to_be_bytes());
     // Typed keys: newest transfers first.
     batch.put(("log".to_string(), Desc(1u64)).encode(), "ada to ben: 30");
-    // Survives power loss once this returns.
+    // The write survives a power failure once this call returns.
     db.write_with(&batch, &WriteOptions::SYNC)?;
 
     assert_eq!((balance(&db, "ada")?, balance(&db, "ben")?), (70, 30));

@@ -1,4 +1,4 @@
-//! Options by field, by the names other stores give them, and while the store is open.
+//! Setting options by field, by the names other stores use, and while the store is open.
 
 use esker::{Db, Durability, Options, Policy, Result};
 
@@ -6,7 +6,7 @@ use esker::{Db, Durability, Options, Policy, Result};
 pub fn main() -> Result<()> {
     let dir = tempfile::tempdir().expect("a temporary directory");
 
-    // The five that matter: memory, durability, policy, compression, filter.
+    // The five most important options: memory, durability, policy, compression, filter.
     let mut options = Options {
         memory_budget_bytes: Some(128 << 20),
         durability: Durability::Buffered,
@@ -20,16 +20,16 @@ pub fn main() -> Result<()> {
     let db = Db::open(dir.path().join("db"), options)?;
     db.put("k", "v")?;
 
-    // Some can change while the store is open, together or not at all.
+    // Some options can change while the store is open. A call changes all of them or none.
     db.set_options(&[("cache_size_bytes", "32MiB"), ("policy", "leveled")])?;
     assert_eq!(db.option("policy").as_deref(), Some("leveled"));
 
-    // A mistake is a sentence that says what would be right.
+    // The error message names the valid option.
     let error = db.set_option("block_sise", "8k").expect_err("misspelt");
     println!("{error}");
 
-    for knob in esker::KNOBS.iter().take(3) {
-        println!("{} ({}): {}", knob.name, knob.range, knob.doc);
+    for spec in esker::OPTIONS.iter().take(3) {
+        println!("{} ({}): {}", spec.name, spec.range, spec.doc);
     }
     db.close()
 }

@@ -1,4 +1,4 @@
-//! What a store says of itself: levels, amplification, memory.
+//! Reading a store's metrics: levels, amplification, memory.
 
 use esker::{Db, Options, Result};
 

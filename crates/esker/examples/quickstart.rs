@@ -1,4 +1,4 @@
-//! Open a store, write, read, delete, walk.
+//! Opens a store, writes, reads, deletes and scans.
 
 use esker::{Db, Options, Result};
 

@@ -1,15 +1,17 @@
-//! What range deletes cost their readers: many that overlap in one batch, and a log that is
-//! truncated from its head while snapshots are held.
+//! Measures the cost of range deletes for readers: many overlapping ranges in one batch, and a log
+//! that is truncated from its head while snapshots are held.
 //!
-//! `cargo run --release -p esker --example range_deletes -- overlap 16000`, `batch 60000` or
-//! `truncate 1000`; each prints microseconds and the growth of the process's memory. `none 200000` is
-//! gets and seeks among so many pairs without any range delete, for comparison.
+//! Run `cargo run --release -p esker --example range_deletes -- overlap 16000`, `batch 60000` or
+//! `truncate 1000`. Each prints microseconds and the growth of the process's memory. For
+//! comparison, `none 200000` measures gets and seeks among that many pairs without any range
+//! delete.
 
 use std::time::Instant;
 
 use esker::{Batch, Db, Options};
 
-/// The process's resident bytes, now or at most so far; 0 where the system does not say.
+/// Returns a memory field of `/proc/self/status` in bytes, such as the peak resident size; 0 where
+/// the system does not provide it.
 fn resident_bytes(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap_or_default();
@@ -17,7 +19,7 @@ fn resident_bytes(field: &str) -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Runs `work` and prints how long it took and by how much the most memory ever used grew.
+/// Runs `work` and prints its duration and the growth of the process's peak memory.
 fn timed<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let before = resident_bytes("VmHWM");
     let began = Instant::now();
@@ -28,7 +30,7 @@ fn timed<T>(what: &str, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// `count` ranges of which each overlaps with every other.
+/// Returns `count` range deletes, each of which overlaps all others.
 fn overlapping(count: usize) -> Batch {
     let mut batch = Batch::new();
     for i in 0..count {
@@ -39,7 +41,7 @@ fn overlapping(count: usize) -> Batch {
 
 fn overlap(db: &Db, count: usize) -> esker::Result<()> {
     let old = db.snapshot();
-    timed("write the batch", || db.write(overlapping(count)))?;
+    timed("write the batch", || db.write(&overlapping(count)))?;
     timed("the first get", || db.get(format!("{count:06}")))?;
     let at = |i: usize| format!("{:06}", i * 7 % (2 * count));
     timed("1,000 more gets", || (0..1_000).try_for_each(|i| db.get(at(i)).map(drop)))?;
@@ -47,7 +49,7 @@ fn overlap(db: &Db, count: usize) -> esker::Result<()> {
     let mut iter = timed("the second iterator", || db.iter())?;
     timed("its seek to the first key", || iter.seek_to_first())?;
     timed("the same at a snapshot", || {
-        let options = esker::ReadOptions { snapshot: Some(&old), ..Default::default() };
+        let options = esker::ReadOptions::default().snapshot(Some(&old));
         db.get_with(format!("{count:06}"), &options)
     })?;
     drop(iter);
@@ -125,7 +127,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "truncate" => truncate(&db, count)?,
         "none" => none(&db, count)?,
         "batch" => {
-            timed("write the batch", || db.write(overlapping(count)))?;
+            timed("write the batch", || db.write(&overlapping(count)))?;
             timed("close", || db.close())?;
             let db = timed("open", || Db::open(&path, Options::default()))?;
             timed("the first get", || db.get(format!("{count:06}")))?;

@@ -1,4 +1,4 @@
-//! A report over a store that changes while it is made.
+//! A report from a snapshot while the store changes.
 
 use esker::{Db, Options, Result};
 
@@ -23,7 +23,7 @@ pub fn main() -> Result<()> {
     // Backwards, from a key, without copying.
     let mut iter = db.iter()?;
     iter.seek_for_prev("item/0750")?;
-    iter.retreat()?;
+    iter.move_prev()?;
     assert_eq!(iter.key(), b"item/0749");
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! Typed keys as bytes whose order is the order of the values.
+//! Typed keys: an order-preserving encoding of values as bytes.
 //!
-//! A store sorts keys byte by byte. [`Key`] turns integers, floats, strings and tuples of them into
-//! bytes that sort as the values do, and back, so that a range of values is a range of keys.
+//! A store sorts keys byte by byte. [`Key`] encodes integers, floats, strings and tuples as bytes
+//! with the same order as the values, and decodes them. A range of values is therefore a range of
+//! keys.
 //!
 //! ```
 //! use esker::codec::{Desc, Key};
@@ -15,12 +16,15 @@
 //! // The first elements of a tuple are a prefix of its encoding: scan with `db.prefix(...)`.
 //! assert!(newer.starts_with(&"ada".to_string().encode()));
 //! assert!(!("adam".to_string(), Desc(1u64)).encode().starts_with(&"ada".to_string().encode()));
-//! # Ok::<(), esker::error::Error>(())
+//! # Ok::<(), esker::Error>(())
 //! ```
 //!
-//! What stays true, for all `a` and `b` of one type: `a < b` exactly when `a.encode() < b.encode()`;
-//! `decode(a.encode())` is `a`; no encoding is a proper prefix of another, so that tuples are plain
-//! concatenations. The encodings are part of the format of a store and never change:
+//! Invariants, for all `a` and `b` of one type:
+//! 1. `a < b` exactly when `a.encode() < b.encode()`.
+//! 2. `decode(a.encode())` equals `a`.
+//! 3. No encoding is a proper prefix of another, so tuples are plain concatenations.
+//!
+//! The encodings are part of the format of a store and never change:
 //!
 //! | type | bytes |
 //! |---|---|
@@ -29,33 +33,34 @@
 //! | `f32`, `f64` | the bits, big-endian; sign bit flipped if positive, all bits if negative (IEEE 754 `totalOrder`) |
 //! | `bool` | 0 or 1 |
 //! | `char` | as `u32` |
-//! | `String`, `Vec<u8>` | the bytes, with 0 written as `00 FF`, then `00 01` |
+//! | `String`, `Vec<u8>` | the bytes, with 0 encoded as `00 FF`, then `00 01` |
 //! | `[u8; N]` | the bytes |
-//! | `Option<T>` | 0, or 1 and the value: `None` comes first |
-//! | `Desc<T>` | every bit of the encoding of `T` flipped |
-//! | `(A, B, …)` | one after the other, up to six |
+//! | `Option<T>` | 0, or 1 and the value: `None` sorts first |
+//! | `Desc<T>` | the encoding of `T` with every bit flipped |
+//! | `(A, B, …)` | the concatenation of up to six elements |
 
 use std::cmp::Ordering;
 
 use crate::error::{Error, Result};
 
-/// Written after a 0 byte inside a string.
+/// The byte after a 0 byte inside a string.
 const ESCAPED_ZERO: u8 = 0xff;
-/// Written after a 0 byte to end a string; less than any byte that may follow otherwise.
+/// The byte after the final 0 byte of a string. It is less than [`ESCAPED_ZERO`], so that a string
+/// sorts before its extensions.
 const END: u8 = 0x01;
 
-/// A value that can be a key: its bytes sort as it does.
+/// A value with an order-preserving encoding as a key.
 pub trait Key: Sized {
-    /// Appends the encoding to `out`.
+    /// Appends the encoding of the value to `out`.
     fn encode_into(&self, out: &mut Vec<u8>);
 
-    /// Reads one value from the front of `input`.
+    /// Decodes one value at the current position of `input` and advances `input` past it.
     ///
     /// # Errors
-    /// `InvalidArgument` when the bytes are not the encoding of such a value.
+    /// `InvalidArgument` if the bytes are not an encoding of this type.
     fn decode_from(input: &mut KeyReader<'_>) -> Result<Self>;
 
-    /// The encoding.
+    /// Returns the encoding of the value.
     ///
     /// ```
     /// use esker::codec::Key;
@@ -68,18 +73,18 @@ pub trait Key: Sized {
         out
     }
 
-    /// The value whose whole encoding `bytes` is.
+    /// Decodes a value from all of `bytes`.
     ///
     /// ```
     /// use esker::codec::Key;
     /// assert_eq!(u32::decode(&[0, 0, 1, 2])?, 258);
     /// assert!(u32::decode(&[0, 0, 1]).is_err());
     /// assert!(u32::decode(&[0, 0, 1, 2, 3]).is_err());
-    /// # Ok::<(), esker::error::Error>(())
+    /// # Ok::<(), esker::Error>(())
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` when the bytes are not the encoding of such a value, or go on after it.
+    /// `InvalidArgument` if the bytes are not an encoding of this type, or bytes remain after it.
     fn decode(bytes: &[u8]) -> Result<Self> {
         let mut input = KeyReader::new(bytes);
         let value = Self::decode_from(&mut input)?;
@@ -90,22 +95,22 @@ pub trait Key: Sized {
     }
 }
 
-/// The bytes of a key being decoded, and how far.
+/// A position in the bytes of a key that is being decoded.
 #[derive(Debug, Clone)]
 pub struct KeyReader<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// All ones inside a [`Desc`].
+    /// The mask for each byte: all ones inside a [`Desc`], else 0.
     flip: u8,
 }
 
 impl<'a> KeyReader<'a> {
-    /// Reads from the start of `bytes`.
+    /// Creates a reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> KeyReader<'a> {
         KeyReader { bytes, at: 0, flip: 0 }
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
@@ -128,7 +133,7 @@ impl<'a> KeyReader<'a> {
     }
 }
 
-/// Appends `bytes` as a `Vec<u8>` would be, without owning them.
+/// Appends the encoding of `bytes` as a `Vec<u8>`, from a borrowed slice.
 ///
 /// ```
 /// use esker::codec::{Key, encode_bytes_into};
@@ -136,7 +141,7 @@ impl<'a> KeyReader<'a> {
 /// encode_bytes_into(b"a\0b", &mut out);
 /// assert_eq!(out, b"a\0\xffb\0\x01");
 /// assert_eq!(Vec::<u8>::decode(&out)?, b"a\0b");
-/// # Ok::<(), esker::error::Error>(())
+/// # Ok::<(), esker::Error>(())
 /// ```
 pub fn encode_bytes_into(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
@@ -149,7 +154,7 @@ pub fn encode_bytes_into(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, END]);
 }
 
-/// Appends `text` as a `String` would be, without owning it.
+/// Appends the encoding of `text` as a `String`, from a borrowed string.
 ///
 /// ```
 /// use esker::codec::{Key, encode_str_into};
@@ -161,7 +166,7 @@ pub fn encode_str_into(text: &str, out: &mut Vec<u8>) {
     encode_bytes_into(text.as_bytes(), out);
 }
 
-/// A value in descending order: its keys sort the other way round, and so does it.
+/// A value in descending order. Both the wrapper and its encoding reverse the order of `T`.
 ///
 /// ```
 /// use esker::codec::{Desc, Key};
@@ -380,7 +385,7 @@ mod tests {
         }
     }
 
-    /// Short strings of few bytes, so that prefixes, zeros and equal values are common.
+    /// Short strings over few byte values, so that prefixes, zeros and equal values are common.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![Just(0u8), Just(1), Just(254), Just(255), any::<u8>()];
         proptest::collection::vec(byte, 0..5)

@@ -1,7 +1,7 @@
-//! The one error type of the engine.
+//! The error type of the engine.
 //!
-//! A caller branches on the [`ErrorKind`]; a person reads the message, which states the path, the
-//! offset, what was expected and what to do. A missing key is `None`, never an error.
+//! Programs branch on the [`ErrorKind`]. The message is for people: it states the path, the offset,
+//! the expected content and the remedy. A missing key is `None`, never an error.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,32 +10,32 @@ use std::sync::Arc;
 /// The result of every fallible call of the engine.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, in the few ways a program can react to.
+/// The category of an error. Each category calls for a different reaction of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller passed something the store cannot take; nothing was changed.
+    /// The caller passed an invalid argument. The store is unchanged.
     InvalidArgument,
-    /// The store or backup that was named is not there; nothing was changed.
+    /// The named store or backup does not exist. Nothing was changed.
     NotFound,
-    /// Bytes on disk are not what was written; they were not served.
+    /// Bytes on disk differ from the bytes written. They were not returned to the caller.
     Corruption,
     /// The operating system refused an operation.
     Io,
-    /// The device or a quota is full; nothing that was acknowledged is lost.
+    /// The device or a quota is full. No acknowledged write is lost.
     NoSpace,
     /// Another process or handle has the store open.
     Locked,
-    /// The directory is of another format, version or comparator, or of another store.
+    /// The directory has another format, version or comparator, or belongs to another store.
     Incompatible,
-    /// The store takes no writes: it was opened so, or a log sync failed earlier.
+    /// The store refuses writes: it was opened read-only, or an earlier log sync failed.
     ReadOnly,
     /// The handle was closed.
     Closed,
 }
 
 impl ErrorKind {
-    /// Every kind, in the order of `docs/errors.md`.
+    /// All kinds, in the order of `docs/errors.md`.
     pub const ALL: &'static [ErrorKind] = &[
         ErrorKind::InvalidArgument,
         ErrorKind::NotFound,
@@ -48,7 +48,7 @@ impl ErrorKind {
         ErrorKind::Closed,
     ];
 
-    /// The kind as the command line and the bindings print it, such as `corruption`.
+    /// Returns the name that the command line and the bindings print, such as `corruption`.
     pub fn name(self) -> &'static str {
         match self {
             ErrorKind::InvalidArgument => "invalid argument",
@@ -64,9 +64,9 @@ impl ErrorKind {
     }
 }
 
-/// An error with its kind, a sentence, and where it happened.
+/// An error: its kind, a message, and the path and offset if known.
 ///
-/// Cloning is cheap: the content is shared.
+/// Clones share their content, so cloning is cheap.
 #[derive(Clone)]
 pub struct Error {
     inner: Arc<Inner>,
@@ -81,7 +81,7 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of `kind` that says `message`.
+    /// Creates an error of `kind` with `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         let message = message.into();
         Error {
@@ -89,17 +89,17 @@ impl Error {
         }
     }
 
-    /// An [`ErrorKind::InvalidArgument`] error.
+    /// Creates an [`ErrorKind::InvalidArgument`] error.
     pub fn invalid(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// An [`ErrorKind::NotFound`] error.
+    /// Creates an [`ErrorKind::NotFound`] error.
     pub fn not_found(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::NotFound, message)
     }
 
-    /// An [`ErrorKind::Corruption`] error about the byte at `offset_bytes` of `path`.
+    /// Creates an [`ErrorKind::Corruption`] error for the byte at `offset_bytes` of `path`.
     pub fn corruption(path: &Path, offset_bytes: u64, message: impl Into<String>) -> Error {
         Error {
             inner: Arc::new(Inner {
@@ -112,9 +112,10 @@ impl Error {
         }
     }
 
-    /// An error of the operating system while doing `what` (such as "read") to `path`.
+    /// Creates an error for the failed operation `what` (such as "read") on `path`.
     ///
-    /// A full device or quota becomes [`ErrorKind::NoSpace`], everything else [`ErrorKind::Io`].
+    /// A full device or quota becomes [`ErrorKind::NoSpace`]. Other errors become
+    /// [`ErrorKind::Io`].
     pub fn io(path: &Path, what: &str, source: std::io::Error) -> Error {
         let full = matches!(
             source.kind(),
@@ -132,40 +133,42 @@ impl Error {
         }
     }
 
-    /// The thread `name` of the store in `dir` cannot be started.
+    /// Creates the error for a thread `name` of the store in `dir` that failed to start.
     pub(crate) fn no_thread(dir: &Path, name: &str, source: std::io::Error) -> Error {
         if source.kind() == std::io::ErrorKind::OutOfMemory {
             return Error::no_mappings(dir, &format!("start the thread {name}"), source);
         }
         let what = format!(
-            "start the thread {name}, as the process may have no more threads: raise its limit \
+            "start the thread {name}: the process has reached a limit of threads; raise the limit \
              (ulimit -u, the container's pids.max, kernel.threads-max, kernel.pid_max, \
              vm.max_map_count), or keep fewer stores open"
         );
         Error::io(dir, &what, source)
     }
 
-    /// The store in `dir` cannot do `what` for want of mappings of memory.
+    /// Creates the error for an operation `what` of the store in `dir` that failed because the
+    /// process reached its limit of memory mappings.
     pub(crate) fn no_mappings(dir: &Path, what: &str, source: std::io::Error) -> Error {
         let what = format!(
-            "{what}, as the process may have no more mappings of memory: raise vm.max_map_count, or \
-             keep fewer stores open"
+            "{what}: the process has reached its limit of memory mappings; raise vm.max_map_count, \
+             or keep fewer stores open"
         );
         Error::io(dir, &what, source)
     }
 
-    /// The same error, or `Corruption` when a file that `named_by` names is not there.
+    /// Converts the error to `Corruption` if a file named by `named_by` is missing. Returns other
+    /// errors unchanged.
     pub(crate) fn missing_is_damage(self, named_by: &str) -> Error {
         match &self.inner.path {
             Some(path) if self.is_missing_file() => {
-                let message = format!("{named_by} names this file, but it is not there");
+                let message = format!("{named_by} names this file, but the file does not exist");
                 Error::corruption(path, 0, message)
             }
             _ => self,
         }
     }
 
-    /// The same error with `path` added if it had none.
+    /// Adds `path` to the error unless it already has a path.
     pub fn at(self, path: &Path) -> Error {
         if self.inner.path.is_some() {
             return self;
@@ -176,63 +179,72 @@ impl Error {
                 message: self.inner.message.clone(),
                 path: Some(path.to_path_buf()),
                 offset_bytes: self.inner.offset_bytes,
-                source: self
-                    .inner
-                    .source
-                    .as_ref()
-                    .map(|s| std::io::Error::new(s.kind(), s.to_string())),
+                source: self.inner.source.as_ref().map(copy_of),
             }),
         }
     }
 
-    /// What a program can react to.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// The file or directory concerned, where there is one.
+    /// Returns the file or directory concerned, if any.
     pub fn path(&self) -> Option<&Path> {
         self.inner.path.as_deref()
     }
 
-    /// The position in that file, in bytes from its start, where it is known.
+    /// Returns the offset in that file, in bytes from its start, if known.
     pub fn offset_bytes(&self) -> Option<u64> {
         self.inner.offset_bytes
     }
 
-    /// The sentence without path, offset and source.
+    /// Returns the message without path, offset and source.
     pub fn message(&self) -> &str {
         &self.inner.message
     }
 
-    /// Whether bytes on disk were found to be wrong.
+    /// Returns the operating system's error code, such as `ENOSPC`, if it reported one.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.inner.source.as_ref().and_then(std::io::Error::raw_os_error)
+    }
+
+    /// Returns whether the error reports corrupt bytes on disk.
     pub fn is_corruption(&self) -> bool {
         self.kind() == ErrorKind::Corruption
     }
 
-    /// Whether the store or backup that was named is not there.
+    /// Returns whether the named store or backup does not exist.
     pub fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// Whether the operating system said that a file is not there.
+    /// Returns whether the operating system reported a missing file.
     pub(crate) fn is_missing_file(&self) -> bool {
         self.inner.source.as_ref().is_some_and(|s| s.kind() == std::io::ErrorKind::NotFound)
     }
 }
 
-/// What to do about an error of the operating system's that says that there are no descriptors.
+/// Returns the remedy for an operating-system error that reports a lack of file descriptors.
 fn few_descriptors(raw_os_error: i32) -> Option<&'static str> {
     match rustix::io::Errno::from_raw_os_error(raw_os_error) {
         rustix::io::Errno::MFILE => Some(
-            ", as the process has as many files open as it may: raise its limit (ulimit -n), keep \
+            ": the process has reached its limit of open files; raise the limit (ulimit -n), keep \
              fewer stores open, or lower open_files_max",
         ),
         rustix::io::Errno::NFILE => Some(
-            ", as the system has as many files open as it may: raise fs.file-max, or keep fewer \
+            ": the system has reached its limit of open files; raise fs.file-max, or keep fewer \
              stores open",
         ),
         _ => None,
+    }
+}
+
+/// Copies an error, which cannot be cloned. The operating system's code is kept.
+fn copy_of(error: &std::io::Error) -> std::io::Error {
+    match error.raw_os_error() {
+        Some(code) => std::io::Error::from_raw_os_error(code),
+        None => std::io::Error::new(error.kind(), error.to_string()),
     }
 }
 

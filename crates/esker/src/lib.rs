@@ -1,7 +1,8 @@
 //! Esker: an embedded, durable, ordered key-value store.
 //!
-//! Keys and values are byte strings; keys are kept in order. Writes are logged before they return,
-//! reads see everything written before them, and a crash takes nothing that was promised.
+//! Keys and values are byte strings. The store keeps keys in order. By default a write reaches the
+//! write-ahead log (WAL) before the call returns. A read sees every write that returned before it.
+//! A crash loses no write that its [`Durability`] promises to keep.
 //!
 //! ```
 //! use esker::{Batch, Db, Options};
@@ -12,7 +13,7 @@
 //! db.put("apple", "red")?;
 //! let mut batch = Batch::new();
 //! batch.put("banana", "yellow").delete("apple");
-//! db.write(batch)?;
+//! db.write(&batch)?;
 //! for pair in db.prefix("b")? {
 //!     let (key, value) = pair?;
 //!     println!("{} = {}", key.escape_ascii(), value.escape_ascii());
@@ -21,31 +22,34 @@
 //! # }
 //! ```
 //!
-//! | to | see |
+//! | Task | See |
 //! |---|---|
 //! | open, read, write | [`Db`], [`Batch`], [`DbIterator`], [`Snapshot`] |
-//! | choose options | [`Options`], [`KNOBS`] |
+//! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
-//! | look inside | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
+//! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
 #![deny(unsafe_code)]
+// The testkit and the command line use some items of private modules, which are dead without them.
+#![cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports))]
+#![cfg_attr(feature = "internals", allow(rustdoc::private_intra_doc_links))]
 
-pub mod base;
-pub mod cache;
+mod base;
+mod cache;
 pub mod codec;
-pub mod compaction;
-pub mod db;
-pub mod error;
-pub mod flush;
+mod compaction;
+mod db;
+mod error;
+mod flush;
 pub mod fs;
-pub mod iter;
-pub mod memtable;
-pub mod metrics;
-pub mod options;
-pub mod read;
-pub mod table;
-pub mod tree;
-pub mod wal;
-pub mod write;
+mod iter;
+mod memtable;
+mod metrics;
+mod options;
+mod read;
+mod table;
+mod tree;
+mod wal;
+mod write;
 
 pub use base::filter_policy::FilterPolicy;
 pub use base::order::{Comparator, KeyOrder};
@@ -55,11 +59,30 @@ pub use db::snapshot::Snapshot;
 pub use db::verify::VerifyReport;
 pub use db::{Db, ReadOptions, WriteOptions};
 pub use error::{Error, ErrorKind, Result};
-pub use metrics::{Metrics, TableEntry};
+pub use metrics::{LevelMetrics, MemoryMetrics, Metrics, TableEntry};
 pub use options::kinds::{
     BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy, WalIo,
 };
-pub use options::{KNOBS, Knob, Options, When};
+pub use options::value::Range as OptionRange;
+pub use options::{Mutability, OPTIONS, OptionSpec, Options};
 pub use read::Slice;
-pub use read::scan::{DbIterator, ReverseIterator};
-pub use write::batch::Batch;
+pub use read::scan::{DbIterator, KeyBounds};
+pub use write::batch::{Batch, BatchOp};
+
+#[doc(hidden)]
+#[cfg(feature = "internals")]
+pub mod internals;
+
+/// Checks at compile time that these types may be moved to and shared with other threads.
+const fn is_send_and_sync<T: Send + Sync>() {}
+const fn is_send<T: Send>() {}
+const _: () = {
+    is_send_and_sync::<Db>();
+    is_send_and_sync::<Snapshot>();
+    is_send_and_sync::<Slice>();
+    is_send_and_sync::<Batch>();
+    is_send_and_sync::<Options>();
+    is_send_and_sync::<Error>();
+    is_send_and_sync::<Metrics>();
+    is_send::<DbIterator>();
+};

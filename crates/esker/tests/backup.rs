@@ -1,8 +1,8 @@
-//! Backups: whole, incremental, verified, restorable, at every cut of the power.
+//! Backups: complete, incremental, verified and restorable, after a power cut at every operation.
 //!
-//! Failure history these guard against: a backup that half exists and opens; a backup that shares a
-//! table with rot in it; a restore over something that was there; two stores in one directory of
-//! backups, where the last one to write was the one that was restored; a backup inside its store.
+//! These tests guard against past failures: an incomplete backup that opens; a backup that shares a
+//! damaged table; a restore over existing data; two stores in one backup directory, where a restore
+//! took the backup of the last writer; a backup inside its store.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use common::{pairs, tiny_options};
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{BackupOptions, Db, ErrorKind, Options};
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
@@ -66,9 +66,9 @@ fn backups_share_what_is_the_same_and_each_is_a_store() {
         assert_eq!(after.linked_files, before.copied_files + before.linked_files);
         assert!(after.copied_files > 0 && after.copied_bytes < after.linked_bytes * 2);
     }
-    // Nothing new: nothing is copied.
+    // Without changes, no file is copied.
     assert_eq!(db.backup(BACKUPS).unwrap().copied_files, 0);
-    // What becomes of the store does not reach its backups.
+    // Later changes of the store do not affect its backups.
     db.compact_range(None, None).unwrap();
     db.close().unwrap();
     Db::destroy_on(fs.clone(), DB).unwrap();
@@ -103,8 +103,8 @@ fn a_damaged_table_is_neither_shared_nor_restored() {
     assert!(db.backup(BACKUPS).unwrap_err().is_corruption());
     let failed = Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap_err();
     assert!(failed.is_corruption());
-    assert!(!fs.exists(Path::new(COPY)).unwrap(), "half a store was left");
-    // A foreign directory is left alone.
+    assert!(!fs.exists(Path::new(COPY)).unwrap(), "an incomplete store remained");
+    // A foreign directory stays unchanged.
     fs.create_dir(Path::new("/data/other")).unwrap();
     fs.create_new(Path::new("/data/other/file")).unwrap();
     let refused = db.backup("/data/other").unwrap_err();
@@ -113,7 +113,7 @@ fn a_damaged_table_is_neither_shared_nor_restored() {
 }
 
 fn refused<T>(result: esker::Result<T>, kind: ErrorKind, says: &[&str]) {
-    let error = result.err().expect("it is refused");
+    let error = result.err().expect("the operation is refused");
     assert_eq!(error.kind(), kind, "{error}");
     for part in says {
         assert!(error.to_string().contains(part), "{error} lacks {part:?}");
@@ -143,19 +143,19 @@ fn a_directory_of_backups_belongs_to_one_store() {
     assert_eq!(listed[1].store_path.as_deref(), Some(Path::new(DB)));
     assert!(listed[1].created >= listed[0].created && listed[0].created.is_some());
     assert!(listed[1].tables > 0 && listed[1].table_bytes > 0 && listed[1].problem.is_none());
-    // A store that was opened again, or repaired, is still the same one.
+    // A reopened or repaired store keeps its identity.
     let (id, state) = (one.store_id(), pairs(one.iter().unwrap()));
     one.close().unwrap();
     Db::repair_on(fs.clone(), DB, options()).unwrap();
     let one = Db::open_on(fs.clone(), DB, options()).unwrap();
     assert_eq!(one.store_id(), id);
     one.backup(BACKUPS).unwrap();
-    // What was restored is a store of its own, until it takes the place of its original.
+    // A restored store has its own identity until it takes over its original's backups.
     Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap();
     let copy = Db::open_on(fs.clone(), COPY, options()).unwrap();
     assert_ne!(copy.store_id(), id);
     refused(copy.backup(BACKUPS), ErrorKind::Incompatible, &["backups 1 to 3"]);
-    let over = BackupOptions { take_over: true };
+    let over = BackupOptions::default().take_over(true);
     assert_eq!(copy.backup_with(BACKUPS, &over).unwrap().number, 4);
     assert_eq!(copy.backup(BACKUPS).unwrap().number, 5);
     refused(one.backup(BACKUPS), ErrorKind::Incompatible, &["at /data/copy"]);
@@ -166,14 +166,14 @@ fn a_directory_of_backups_belongs_to_one_store() {
     one.checkpoint(checkpoint).unwrap();
     let checkpoint = Db::open_on(fs.clone(), checkpoint, options()).unwrap();
     assert!(![id, copy.store_id()].contains(&checkpoint.store_id()));
-    // A backup that does not say whose it is, and one whose word is damaged.
+    // A backup without a store identity, and one with a damaged mark.
     let mark = Path::new(BACKUPS).join("backup-000005/BACKUP");
     fs.open_write(&mark).unwrap().write_at(b"rot", 30).unwrap();
     assert!(copy.backup(BACKUPS).unwrap_err().is_corruption());
     let listed = Db::backups_on(fs.clone(), BACKUPS).unwrap();
     assert!(listed[4].store_id.is_none() && listed[4].problem.as_ref().unwrap().is_corruption());
     fs.remove(&mark).unwrap();
-    refused(copy.backup(BACKUPS), ErrorKind::Incompatible, &["does not say of which store"]);
+    refused(copy.backup(BACKUPS), ErrorKind::Incompatible, &["does not name its store"]);
     assert_eq!(copy.backup_with(BACKUPS, &over).unwrap().number, 6);
 }
 
@@ -184,7 +184,7 @@ fn one_call_at_a_time_works_in_a_directory_of_backups() {
     let db = Db::open_on(fs.clone(), DB, options()).unwrap();
     fill(&db, 0);
     db.backup(BACKUPS).unwrap();
-    // Another call has made half of a backup: it is not to be removed under its hands.
+    // Another call has written half a backup. This call must not remove it.
     let other = fs.lock(&Path::new(BACKUPS).join("LOCK"), "another").unwrap();
     let half = Path::new(BACKUPS).join("backup-000002");
     fs.create_dir(&half).unwrap();
@@ -213,17 +213,19 @@ fn nothing_is_put_inside_a_store_or_among_backups() {
     std::fs::remove_dir(at("db/sub")).unwrap();
     assert!(!at("db/backups").exists() && !at("db/b").exists());
     assert_eq!(db.backup(at("db/../backups")).unwrap().number, 1);
-    for (dir, says) in [("db/new", "inside a store"), ("backups/new", "among the backups")] {
+    for (dir, says) in
+        [("db/new", "inside a store"), ("backups/new", "inside the backup directory")]
+    {
         refused(Db::restore(at("backups"), None, at(dir), options()), kind, &[says]);
         assert!(!at(dir).exists());
     }
-    let says = ["exists and holds 00", "CURRENT", "name one that does not exist"];
+    let says = ["exists and holds 00", "CURRENT", "name a directory that does not exist"];
     refused(Db::restore(at("backups"), None, at("db"), options()), kind, &says);
-    let says = ["no directory of backups", "link", "give a new or an empty directory"];
+    let says = ["not a backup directory", "link", "name a new or an empty directory"];
     refused(db.backup(root.path()), kind, &says);
     let says = ["there is no backup 7", "it holds backup 1"];
     refused(Db::restore(at("backups"), Some(7), at("new"), options()), ErrorKind::NotFound, &says);
-    let says = ["there is no directory of backups here"];
+    let says = ["there is no backup directory here"];
     refused(Db::restore(at("backup"), None, at("new"), options()), ErrorKind::NotFound, &says);
     db.close().unwrap();
 }
@@ -250,9 +252,13 @@ fn pruning_keeps_the_newest_and_what_they_share() {
         assert_eq!(held(fs.clone(), &path), states[number - 1]);
     }
     assert_eq!(db.backup(BACKUPS).unwrap().number, 5);
-    // What no backup holds is not removed with one.
+    // A file that belongs to no backup is not removed with a backup.
     fs.create_new(&Path::new(BACKUPS).join("backup-000003/notes")).unwrap();
-    refused(prune(2), ErrorKind::InvalidArgument, &["backup-000003", "notes", "move that"]);
+    refused(
+        prune(2),
+        ErrorKind::InvalidArgument,
+        &["backup-000003", "notes", "move these entries"],
+    );
     assert_eq!(held(fs.clone(), &format!("{BACKUPS}/backup-000003")), states[2]);
     let missing = Db::prune_backups_on(fs.clone(), "/data/none", 1);
     refused(missing, ErrorKind::NotFound, &["/data/none"]);
@@ -312,7 +318,7 @@ fn a_backup_that_could_not_be_looked_at_is_not_taken_for_half_of_one() {
     assert_eq!(restored.kind(), ErrorKind::Io, "{restored}");
 }
 
-/// Runs `work` and looks at images after each of its operations with `check`.
+/// Runs `work` and calls `check` with crash images after each of its operations.
 fn at_every_cut(
     disk: &Arc<CrashFs>,
     work: impl FnOnce(),
@@ -354,7 +360,7 @@ fn a_cut_during_a_backup_leaves_the_store_and_whole_backups_alone() {
         if image.exists(&whole).unwrap() {
             assert_eq!(held(image.clone(), &format!("{BACKUPS}/backup-000002")), states.1);
         }
-        // The next backup does not stumble over half of one.
+        // The next backup succeeds in spite of an incomplete one.
         let db = Db::open_on(image.clone(), DB, options()).unwrap();
         let made = db.backup(BACKUPS).unwrap();
         assert_eq!(held(image.clone(), &made.path.display().to_string()), states.1);
@@ -386,7 +392,7 @@ fn a_cut_during_a_restore_or_a_checkpoint_leaves_a_whole_store_or_none() {
     Db::destroy_on(disk.clone(), COPY).unwrap();
     assert!(
         !disk.exists(Path::new(COPY)).unwrap(),
-        "a store that was never opened is removed, too"
+        "a store that was never opened was not removed"
     );
     disk.sync_dir(Path::new("/data")).unwrap();
     at_every_cut(&disk, || db.checkpoint(COPY).unwrap(), whole_or_none(state.clone()));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::tiny_options;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Batch, Db, Durability, MemtableKind, Options, Policy, WalIo, WriteOptions};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use esker_testkit::rng::SplitMix64;
@@ -18,7 +18,7 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes.try_into().unwrap())
 }
 
-/// Writers move money between accounts in batches; readers must always see the same sum.
+/// Writers move money between accounts in batches. Readers must always see the same sum.
 fn transfers(options: Options) {
     let db = Arc::new(Db::open_on(MemFs::new(), "/db", options).unwrap());
     for account in 0..ACCOUNTS {
@@ -33,7 +33,8 @@ fn transfers(options: Options) {
             scope.spawn(move || {
                 let mut rng = SplitMix64::new(seed);
                 for step in 0..3_000 {
-                    // Reading and writing back is one step; the lock is the test's, not the store's.
+                    // Reading and writing back is one step. The lock belongs to the test, not to
+                    // the store.
                     let _turn = turn.lock();
                     let (from, to) = (rng.next_u64() % ACCOUNTS, rng.next_u64() % ACCOUNTS);
                     let balance = |a: u64| number(&db.get(a.to_be_bytes()).unwrap().unwrap());
@@ -46,7 +47,8 @@ fn transfers(options: Options) {
                     batch.put(to.to_be_bytes(), (balance(to) + amount).to_be_bytes());
                     let durability =
                         if step % 50 == 0 { Durability::Sync } else { Durability::Buffered };
-                    db.write_with(&batch, &WriteOptions { durability: Some(durability) }).unwrap();
+                    db.write_with(&batch, &WriteOptions::default().durability(Some(durability)))
+                        .unwrap();
                 }
                 stop.store(true, Ordering::Relaxed);
             });
@@ -185,7 +187,7 @@ fn a_cache_can_change_size_and_policy_while_it_is_read() {
     });
 }
 
-/// What a reader checks while everything moves: a key's value names it, and keys ascend.
+/// Checks one reader's view during concurrent changes: a value contains its key, and keys ascend.
 fn look_around(db: &Db, rng: &mut SplitMix64) {
     let key = rng.below(800).to_be_bytes();
     if let Some(value) = db.get(key).unwrap() {
@@ -203,8 +205,8 @@ fn look_around(db: &Db, rng: &mut SplitMix64) {
     }
 }
 
-/// Writers, readers, flushes, compactions, checkpoints, options and a scrub, on the operating
-/// system's files.
+/// Runs writers, readers, flushes, compactions, checkpoints, option changes and a scrub together,
+/// on the operating system's files.
 fn everything_at_once(options: Options) {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path().join("db"), options).unwrap();
@@ -220,7 +222,8 @@ fn everything_at_once(options: Options) {
                         let value = [&key[..], &step.to_be_bytes()].concat();
                         let durability = [Durability::Sync, Durability::Buffered];
                         let durability = Some(durability[usize::from(step % 40 != 0)]);
-                        db.put_with(key, value, &WriteOptions { durability }).unwrap();
+                        db.put_with(key, value, &WriteOptions::default().durability(durability))
+                            .unwrap();
                         if rng.chance(9) {
                             db.delete(rng.below(800).to_be_bytes()).unwrap();
                         }
@@ -272,8 +275,9 @@ fn everything_at_once_on_real_files() {
     }
 }
 
-/// A store without threads whose callers flush it, compact it and write to it all at once. Once two
-/// of them flushed the same memtable, and the next one was taken for flushed with it.
+/// A store without threads whose callers concurrently flush it, compact it and write to it. This
+/// test guards against a past failure: two callers flushed the same memtable, and the next memtable
+/// was taken for flushed too.
 #[test]
 fn callers_of_a_store_without_threads_take_turns() {
     for round in 0..8u64 {
@@ -325,13 +329,14 @@ fn a_full_memtable_that_several_threads_filled_refuses_every_write() {
     });
     let full = db.metrics().memory.active_memtable_bytes;
     for key in 0..2_000 {
-        assert!(put(key).is_err(), "there is no room for {key}");
+        assert!(put(key).is_err(), "no space is left for {key}");
     }
     assert_eq!(db.metrics().memory.active_memtable_bytes, full);
     assert!(full < MEMTABLE_BYTES * 5 / 4, "{full}");
 }
 
-/// The names of a store's tables, and how many removed files of it this process has open.
+/// Returns the names of a store's tables, and the number of its removed files that this process has
+/// open.
 #[cfg(target_os = "linux")]
 fn tables_and_removed(dir: &std::path::Path) -> (Vec<String>, usize) {
     let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
@@ -344,8 +349,9 @@ fn tables_and_removed(dir: &std::path::Path) -> (Vec<String>, usize) {
     (tables.collect(), ours)
 }
 
-/// A reader that lets go of removed files last leaves their closing to a thread of the store; when
-/// the store is closed they are closed, and a reader that lives longer closes its own.
+/// A reader that is the last user of removed files leaves their closing to a thread of the store.
+/// After the store is closed these files are closed. A reader that outlives the store closes its
+/// own files.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_a_reader_lets_go_of_last_is_removed() {
@@ -364,21 +370,21 @@ fn what_a_reader_lets_go_of_last_is_removed() {
         assert!(!before.is_empty());
         fill(2);
         let (now, _) = tables_and_removed(&place);
-        assert!(before.iter().all(|table| now.contains(table)), "the reader needs them");
+        assert!(before.iter().all(|table| now.contains(table)), "the reader still needs the files");
         let open = (!outlives).then_some(db);
         assert_eq!(iter.value(), [1; 50]);
         drop(iter);
-        // A thread of the store may be looking at the old version at this very moment.
+        // A thread of the store may hold the old version at this moment.
         let are_there = || {
             let (after, _) = tables_and_removed(&place);
             before.iter().any(|table| after.contains(table))
         };
         let looks = (0..30_000).take_while(|_| are_there());
         looks.for_each(|_| std::thread::sleep(std::time::Duration::from_millis(10)));
-        assert!(!are_there(), "nobody needs them any more");
+        assert!(!are_there(), "files without a reader remained");
         if let Some(db) = open {
             db.close().unwrap();
         }
-        assert_eq!(tables_and_removed(&place).1, 0, "they are open still");
+        assert_eq!(tables_and_removed(&place).1, 0, "the files are still open");
     }
 }

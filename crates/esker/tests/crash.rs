@@ -1,7 +1,8 @@
-//! What a crash leaves: the log cut at every byte, every byte of every file flipped, kill -9.
+//! The state after a crash: the log cut at every byte, every byte of every file flipped, and kill
+//! -9.
 //!
-//! Failure history these guard against: a torn tail taken for data, a hole in the middle of the
-//! log, a store that does not open after a crash while it is made, rot served as a value.
+//! These tests guard against past failures: a torn tail taken for data; a hole in the middle of the
+//! log; a store that does not open after a crash during its creation; damage returned as a value.
 
 mod common;
 
@@ -10,18 +11,18 @@ use std::sync::Arc;
 
 use common::{files, image, in_order, pairs, tiny_options};
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Batch, Db, Durability, ErrorKind, KeyOrder, Options, WriteOptions};
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Options under which nothing is flushed unless asked for.
+/// Returns options under which nothing is flushed without a request.
 fn lazy_options() -> Options {
     Options { memtable_size_bytes: Some(1 << 20), ..tiny_options() }
 }
 
-/// A store's files after each of its writes, and what it held then. The handle is forgotten, not
-/// closed, as a killed process would leave it.
+/// Returns a store's files after its last write, and its content after each write. The files are
+/// copied before the close, as a killed process would leave them.
 fn history() -> (Vec<(String, Vec<u8>)>, Vec<Pairs>) {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
@@ -34,7 +35,7 @@ fn history() -> (Vec<(String, Vec<u8>)>, Vec<Pairs>) {
         if i % 4 == 3 {
             batch.delete_range("key1", "key3");
         }
-        db.write(batch).unwrap();
+        db.write(&batch).unwrap();
         states.push(pairs(db.iter().unwrap()));
     }
     let found = files(&*fs, dir);
@@ -54,7 +55,7 @@ fn a_store_of_a_newer_version_is_refused_and_untouched() {
     for which in 0..2 {
         let slot = &mut current[which * 512..(which + 1) * 512];
         slot[8] += 1;
-        let sum = esker::base::checksum::checksum(&slot[..504], which as u64);
+        let sum = esker::internals::checksum(&slot[..504], which as u64);
         slot[504..].copy_from_slice(&sum.to_le_bytes());
     }
     fs.open_write(&path).unwrap().write_at(&current, 0).unwrap();
@@ -92,7 +93,7 @@ fn a_repair_takes_every_log_record_that_is_whole_and_lists_the_others() {
     }
 }
 
-/// See `docs/format.md`.
+/// Size of a log's header, in bytes. See `docs/format.md`.
 const LOG_HEADER_BYTES: usize = 40;
 
 #[test]
@@ -106,7 +107,7 @@ fn a_log_cut_at_any_byte_leaves_a_prefix_of_the_writes() {
         cut[log].1.truncate(len);
         let fs = image(dir, &cut);
         if len < LOG_HEADER_BYTES {
-            // The header was durable before the log took its first record: no crash cuts it.
+            // The header was durable before the log took its first record, so no crash cuts it.
             let error = Db::open_on(fs, dir, lazy_options()).err().unwrap();
             assert!(error.is_corruption(), "cut at {len}: {error}");
             continue;
@@ -115,9 +116,11 @@ fn a_log_cut_at_any_byte_leaves_a_prefix_of_the_writes() {
             .unwrap_or_else(|e| panic!("cut at {len}: {e}"));
         let found = pairs(db.iter().unwrap());
         let index = states.iter().rposition(|s| *s == found);
-        let index = index.unwrap_or_else(|| panic!("cut at {len}: not a state the store was in"));
+        let index = index.unwrap_or_else(|| {
+            panic!("cut at {len}: the content is no earlier state of the store")
+        });
         reached[index] = true;
-        // It goes on from there, and opens again.
+        // The store continues from there, and opens again.
         db.put("after", "crash").unwrap();
         drop(db);
         let db = Db::open_on(fs, dir, lazy_options()).unwrap();
@@ -138,15 +141,16 @@ fn a_log_cut_below_what_was_synced_is_reported() {
     let mut all = files(&*fs, dir);
     drop(db);
     let log = all.iter_mut().find(|(name, _)| name.ends_with(".wal")).unwrap();
-    // A record in the middle rots; later records say it was durable.
+    // A record in the middle is damaged. Later records show that it was durable.
     let middle = log.1.len() / 2;
     log.1[middle] ^= 0x10;
-    let error = Db::open_on(image(dir, &all), dir, lazy_options()).expect_err("rot is an error");
+    let error =
+        Db::open_on(image(dir, &all), dir, lazy_options()).expect_err("damage was not reported");
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     assert!(error.path().is_some() && error.offset_bytes().is_some(), "{error}");
 }
 
-/// A small store with every kind of file, closed.
+/// Returns the files of a small closed store with every kind of file, and its content.
 fn whole_store() -> (Vec<(String, Vec<u8>)>, Pairs) {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
@@ -194,7 +198,7 @@ fn a_flipped_byte_in_any_file_never_gives_wrong_data() {
     assert!(detected["sst"].1 == detected["sst"].0, "every byte of a table is covered");
 }
 
-/// Whether the damage was noticed; fails when it was served.
+/// Returns whether the damage was detected. Fails if wrong data was returned.
 fn check_never_wrong(db: &Db, want: &Pairs, name: &str, at: usize) -> bool {
     let mut noticed = false;
     match db.iter().and_then(|iter| iter.collect::<esker::Result<Pairs>>()) {
@@ -212,12 +216,12 @@ fn check_never_wrong(db: &Db, want: &Pairs, name: &str, at: usize) -> bool {
     noticed
 }
 
-/// The log's unsynced tail may be cut; nothing else may differ.
+/// Asserts that nothing differs except the log's unsynced tail, which may be cut.
 fn assert_same_or_tail(found: &Pairs, want: &Pairs, name: &str, at: usize) {
     if found == want {
         return;
     }
-    assert!(name.ends_with(".wal"), "{name} at {at}: wrong data was served");
+    assert!(name.ends_with(".wal"), "{name} at {at}: wrong data was returned");
     let without = |k: &[u8]| k == b"tail" || k == b"key005";
     let strip = |p: &Pairs| p.iter().filter(|(k, _)| !without(k)).cloned().collect::<Pairs>();
     assert_eq!(strip(found), strip(want), "{name} at {at}: more than the tail changed");
@@ -236,7 +240,7 @@ fn a_truncated_or_missing_file_is_noticed() {
         missing.remove(index);
         let opened = Db::open_on(image(dir, &missing), dir, tiny_options());
         if let Ok(db) = opened {
-            assert!(name.ends_with(".sst"), "{name} is missing and nobody noticed");
+            assert!(name.ends_with(".sst"), "the missing file {name} was not reported");
             assert!(!db.verify(&mut |_, _| {}).unwrap().is_whole(), "{name}");
             assert!(db.iter().and_then(|i| i.collect::<esker::Result<Pairs>>()).is_err(), "{name}");
         }
@@ -256,7 +260,7 @@ fn an_interrupted_creation_is_begun_again() {
     let dir = Path::new("/db");
     Db::open_on(fs.clone(), dir, tiny_options()).unwrap().close().unwrap();
     let all = files(&*fs, dir);
-    // Without CURRENT and without a log there was never a store.
+    // Without CURRENT and without a log, no store existed.
     let young: Vec<_> =
         all.into_iter().filter(|(n, _)| n != "CURRENT" && !n.ends_with(".wal")).collect();
     let db = Db::open_on(image(dir, &young), dir, tiny_options()).unwrap();
@@ -271,7 +275,7 @@ fn a_store_without_its_current_file_is_an_error_not_a_new_store() {
     let fs = image(dir, &headless);
     let error = Db::open_on(fs.clone(), dir, tiny_options()).expect_err("data without CURRENT");
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
-    // Repair brings back what the tables and logs hold.
+    // Repair restores the content of the tables and logs.
     Db::repair_on(fs.clone(), dir, tiny_options()).unwrap();
     let db = Db::open_on(fs, dir, tiny_options()).unwrap();
     assert_eq!(db.get("tail").unwrap().as_deref(), Some(b"in the log".as_slice()));
@@ -341,7 +345,7 @@ fn a_log_cut_anywhere_after_a_clean_close_is_reported() {
         cut[log].1.truncate(len);
         match Db::open_on(image(dir, &cut), dir, lazy_options()) {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "{error}"),
-            // Only the mark of the close is gone.
+            // Only the mark of the close is missing.
             Ok(db) => assert_eq!(pairs(db.iter().unwrap()), want, "cut at {len}"),
         }
     }

@@ -1,8 +1,8 @@
-//! Error branches that no script of the campaigns comes to: calls that are refused, damage that only
-//! a repair or a reader meets, two things that fail at once.
+//! Error branches outside the scripts of the campaigns: refused calls, damage that only a repair or
+//! a reader meets, and two failures at once.
 //!
-//! Failure history these guard against: an error without the path it is about, a refusal that
-//! changed something, damage that hides behind a failed read.
+//! These tests guard against past failures: an error without its path; a refused call that changed
+//! the store; damage hidden behind a failed read.
 
 mod common;
 
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use common::{files, image, pairs, several_logs, tiny_options};
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
-use esker::fs::os::OsFs;
+use esker::fs::MemFs;
+use esker::fs::OsFs;
 use esker::{CachePolicy, Db, ErrorKind, FilterPolicy, KeyOrder, Options, WriteOptions};
 use esker_testkit::campaign::seal::seals;
 use esker_testkit::crash::{CrashFs, CrashModel};
@@ -27,14 +27,14 @@ fn dir() -> &'static Path {
     Path::new(DIR)
 }
 
-/// Nothing is flushed unless asked for.
+/// Returns options under which nothing is flushed without a request.
 fn lazy_options() -> Options {
     Options { memtable_size_bytes: Some(1 << 20), ..tiny_options() }
 }
 
 #[track_caller]
 fn refused<T>(result: esker::Result<T>, kind: ErrorKind, says: &str) {
-    let error = result.err().expect("it is refused");
+    let error = result.err().expect("the operation is refused");
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(says), "{error}");
 }
@@ -87,7 +87,7 @@ fn what_a_thread_could_not_do_is_told_to_who_waits_for_it() {
     db.put("a", "1").unwrap();
     refused(db.flush(), ErrorKind::NoSpace, ".sst");
     refused(db.wait_idle(), ErrorKind::NoSpace, ".sst");
-    // Writers wait for a memtable that cannot be flushed, and are told.
+    // Writers wait for a memtable that cannot be flushed, and get the error.
     let failed = (0..10_000u32).find_map(|i| db.put(i.to_be_bytes(), [7; 100]).err());
     assert_eq!(failed.expect("the store is full").kind(), ErrorKind::NoSpace);
     fs.disarm();
@@ -96,7 +96,7 @@ fn what_a_thread_could_not_do_is_told_to_who_waits_for_it() {
     assert!(db.contains_key("a").unwrap() && db.contains_key("b").unwrap());
 }
 
-/// A filter whose next making waits until it is let go: a merge can be held there.
+/// A filter policy that blocks while its gate is shut, which holds a compaction in progress.
 #[derive(Default)]
 struct Gate {
     shut: AtomicBool,
@@ -121,7 +121,7 @@ impl FilterPolicy for Gate {
 
 const HELD_KEYS: u32 = 20_000;
 
-/// A store with a merge that is held while it writes its first table.
+/// Returns a store with a compaction that is held while it writes its first table.
 fn held_merge() -> (Arc<MemFs>, Arc<FaultFs>, Arc<Gate>, Db, Options) {
     let (disk, gate) = (MemFs::new(), Arc::new(Gate::default()));
     let fs = FaultFs::new(disk.clone());
@@ -158,13 +158,14 @@ fn a_merge_gives_its_space_to_a_flush_on_a_full_device() {
         while fs.hits() == 0 {
             std::thread::yield_now();
         }
-        // So that the flush waits for the merge; it is right without that, too.
+        // Makes it likely that the flush waits for the compaction. The test is also correct without
+        // the wait.
         std::thread::sleep(Duration::from_millis(50));
         gate.shut.store(false, SeqCst);
         flush.join().unwrap().unwrap();
     });
     db.wait_idle().unwrap();
-    assert!(db.metrics().compactions > 0, "it was begun again");
+    assert!(db.metrics().compactions > 0, "the compaction was not started again");
     assert_eq!(pairs(db.iter().unwrap()).len(), HELD_KEYS as usize + 1);
     assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
 }
@@ -200,7 +201,7 @@ fn a_read_only_store_that_stays_damaged_is_an_error_after_some_tries() {
     let report = reader.verify(&mut |_, _| {}).unwrap();
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert!(report.problems[0].to_string().contains(&manifest.0), "{:?}", report.problems);
-    assert!(reader.contains_key("a").unwrap(), "what was opened stays readable");
+    assert!(reader.contains_key("a").unwrap(), "the opened store must stay readable");
     let error = Db::open_read_only_on(fs, dir(), lazy_options()).err().unwrap();
     assert!(error.to_string().contains(&manifest.0), "{error}");
 }
@@ -226,7 +227,8 @@ fn damage_in_a_log_is_found_also_when_reads_fail() {
     let all = several_logs(dir(), &WriteOptions::SYNC);
     let logs: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".wal")).collect();
     let mut failed = 0;
-    // A record in the middle of the first log; all of it behind its first records; its last record.
+    // A damaged record in the middle of the first log, all bytes after its first records, or its
+    // last record.
     for damage in 0..3 {
         let mut all = all.clone();
         let bytes = &mut all[logs[0]].1;
@@ -268,7 +270,8 @@ fn a_log_that_was_begun_and_never_used_is_left_out() {
         let fs = FaultFs::new(disk.clone());
         let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
         db.put_with("a", "1", &WriteOptions::SYNC).unwrap();
-        // The mark that the next log goes on fails, and so does the removal of that log.
+        // The mark that the next log continues this one cannot be written, and that log cannot be
+        // removed.
         let ops = OpMask::of(&[Op::Write, Op::Remove]);
         fs.arm(Fault::for_ever(ops, nth, FaultKind::NoSpace).on(".wal"));
         let flushed = db.flush().is_ok();
@@ -295,7 +298,7 @@ fn a_log_record_without_operations_is_a_loss_that_a_repair_lists() {
     let mut all = files(&*fs, dir());
     std::mem::forget(db);
     let (name, bytes) = all.iter_mut().find(|(name, _)| name.ends_with(".wal")).unwrap();
-    // The file's header, the log's beginning, then a record for each key.
+    // The file's header, the log's start record, then one record per key.
     let seals = seals(name, bytes);
     let second = seals[3];
     bytes[second.end - 8..second.end].fill(0xee);
@@ -328,7 +331,7 @@ fn a_manifest_that_cannot_be_cut_back_takes_nothing_more_until_the_store_is_open
         let again = db.flush();
         if flushed.is_err() && hits > 1 {
             seen += 1;
-            assert!(again.is_err(), "nothing is written behind what could not be cut");
+            assert!(again.is_err(), "a record was written after bytes that could not be truncated");
         }
         let image = disk.crash_image(CrashModel::SyncedOnly);
         drop(db);
@@ -400,14 +403,14 @@ fn prefixes_end_where_their_keys_do_in_every_order() {
     }
 }
 
-/// What a walk of `db` shows, in some ways that must agree.
+/// Returns the keys of scans and moves over `db`, by several methods that must agree.
 fn walks(db: &Db, middle: &[u8]) -> esker::Result<Vec<Vec<u8>>> {
     let mut seen: Vec<Vec<u8>> = Vec::new();
     for pair in db.iter()? {
         seen.push(pair?.0.to_vec());
     }
     seen.push(b"backward".to_vec());
-    for pair in db.iter()?.into_reverse() {
+    for pair in db.iter()?.rev() {
         seen.push(pair?.0.to_vec());
     }
     for forward in [true, false] {
@@ -434,9 +437,9 @@ fn walks(db: &Db, middle: &[u8]) -> esker::Result<Vec<Vec<u8>>> {
             break;
         }
         if forward {
-            iter.advance()?
+            iter.move_next()?
         } else {
-            iter.retreat()?
+            iter.move_prev()?
         }
         note(&iter, &mut seen);
     }
@@ -447,7 +450,7 @@ fn walks(db: &Db, middle: &[u8]) -> esker::Result<Vec<Vec<u8>>> {
     for bound in [Bound::Included(middle), Bound::Excluded(middle)] {
         let below = db.range::<&[u8]>((Bound::Unbounded, as_ref(&bound)))?;
         let above = db.range::<&[u8]>((as_ref(&bound), Bound::Unbounded))?;
-        for pair in below.into_reverse().take(2).chain(above.into_reverse().take(2)) {
+        for pair in below.rev().take(2).chain(above.rev().take(2)) {
             seen.push(pair?.0.to_vec());
         }
         for pair in db.range::<&[u8]>((as_ref(&bound), Bound::Unbounded))?.take(2) {
@@ -480,7 +483,7 @@ fn a_read_that_fails_among_deleted_keys_and_old_versions_is_an_error() {
     for round in 0..3u8 {
         (0..KEYS).step_by(2).for_each(|i| db.put(i.to_be_bytes(), [round; 20]).unwrap());
         db.flush().unwrap();
-        // Versions that a snapshot keeps, and newer ones that it does not see.
+        // Versions retained by a snapshot, and newer versions that the snapshot does not see.
         (0..40).for_each(|i| {
             db.put(2_000u32.to_be_bytes(), [i; 30]).unwrap();
             snapshots.push(db.snapshot());
@@ -514,7 +517,7 @@ fn a_read_that_fails_among_deleted_keys_and_old_versions_is_an_error() {
                 break;
             }
             failed += 1;
-            // Every one of the first, then fewer and fewer.
+            // Every one of the first reads, then fewer and fewer.
             nth += 1 + nth / 16;
         }
         assert!(failed > 60, "{failed}");

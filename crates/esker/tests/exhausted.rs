@@ -1,11 +1,12 @@
-//! What a process may have no more of: threads, mappings of memory, descriptors.
+//! Exhausted process resources: threads, memory mappings, file descriptors.
 //!
-//! Each test needs a process of its own and runs this program again, with `ESKER_EXHAUSTED` saying
-//! what. What must hold: a store that cannot be opened is refused with a sentence that says what ran
-//! out and what to do, and leaves nothing behind; those that are open go on.
+//! Each test needs its own process and runs this program again with the resource in
+//! `ESKER_EXHAUSTED`. Required behaviour: opening a store fails with an error that names the
+//! exhausted resource and a remedy, and leaves nothing behind. Stores that are already open
+//! continue.
 //!
-//! Failure history these guard against: programs with two thousand stores that abort; seven threads
-//! for each store, and 69 on a machine of 64 processors.
+//! These tests guard against past failures: programs with two thousand stores that abort; seven
+//! threads for each store, and 69 on a machine of 64 processors.
 #![allow(unsafe_code)]
 
 use std::path::Path;
@@ -14,7 +15,7 @@ use std::process::Command;
 use esker::{Db, ErrorKind, Options, WriteOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Runs one of `inside` in a process of its own.
+/// Runs one case of `inside` in its own process.
 fn run_alone(what: &str) {
     let dir = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
@@ -36,7 +37,7 @@ fn inside() {
         "no threads" => no_threads(dir),
         "mappings" => few_mappings(dir),
         "no descriptors" => no_descriptors(dir),
-        other => panic!("nothing is called {other}"),
+        other => panic!("no test has the name {other}"),
     }
 }
 
@@ -44,7 +45,7 @@ fn key(i: u64) -> [u8; 8] {
     (i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_be_bytes()
 }
 
-/// The threads of the process that are a store's, by name.
+/// Returns the sorted names of the stores' threads in this process.
 fn store_threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
@@ -54,8 +55,8 @@ fn store_threads() -> Vec<String> {
     names
 }
 
-/// Threads that nothing asks for are not there, however many may compact; those that have something
-/// to do are, and all are gone when the store is closed.
+/// Checks that a thread without work does not exist, however many threads may compact. A thread
+/// starts when it has work, and all threads are gone after a close.
 fn few_threads(dir: &Path) {
     let options = || Options {
         background_threads: Some(63),
@@ -73,7 +74,7 @@ fn few_threads(dir: &Path) {
     db.compact_range(None, None).unwrap();
     assert_eq!(db.iter().unwrap().count(), 1_001);
     assert!(store_threads().len() <= 4, "{:?}", store_threads());
-    // Each is there when the call that asks for it returns.
+    // Each thread exists when the call that needs it returns.
     db.set_option("sync_every_ms", "1000").unwrap();
     assert!(store_threads().contains(&"esker-sync".to_string()), "{:?}", store_threads());
     db.set_option("scrub_bytes_per_second", "1000").unwrap();
@@ -97,17 +98,17 @@ fn a_store_has_the_threads_that_have_something_to_do() {
     run_alone("threads");
 }
 
-/// A user who may have no more threads: a store is refused with a sentence, and one that is open goes
-/// on with those it has.
+/// A user at the thread limit: opening a store fails with an error, and an open store continues
+/// with its existing threads.
 fn no_threads(dir: &Path) {
     let maximum = getrlimit(Resource::Nproc).maximum;
     let may_have = |threads: Option<u64>| {
         setrlimit(Resource::Nproc, Rlimit { current: threads.or(maximum), maximum }).unwrap();
     };
     if rustix::process::geteuid().is_root() {
-        // Root may have any number.
+        // Root has no thread limit.
         std::os::unix::fs::chown(dir, Some(4242), Some(4242)).unwrap();
-        // SAFETY: the call reads and writes no memory of ours.
+        // SAFETY: the call reads and writes no memory of this program.
         assert_eq!(unsafe { libc::setresuid(4242, 4242, 4242) }, 0);
     }
     let options = || Options {
@@ -120,7 +121,7 @@ fn no_threads(dir: &Path) {
     let refused = Db::open(dir.join("db"), options()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
     let told = refused.to_string();
-    let parts = ["esker-flush", "no more threads", "ulimit -u", "fewer stores"];
+    let parts = ["esker-flush", "limit of threads", "ulimit -u", "fewer stores"];
     assert!(parts.iter().all(|part| told.contains(part)), "{told}");
     may_have(None);
     let db = Db::open(dir.join("db"), options()).unwrap();
@@ -148,8 +149,8 @@ fn a_store_without_threads_is_refused_with_a_sentence() {
     run_alone("no threads");
 }
 
-/// Makes single pages readable in a range that is not, until the process may have no more mappings;
-/// then gives some back.
+/// Makes single pages of an inaccessible range readable until the process reaches its mapping
+/// limit. Then releases about `count` mappings.
 fn leave_mappings(count: usize) {
     let (page, pages) = (64 << 10, 1 << 20);
     // SAFETY: a new mapping touches no memory in use.
@@ -159,17 +160,17 @@ fn leave_mappings(count: usize) {
     };
     assert_ne!(start, libc::MAP_FAILED);
     let set = |at: usize, access| {
-        // SAFETY: the page lies within the mapping, which nothing else uses.
+        // SAFETY: the page is inside the mapping, which nothing else uses.
         unsafe { libc::mprotect(start.wrapping_byte_add((2 * at + 1) * page), page, access) == 0 }
     };
     let made = (0..pages).take_while(|at| set(*at, libc::PROT_READ)).count();
-    assert!(made < pages, "there are more mappings than this test makes");
-    // Each was two.
+    assert!(made < pages, "more mappings exist than this test creates");
+    // Each page used two mappings.
     assert!((made - count / 2..made).all(|at| set(at, libc::PROT_NONE)));
 }
 
-/// Stores opened until the process may have no more mappings: the last is refused with a sentence,
-/// and the others write, read and close.
+/// Opens stores until the process reaches its mapping limit. The last opening fails with an error.
+/// The other stores write, read and close.
 fn few_mappings(dir: &Path) {
     let options = || Options {
         memory_budget_bytes: Some(64 << 20),
@@ -177,7 +178,7 @@ fn few_mappings(dir: &Path) {
         ..Options::default()
     };
     let open = |n: usize| Db::open(dir.join(n.to_string()), options());
-    // What is made once.
+    // Creates the mappings that a process creates once.
     open(0).unwrap().close().unwrap();
     leave_mappings(2_000);
     let mut stores = Vec::new();
@@ -186,7 +187,7 @@ fn few_mappings(dir: &Path) {
             Ok(store) => stores.push(store),
             Err(refused) => break refused,
         }
-        assert!(stores.len() < 1_000, "a store takes no mappings");
+        assert!(stores.len() < 1_000, "a store uses no mappings");
     };
     assert!(stores.len() >= 20, "{} stores: {refused}", stores.len());
     assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
@@ -201,11 +202,11 @@ fn few_mappings(dir: &Path) {
     (0..20_000).for_each(|i| last.put(key(i), [7; 300]).unwrap());
     last.flush().unwrap();
     assert_eq!(last.iter().unwrap().count(), 20_001);
-    // None is left at all: what needs more memory is refused, and the rest goes on.
+    // Almost no mapping is left: operations that need more memory fail, and the others continue.
     leave_mappings(40);
     let refused = last.flush().and_then(|()| last.put("b", "c")).and_then(|()| last.flush());
     let refused = refused.unwrap_err();
-    assert!(refused.to_string().contains("begin another memtable"), "{refused}");
+    assert!(refused.to_string().contains("allocate another memtable"), "{refused}");
     assert_eq!(last.get(key(7)).unwrap().as_deref(), Some(&[7; 300][..]));
     last.put("b", "d").unwrap();
     let count = stores.len();
@@ -219,7 +220,7 @@ fn a_store_without_mappings_is_refused_with_a_sentence() {
     run_alone("mappings");
 }
 
-/// Stores opened until the process may have no more descriptors.
+/// Opens stores until the process reaches its file descriptor limit.
 fn no_descriptors(dir: &Path) {
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: Some(64) }).unwrap();
     let open = |n: usize| Db::open(dir.join(n.to_string()), Options::default());
@@ -229,11 +230,11 @@ fn no_descriptors(dir: &Path) {
             Ok(store) => stores.push(store),
             Err(refused) => break refused,
         }
-        assert!(stores.len() < 64, "a store takes no descriptors");
+        assert!(stores.len() < 64, "a store uses no descriptors");
     };
     assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
     let told = refused.to_string();
-    let parts = ["as many files open as it may", "ulimit -n", "fewer stores"];
+    let parts = ["limit of open files", "ulimit -n", "fewer stores"];
     assert!(parts.iter().all(|part| told.contains(part)), "{told}");
     let refused = stores.len();
     stores.pop().unwrap().close().unwrap();

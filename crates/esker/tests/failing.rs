@@ -1,8 +1,8 @@
-//! Every operation of one call failing in turn, beside stores the campaigns' scripts do not make:
-//! damaged ones, tables that nobody has opened yet, remains of a crash in the way.
+//! Every operation of one call fails in turn, on stores outside the campaigns' scripts: damaged
+//! stores, tables not opened yet, and remains of a crash.
 //!
-//! Failure history these guard against: a failed read taken for the end of a log, half of what was
-//! made left in the way of the next try.
+//! These tests guard against past failures: a failed read taken for the end of a log; partial files
+//! that obstruct the next attempt.
 
 mod common;
 
@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use common::{Turned, files, image, pairs, several_logs, tiny_options};
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
-use esker::fs::os::OsFs;
+use esker::fs::MemFs;
+use esker::fs::OsFs;
 use esker::{Db, ErrorKind, KeyOrder, Options, WriteOptions};
 use esker_testkit::campaign::seal::seals;
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
@@ -26,7 +26,7 @@ fn dir() -> &'static Path {
     Path::new(DIR)
 }
 
-/// Nothing is flushed or merged unless asked for.
+/// Returns options under which nothing is flushed or compacted without a request.
 fn lazy_options() -> Options {
     let cache_size_bytes = Some(0);
     let memtable_size_bytes = Some(1 << 20);
@@ -35,8 +35,8 @@ fn lazy_options() -> Options {
 
 const READS: &[Op] = &[Op::Read, Op::Open, Op::Len];
 
-/// Runs `work` on `all` with the first, second, ... of the operations failing, until it meets none;
-/// how many it met.
+/// Runs `work` on `all` with the first, second, ... of the operations failing, until no operation
+/// is left to fail. Returns the number of failed operations.
 fn each(
     all: &Files,
     ops: &[Op],
@@ -57,7 +57,7 @@ fn each(
     0
 }
 
-/// An error of the file system's or of what it looks like, with its path; or what was wanted.
+/// Accepts the wanted result, or an error with a path that is an I/O error or reports corruption.
 #[track_caller]
 fn right_or_failed<T: PartialEq + std::fmt::Debug>(got: esker::Result<T>, want: &T) {
     match got {
@@ -134,7 +134,7 @@ fn reads_of_logs_with_a_gap_and_of_their_repair() {
         assert_eq!(opened(disk.clone()).ok(), want.as_ref().ok().copied());
     });
     assert!(met > 10, "{met}");
-    // A bad record in the middle of a log, so that the repair looks for the next good one.
+    // A damaged record in the middle of a log: the repair searches for the next intact one.
     let mut all = several_logs(dir(), &WriteOptions::BUFFERED);
     all[logs[0]].1[marks[marks.len() / 2].start] ^= 1;
     let whole = image(dir(), &all);
@@ -161,7 +161,7 @@ fn a_repair_that_has_to_sort_tables_and_to_merge_many() {
         key_order: KeyOrder::Custom(Arc::new(Turned(turned))),
         ..lazy_options()
     };
-    // Two tables in another order, larger than a memtable; seventy that overlap.
+    // Two tables in another order, larger than a memtable, or seventy overlapping tables.
     for (tables, keys, turned) in [(2, 200u32, true), (70, 2, false)] {
         let fs = MemFs::new();
         let db = Db::open_on(fs.clone(), dir(), ordered(false)).unwrap();
@@ -215,7 +215,7 @@ fn what_a_crash_left_in_the_way_of_an_opening() {
     let closed = files(&*fs, dir());
     let mut met = 0;
     for mut all in [killed, closed] {
-        // An edit of the manifest by half, and the next `CURRENT` that was not renamed.
+        // Half an edit at the end of the manifest, and a next `CURRENT` that was not renamed.
         let manifest = all.iter_mut().find(|(name, _)| name.starts_with("manifest-")).unwrap();
         manifest.1.extend_from_slice(&[0xab; 100]);
         all.push(("CURRENT.new".into(), vec![1; 300]));
@@ -269,7 +269,7 @@ fn a_log_made_ahead_that_cannot_begin() {
         while logs() < 2 {
             db.put(puts.to_be_bytes(), [7; 1000]).unwrap();
             puts += 1;
-            assert!(puts < 10_000, "no log was made ahead");
+            assert!(puts < 10_000, "no log was preallocated");
             std::thread::yield_now();
         }
         fs.arm(Fault::once(OpMask::of(&[Op::Write]), nth, FaultKind::NoSpace).on(".wal"));
@@ -301,7 +301,8 @@ fn calls_the_operating_system_refuses() {
     assert!(fs.lock(&missing.join("LOCK"), "me").is_err());
     assert!(fs.list(&missing).is_err() && fs.sync_dir(&missing).is_err());
     assert!(fs.free_bytes(&missing).is_err());
-    // Where directories cannot be locked, the file's own lock says that another has the store.
+    // Where directories cannot be locked, the file's own lock shows that another opener has the
+    // store.
     let held = std::fs::File::open(&file).unwrap();
     held.lock().unwrap();
     assert_eq!(fs.lock(&file, "me").err().unwrap().kind(), std::io::ErrorKind::WouldBlock);

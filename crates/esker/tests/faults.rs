@@ -1,8 +1,8 @@
 //! A store on a file system that crashes, fills up or fails at a chosen operation.
 //!
-//! Failure history these guard against: a synced write lost because an older log was not synced, a
-//! hole in the middle of the writes after a power failure, a store that does not open again, an
-//! acknowledged write that a failed one took along, a write accepted after a failed sync.
+//! These tests guard against past failures: a synced write lost because an older log was not
+//! synced; a hole in the middle of the writes after a power failure; a store that does not reopen;
+//! an acknowledged write undone by a failed one; a write accepted after a failed sync.
 
 mod common;
 
@@ -23,18 +23,18 @@ fn dir() -> &'static Path {
     Path::new(DIR)
 }
 
-/// Nothing is flushed unless asked for.
+/// Returns options under which nothing is flushed without a request.
 fn lazy_options() -> Options {
     Options { memtable_size_bytes: Some(1 << 20), ..tiny_options() }
 }
 
-/// What a store that died had acknowledged: its state after each write, and how many of those a
-/// power failure must leave.
+/// The acknowledged writes of a store that died: its state after each write, and the number of
+/// writes that must survive a power failure.
 #[derive(Default)]
 struct Acknowledged {
     states: Vec<Pairs>,
     durable: usize,
-    /// A write that failed may be there or not.
+    /// The state after a failed write, which may be present or not.
     maybe: Option<Pairs>,
 }
 
@@ -55,7 +55,8 @@ impl Acknowledged {
         }
     }
 
-    /// Checks that `found` is the state after some write, none of the `least` first being lost.
+    /// Checks that `found` is the state after some write, with none of the first `least` writes
+    /// lost.
     fn check(&self, found: &Pairs, least: usize, what: &str) {
         let index = if found.is_empty() {
             Some(0)
@@ -65,14 +66,14 @@ impl Acknowledged {
         let maybe = self.maybe.as_ref() == Some(found);
         let index = index.or(maybe.then_some(self.states.len()));
         let index = index.unwrap_or_else(|| {
-            panic!("{what}: not a state the store was in: {} pairs", found.len())
+            panic!("{what}: the content is no earlier state of the store: {} pairs", found.len())
         });
-        assert!(index >= least, "{what}: {index} writes left, {least} were promised");
+        assert!(index >= least, "{what}: found {index} writes, expected at least {least}");
     }
 }
 
-/// Writes until the end of the script or the first failure; every fifth write is a sync write, and
-/// there are flushes in between.
+/// Writes until the end of the script or the first failure. Every fifth write is synced, and some
+/// writes are followed by a flush.
 fn script(fs: Arc<dyn Fs>, options: Options, writes: u32) -> Acknowledged {
     let mut acknowledged = Acknowledged::default();
     let Ok(db) = Db::open_on(fs, dir(), options) else { return acknowledged };
@@ -90,7 +91,7 @@ fn script(fs: Arc<dyn Fs>, options: Options, writes: u32) -> Acknowledged {
             acknowledged.durable = acknowledged.states.len();
         }
     }
-    // Dying, not closing: the file system under it no longer answers, or its image was taken.
+    // A death, not a close: the file system no longer answers, or its image was taken.
     drop(db);
     acknowledged
 }
@@ -107,14 +108,14 @@ fn check_images(fs: &CrashFs, acknowledged: &Acknowledged, options: &Options, wh
         let what = format!("{what}, {model:?}");
         let image = fs.crash_image(model);
         if !image.exists(dir()).unwrap() {
-            assert_eq!(least, 0, "{what}: the directory is gone");
+            assert_eq!(least, 0, "{what}: the directory is missing");
             continue;
         }
         let db = Db::open_on(image.clone(), dir(), options.clone())
             .unwrap_or_else(|e| panic!("{what}: {e}"));
         let found = pairs(db.iter().unwrap());
         acknowledged.check(&found, least, &what);
-        // It takes writes, and the first recovery changes nothing for the second.
+        // The store accepts writes, and the first recovery changes nothing for the second.
         db.put_with("after", "crash", &WriteOptions::SYNC).unwrap();
         drop(db);
         let db = Db::open_on(image, dir(), options.clone())
@@ -142,7 +143,7 @@ fn a_power_failure_at_any_operation_leaves_what_was_promised() {
     }
 }
 
-/// Opens, writes and dies without closing; the machine goes on.
+/// Opens, writes and dies without closing. The machine continues.
 fn killed_after(disk: &Arc<CrashFs>, write: impl FnOnce(&Db)) {
     let fs = FaultFs::new(disk.clone());
     let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
@@ -248,7 +249,7 @@ fn after_a_failed_log_sync_nothing_is_accepted_until_the_store_is_opened_again()
         let error = db.put_with("c", "refused", &how).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
     }
-    assert_eq!(fs.counts().of(Op::Sync), syncs, "a failed sync is never tried again");
+    assert_eq!(fs.counts().of(Op::Sync), syncs, "a failed sync was tried again");
     assert_eq!(db.get("a").unwrap().as_deref(), Some(b"synced".as_slice()));
     drop(db);
     let db = Db::open_on(disk.crash_image(CrashModel::SyncedOnly), dir(), lazy_options()).unwrap();
@@ -279,7 +280,7 @@ fn a_failed_read_is_an_error_and_never_a_missing_key() {
         }
         assert!(fs.hits() > 0);
         fs.disarm();
-        assert_eq!(pairs(db.iter().unwrap()), want, "reads go on");
+        assert_eq!(pairs(db.iter().unwrap()), want, "a read failed");
     }
 }
 
@@ -289,7 +290,7 @@ fn buffered_writes_over_several_logs_are_left_without_a_hole() {
     let fs = FaultFs::new(disk.clone());
     let options = Options { frozen_memtables_max: 8, ..tiny_options() };
     let db = Db::open_on(fs.clone(), dir(), options.clone()).unwrap();
-    // No table can be made, so that memtables freeze, and each has a log of its own.
+    // No table can be created, so memtables freeze, and each has its own log.
     fs.arm(Fault::for_ever(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
     for i in 0..200 {
         if db.put_with(format!("{i:03}"), [7; 90], &WriteOptions::BUFFERED).is_err() {
@@ -311,7 +312,7 @@ fn buffered_writes_over_several_logs_are_left_without_a_hole() {
     }
 }
 
-/// The logs, oldest first.
+/// Returns the names of the logs, oldest first.
 fn log_names(fs: &CrashFs) -> Vec<String> {
     let names = fs.list(dir()).unwrap().into_iter().map(|e| e.name);
     names.filter(|name| name.ends_with(".wal")).collect()
@@ -346,7 +347,7 @@ fn rot_in_a_log_that_later_logs_know_to_be_durable_is_corruption() {
             let opened = Db::open_on(image, dir(), lazy_options());
             match opened {
                 Err(error) => assert!(error.is_corruption(), "byte {at}, cut {cut}: {error}"),
-                // Padding between records.
+                // The byte is padding between records.
                 Ok(db) => assert_eq!(pairs(db.iter().unwrap()).len(), 4, "byte {at}, cut {cut}"),
             }
         }
@@ -393,7 +394,8 @@ fn many_short_openings_leave_few_logs() {
     assert!(db.recovery_notes().is_empty());
 }
 
-/// The second life of a store whose machine goes on: what it reads may be in the page cache alone.
+/// Returns the store reopened by a second process on the same machine. Some of its data may be only
+/// in the page cache.
 fn reopened_after(disk: &Arc<CrashFs>, first_life: impl FnOnce(&Db)) -> Db {
     let process = disk.next_process();
     let db = Db::open_on(process.clone(), dir(), lazy_options()).unwrap();
@@ -412,10 +414,10 @@ fn pages_that_a_failed_sync_dropped_are_written_again_before_new_writes_are_prom
         db.put_with("b", "not synced", &WriteOptions::SYNC).unwrap_err();
     });
     db.put_with("c", "synced", &WriteOptions::SYNC).unwrap();
-    assert!(db.contains_key("a").unwrap(), "it was in the page cache");
+    assert!(db.contains_key("a").unwrap(), "the write was in the page cache");
     let image = disk.crash_image(CrashModel::SyncedOnly);
     let db = Db::open_on(image, dir(), lazy_options()).unwrap();
-    assert!(db.contains_key("c").unwrap(), "a synced write is gone");
+    assert!(db.contains_key("c").unwrap(), "a synced write is missing");
     assert!(db.contains_key("a").unwrap(), "a hole before a synced write");
 }
 
@@ -448,7 +450,7 @@ fn a_directory_whose_name_could_not_be_synced_is_synced_by_the_next_open() {
     db.put_with("a", "synced", &WriteOptions::SYNC).unwrap();
     let image = disk.crash_image(CrashModel::SyncedOnly);
     let db = Db::open_on(image, dir(), lazy_options()).unwrap();
-    assert!(db.contains_key("a").unwrap(), "the whole store is gone");
+    assert!(db.contains_key("a").unwrap(), "the store is empty");
 }
 
 #[test]

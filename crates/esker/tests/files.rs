@@ -1,15 +1,15 @@
-//! The file system in memory beside the operating system's: the same calls, the same answers, so
-//! that what is tested on one holds on the other.
+//! Compares the file system in memory with the operating system's: the same calls must give the
+//! same answers, so test results from one hold for the other.
 
 use std::io::{ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use esker::fs::mem::MemFs;
-use esker::fs::os::OsFs;
-use esker::fs::{Fs, parent_of};
+use esker::fs::Fs;
+use esker::fs::MemFs;
+use esker::fs::OsFs;
 
-/// What one file system answered, call by call.
+/// The answers of one file system, call by call.
 struct Story {
     fs: Arc<dyn Fs>,
     root: PathBuf,
@@ -111,7 +111,8 @@ fn story(fs: Arc<dyn Fs>, root: &Path) -> Vec<String> {
     s.note("lock nowhere", nowhere, done);
     for name in ["d", "h", "h", "no"] {
         let kind = |e: std::io::Error| match e.kind() {
-            // The system says `PermissionDenied` or `IsADirectory`, as the standard wants or not.
+            // The system returns `PermissionDenied` or `IsADirectory`, depending on its
+            // conformance.
             ErrorKind::PermissionDenied => ErrorKind::IsADirectory.into(),
             _ => e,
         };
@@ -138,11 +139,4 @@ fn memory_and_the_system_answer_alike() {
     }
     assert_eq!(memory.len(), system.len());
     assert!(memory.contains(&"read f: h#llo!".to_string()), "{memory:#?}");
-}
-
-#[test]
-fn the_parent_of_a_bare_name_is_here() {
-    assert_eq!(parent_of(Path::new("a/b")), Path::new("a"));
-    assert_eq!(parent_of(Path::new("b")), Path::new("."));
-    assert_eq!(parent_of(Path::new("/b")), Path::new("/"));
 }

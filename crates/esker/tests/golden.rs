@@ -1,12 +1,12 @@
-//! Stores as older code wrote them, kept in `tests/golden`: each must open for ever and hold exactly
-//! what its name and `content` say.
+//! Stores written by older code, in `tests/golden`. Each must open forever and hold exactly the
+//! content given by its name and `content`.
 //!
-//! A store is one file: for each of its files a name, a length and the bytes. They are made by
-//! `golden_files_are_written` under `ESKER_GOLDEN=<directory>`, once for each format version, and
-//! never changed after that (`docs/format.md`).
+//! A golden store is one file: for each of its files a name, a length and the bytes.
+//! `golden_files_are_written` creates them under `ESKER_GOLDEN=<directory>`, once for each format
+//! version. They never change afterwards (`docs/format.md`).
 //!
-//! Failure history these guard against: a format that changes under its own version number; a
-//! version test that asserted nothing.
+//! These tests guard against past failures: a format that changes under its own version number; a
+//! version test without assertions.
 
 mod common;
 
@@ -14,21 +14,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::{files, image, pairs};
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Batch, BlockLayout, Compression, Db, MemtableKind, Options, Policy, WriteOptions};
 
 type Files = Vec<(String, Vec<u8>)>;
 
 const DIR: &str = "/db";
 
-/// A golden store: how it was made.
+/// How a golden store was made.
 struct Golden {
     name: String,
     options: Options,
     closed: bool,
 }
 
-/// Every layout with every compression, closed and killed.
+/// Returns every layout with every compression, closed and killed.
 fn all() -> Vec<Golden> {
     let mut all = Vec::new();
     for layout in BlockLayout::ALL {
@@ -53,14 +53,14 @@ fn all() -> Vec<Golden> {
             }
         }
     }
-    // Killed with the mark of a sync at its log's end; the others were made before there were any.
+    // Killed with the mark of a sync at its log's end. The other stores predate that mark.
     let killed = all.iter().find(|golden| golden.name == "v1-delta-none-killed");
     let options = killed.map(|golden| golden.options.clone()).unwrap_or_default();
     all.push(Golden { name: "v1-delta-none-synced".to_string(), options, closed: false });
     all
 }
 
-/// What each of them holds, worked out without the store.
+/// Returns the content of each golden store, computed without a store.
 fn content() -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut map = std::collections::BTreeMap::new();
     for round in 0..3u32 {
@@ -89,7 +89,7 @@ fn value(i: u32, round: u32) -> Vec<u8> {
     value
 }
 
-/// Makes the store; the rounds before the last end in tables, the last one stays in a log.
+/// Creates the store. The last round stays in a log, and the earlier rounds are in tables.
 fn make(golden: &Golden) -> Files {
     let fs: Arc<MemFs> = MemFs::new();
     let db = Db::open_on(fs.clone(), DIR, golden.options.clone()).unwrap();
@@ -124,7 +124,7 @@ fn make(golden: &Golden) -> Files {
 fn pack(all: &Files) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, bytes) in all {
-        // Zeros at the end, of a mapped log, are a count.
+        // Zeros at the end, of a memory-mapped log, are stored as a count.
         let zeros = bytes.iter().rev().take_while(|b| **b == 0).count();
         let kept = &bytes[..bytes.len() - zeros];
         out.extend_from_slice(format!("{name} {} {zeros}\n", kept.len()).as_bytes());
@@ -156,7 +156,7 @@ fn check(what: &str, fs: Arc<MemFs>, options: &Options) {
     for (key, value) in &want {
         assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]), "{what}");
     }
-    let mut back: Vec<_> = db.iter().unwrap().into_reverse().map(Result::unwrap).collect();
+    let mut back: Vec<_> = db.iter().unwrap().rev().map(Result::unwrap).collect();
     back.reverse();
     assert_eq!(back, want, "{what}");
     let report = db.verify(&mut |_, _| {}).unwrap();
@@ -182,7 +182,7 @@ fn golden_stores_open_and_hold_what_they_held() {
         assert!(files.iter().any(|(name, _)| name.ends_with(".wal")), "{}", golden.name);
         assert!(files.iter().any(|(name, _)| name.ends_with(".sst")), "{}", golden.name);
         check(&golden.name, image(Path::new(DIR), &files), &golden.options);
-        // Whoever reads need not have written with these options.
+        // A reader need not use the options of the writer.
         check(&golden.name, image(Path::new(DIR), &files), &Options::default());
     }
 }

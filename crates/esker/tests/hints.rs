@@ -1,8 +1,8 @@
-//! Skip hints: long runs of deleted keys are jumped over, and no answer changes by it.
+//! Empty-range hints: iterators jump over long runs of deleted keys, and no answer changes.
 //!
-//! Built for tests the store looks for hints after a few deletes already, so stores of this size
-//! make many. Failure history these guard against: a put into a range that was being looked at, a
-//! put that is visible before the hint is cut, and a reader whose view is older than the hint.
+//! In test builds the store searches for hints after only a few deletes, so small stores create
+//! many. These tests guard against past failures: a put into a range during the search; a put that
+//! is visible before the hint is cut; a reader whose read state is older than the hint.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::tiny_options;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Batch, Comparator, Db, DbIterator, KeyOrder, MemtableKind, Options, ReadOptions};
 use esker_testkit::rng::SplitMix64;
 
@@ -27,11 +27,11 @@ fn open(options: Options) -> Db {
     Db::open_on(MemFs::new(), "/db", options).unwrap()
 }
 
-/// Waits for the thread that looks for hints.
+/// Waits for the hint thread.
 fn wait_for_hints(db: &Db) {
     let began = Instant::now();
     while db.metrics().hints == 0 {
-        assert!(began.elapsed() < Duration::from_secs(300), "there is no hint");
+        assert!(began.elapsed() < Duration::from_secs(300), "no hint appeared");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -41,7 +41,7 @@ fn forward(iter: DbIterator) -> Pairs {
 }
 
 fn backward(iter: DbIterator) -> Pairs {
-    let mut pairs: Pairs = iter.into_reverse().map(Result::unwrap).collect();
+    let mut pairs: Pairs = iter.rev().map(Result::unwrap).collect();
     pairs.reverse();
     pairs
 }
@@ -68,15 +68,15 @@ fn deleted_keys_are_jumped_over_both_ways_and_from_the_middle() {
     let mut iter = db.iter().unwrap();
     iter.seek(key(KEYS / 4)).unwrap();
     assert_eq!(iter.key(), key(KEYS - 1));
-    iter.retreat().unwrap();
+    iter.move_prev().unwrap();
     assert_eq!(iter.key(), key(0));
-    iter.retreat().unwrap();
+    iter.move_prev().unwrap();
     assert!(!iter.valid());
     iter.seek_for_prev(key(KEYS / 4)).unwrap();
     assert_eq!(iter.key(), key(0));
     let inside = || db.range(key(10)..key(KEYS / 2)).unwrap();
     assert!(forward(inside()).is_empty() && backward(inside()).is_empty());
-    assert_eq!(before.iter().unwrap().count() as u64, KEYS, "a snapshot is not told of it");
+    assert_eq!(before.iter().unwrap().count() as u64, KEYS, "a snapshot used the hint");
     assert_eq!(backward(before.iter().unwrap()).len() as u64, KEYS);
     db.put(key(KEYS / 3), b"again").unwrap();
     assert_eq!(db.iter().unwrap().count(), 3);
@@ -106,7 +106,7 @@ fn a_store_without_threads_makes_none() {
     assert_eq!(db.iter().unwrap().count(), 0);
 }
 
-/// Bytewise by the number without its last bit, so that neighbours are one key.
+/// A bytewise order of the number without its last bit: neighbours are one key.
 struct Halved;
 
 impl Comparator for Halved {
@@ -119,7 +119,7 @@ impl Comparator for Halved {
     }
 }
 
-/// One step of the model: stretches of deletes, with puts among them.
+/// Applies one step to the store and the model: deletes of key ranges, with some puts.
 fn change(db: &Db, oracle: &mut BTreeMap<u64, u64>, rng: &mut SplitMix64, keys: u64, turn: u64) {
     let from = rng.below(keys);
     let to = (from + rng.below(keys / 2)).min(keys);
@@ -145,7 +145,7 @@ fn change(db: &Db, oracle: &mut BTreeMap<u64, u64>, rng: &mut SplitMix64, keys: 
                     oracle.remove(&n);
                 }
             }
-            db.write(batch).unwrap();
+            db.write(&batch).unwrap();
         }
         6 => {
             for n in from..to {
@@ -168,7 +168,7 @@ fn sorted(oracle: &BTreeMap<u64, u64>, reverse: bool) -> Pairs {
     if reverse { all.rev().collect() } else { all.collect() }
 }
 
-/// A walk from a random place in random directions, and both whole walks.
+/// Checks both full scans, and moves from random positions in random directions.
 fn check(iter: impl Fn() -> DbIterator, want: &Pairs, rng: &mut SplitMix64, keys: u64, rev: bool) {
     assert_eq!(&forward(iter()), want);
     assert_eq!(&backward(iter()), want);
@@ -189,10 +189,10 @@ fn check(iter: impl Fn() -> DbIterator, want: &Pairs, rng: &mut SplitMix64, keys
             let Some((key, value)) = here else { break };
             assert_eq!((walk.key(), walk.value()), (&key[..], &value[..]));
             if rng.chance(2) {
-                walk.advance().unwrap();
+                walk.move_next().unwrap();
                 at += 1;
             } else {
-                walk.retreat().unwrap();
+                walk.move_prev().unwrap();
                 at -= 1;
             }
         }
@@ -208,7 +208,7 @@ fn model(options: Options, seed: u64) -> u64 {
     let mut snapshots: Vec<(esker::Snapshot, Pairs)> = Vec::new();
     for turn in 0..120 {
         if rev {
-            // Stretches that are deleted as ranges run the other way there.
+            // In this order deleted ranges run in the other direction.
             let (from, to) = (rng.below(KEYS), rng.below(KEYS));
             for n in from.min(to)..from.max(to) {
                 db.delete(key(2 * n)).unwrap();
@@ -269,8 +269,8 @@ fn with_hints_a_store_answers_as_a_map_does() {
     assert!(jumps > 0 || !cfg!(debug_assertions), "no hint was used");
 }
 
-/// One writer's share of the keys: it deletes stretches of them, puts some again, and after every
-/// few operations expects of each what it did last.
+/// One writer's share of the keys. The writer deletes ranges of its keys and puts some again. After
+/// every few operations it checks that each key has its last state.
 fn own_keys(db: &Db, own: u64, writers: u64) {
     let mut rng = SplitMix64::new(own);
     let mut oracle: BTreeMap<u64, u64> = BTreeMap::new();
@@ -292,7 +292,7 @@ fn own_keys(db: &Db, own: u64, writers: u64) {
             oracle.insert(n, turn);
             let mut iter = db.iter().unwrap();
             iter.seek(key(n)).unwrap();
-            assert_eq!(iter.key(), key(n), "a put that returned is not there");
+            assert_eq!(iter.key(), key(n), "an acknowledged put is missing");
         }
         let want: Vec<(u64, u64)> = oracle.iter().map(|(n, turn)| (*n, *turn)).collect();
         assert_eq!(mine(forward(db.iter().unwrap())), want);
@@ -305,7 +305,8 @@ fn iterators_are_right_while_threads_put_and_delete_where_hints_are() {
     const WRITERS: u64 = 3;
     const TOKENS: u64 = 5;
     let db = open(Options { background_threads: Some(2), ..tiny_options() });
-    // Tokens that one thread moves, each by one batch: half a batch is a token too few or too many.
+    // Tokens that one thread moves, one batch per move. A reader of half a batch counts one token
+    // too few or too many.
     let token = |n: u64| key((1 << 20) + n);
     for n in 0..TOKENS {
         db.put(token(n), [0; 8]).unwrap();
@@ -328,7 +329,7 @@ fn iterators_are_right_while_threads_put_and_delete_where_hints_are() {
                 }
                 let mut batch = Batch::new();
                 batch.delete(token(n)).put(token(n + TOKENS), [0; 8]);
-                db.write(batch).unwrap();
+                db.write(&batch).unwrap();
             }
         });
         for way in [forward, backward] {
@@ -336,7 +337,7 @@ fn iterators_are_right_while_threads_put_and_delete_where_hints_are() {
                 while !stop.load(Ordering::Relaxed) {
                     let bounds = (Bound::Included(key(1 << 20)), Bound::Unbounded);
                     let iter = db.iter_with(&ReadOptions::default(), bounds).unwrap();
-                    assert_eq!(way(iter).len() as u64, TOKENS, "a reader saw half a batch");
+                    assert_eq!(way(iter).len() as u64, TOKENS, "a reader saw part of a batch");
                     scans.fetch_add(1, Ordering::Relaxed);
                 }
             });

@@ -1,7 +1,8 @@
-//! kill -9, again and again: what was acknowledged is there, and what is there is a prefix.
+//! Repeated `kill -9`: every acknowledged write is present, and the content is a prefix of the
+//! writes.
 //!
-//! The test runs itself as the victim: the child writes numbered keys and prints each number once
-//! its write returned; the parent kills it at a random moment and opens the store.
+//! The test runs itself as the victim. The child writes numbered keys and prints each number after
+//! its write returned. The parent kills the child at a random moment and opens the store.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -12,23 +13,23 @@ use esker_testkit::rng::SplitMix64;
 const VICTIM: &str = "ESKER_KILL_VICTIM";
 const SHAPE: &str = "ESKER_KILL_SHAPE";
 
-/// What the victim's store and its writes are like.
+/// Parameters of the victim's store and writes.
 struct Shape {
     memtable_bytes: u64,
     value_bytes: usize,
-    /// One write in so many is synced.
+    /// Number of writes per synced write.
     sync_every: u64,
     rounds: u64,
 }
 
 const SHAPES: [Shape; 2] = [
-    // Logs, flushes and merges by the dozen.
+    // Dozens of logs, flushes and compactions.
     Shape { memtable_bytes: 32 << 10, value_bytes: 60, sync_every: 16, rounds: 25 },
-    // Each log has many windows of the mapped file, which a thread made ahead.
+    // Each log has many windows of the memory-mapped file, prepared in advance by a thread.
     Shape { memtable_bytes: 4 << 20, value_bytes: 600, sync_every: u64::MAX, rounds: 10 },
 ];
 
-/// The window of a mapped log, see `fs/mapped.rs`.
+/// Size of the window of a memory-mapped log, in bytes. See `fs/mapped.rs`.
 const WINDOW_BYTES: u64 = 256 << 10;
 
 fn options(shape: &Shape) -> Options {
@@ -42,7 +43,7 @@ fn options(shape: &Shape) -> Options {
     }
 }
 
-/// Writes batch after batch for ever: batch n sets `last` and eight keys of its own.
+/// Writes batches until killed. Batch n sets `last` and eight keys of its own.
 fn victim(path: &str, shape: &Shape) -> ! {
     let db = Db::open(path, options(shape)).unwrap();
     let from = next_number(&db);
@@ -56,12 +57,12 @@ fn victim(path: &str, shape: &Shape) -> ! {
         }
         let durability =
             if n % shape.sync_every == 0 { Durability::Sync } else { Durability::Buffered };
-        db.write_with(&batch, &WriteOptions { durability: Some(durability) }).unwrap();
+        db.write_with(&batch, &WriteOptions::default().durability(Some(durability))).unwrap();
         let counted = db.metrics();
         writeln!(out, "{n} {} {}", counted.log_bytes, counted.log_mapped_bytes).unwrap();
         out.flush().unwrap();
     }
-    unreachable!("the loop has no end")
+    unreachable!("the loop never ends")
 }
 
 fn next_number(db: &Db) -> u64 {
@@ -94,8 +95,8 @@ fn acknowledged_writes_survive_kill_9() {
     }
 }
 
-/// Kills a victim after so many writes; returns what it printed last: the number of a write, the bytes
-/// of its logs, and those that went through mappings without a call.
+/// Kills a victim after `stop_after` writes. Returns the last printed numbers: the write's number,
+/// the bytes of the logs, and the log bytes written through mappings without a system call.
 fn killed(path: &std::path::Path, shape: usize, stop_after: u64) -> [u64; 3] {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "acknowledged_writes_survive_kill_9", "--nocapture"])

@@ -1,13 +1,13 @@
-//! Values of megabytes: stored as they are or packed, alone in their blocks, whatever the layout.
+//! Values of megabytes: compressed or not, alone in their blocks, in every layout.
 //!
-//! Failure history these guard against: five copies of a value at once; a block of one large value whose
-//! parts are written one after the other and read back as one.
+//! These tests guard against past failures: five copies of a value at once; a block of one large
+//! value whose parts are written separately and read back as one.
 
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{BlockLayout, Compression, Db, Options};
 
-/// Bytes that nothing packs.
+/// Returns incompressible bytes.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
@@ -17,13 +17,13 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Values around the length from which they are written from where they lie.
+/// Returns values around the length from which a value is written without a copy.
 fn values() -> Vec<Vec<u8>> {
     let mut values = Vec::new();
     for len in [(1 << 20) - 1, 1 << 20, (1 << 20) + 1, (5 << 18) + 7, 3 << 20] {
         values.push(noise(len, len as u64));
         values.push(vec![7; len]);
-        // Packed to something near seven eighths.
+        // Compresses to about seven eighths.
         let mut some = noise(len, 3);
         some[len / 8 * 7..].fill(0);
         values.push(some);
@@ -68,7 +68,7 @@ fn large_values_are_what_they_were_in_every_layout_and_compression() {
             drop(snapshot);
             db.compact_range(None, None).unwrap();
             check(&db);
-            // Two fifths of the bytes are noise; packed, the rest takes hardly any.
+            // Two fifths of the bytes are noise. Compressed, the rest takes almost no space.
             let stored = db.metrics().table_bytes;
             let all: usize = values.iter().map(Vec::len).sum();
             let packs = *compression != Compression::None;
@@ -89,9 +89,9 @@ fn a_log_of_large_values_is_read_back() {
         db.put(format!("{at:02}"), value).unwrap();
         let mut batch = esker::Batch::new();
         batch.put(format!("{at:02} x"), value).put(format!("{at:02} y"), value);
-        db.write(batch).unwrap();
+        db.write(&batch).unwrap();
     }
-    // As a kill leaves them.
+    // The files as a killed process leaves them.
     let killed = MemFs::new();
     killed.create_dir("/db".as_ref()).unwrap();
     for entry in fs.list("/db".as_ref()).unwrap() {

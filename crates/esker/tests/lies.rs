@@ -1,5 +1,5 @@
-//! Parts that the caller brings and that lie: a filter that denies its keys, an order that turns
-//! round. A table is read back before it is taken, so that nothing is lost to either.
+//! Misbehaving components supplied by the caller: a filter that denies its keys, and an order that
+//! reverses. A table is read back before the store accepts it, so neither loses data.
 
 mod common;
 
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use common::{pairs, tiny_options};
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Comparator, Db, ErrorKind, FilterPolicy, KeyOrder, Options};
 
-/// Lets every key through, or none.
+/// A filter policy that passes every key or none.
 struct Filter {
     denies: AtomicBool,
 }
@@ -25,7 +25,7 @@ impl FilterPolicy for Filter {
         vec![keys.len() as u8]
     }
     fn may_contain(&self, _key: &[u8], filter: &[u8]) -> bool {
-        assert_eq!(filter.len(), 1, "the filter is the one that was made");
+        assert_eq!(filter.len(), 1, "the filter is not the one that was built");
         !self.denies.load(Relaxed)
     }
 }
@@ -45,11 +45,11 @@ fn a_table_whose_filter_denies_a_key_is_not_taken() {
     }
     let error = db.flush().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
-    assert!(error.message().contains("the filter denies a key that is there"), "{error}");
+    assert!(error.message().contains("the filter excludes a key of the table"), "{error}");
     assert!(db.tables().is_empty());
     let left = fs.list("/db".as_ref()).unwrap();
     assert!(!left.iter().any(|entry| entry.name.ends_with(".sst")), "{left:?}");
-    assert_eq!(&db.get("07").unwrap().unwrap(), "value", "it is still in memory");
+    assert_eq!(&db.get("07").unwrap().unwrap(), "value", "the pair is missing from the memtable");
     drop(db);
     filter.denies.store(false, Relaxed);
     let db = Db::open_on(fs, "/db", options).unwrap();
@@ -59,10 +59,10 @@ fn a_table_whose_filter_denies_a_key_is_not_taken() {
     assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
     filter.denies.store(true, Relaxed);
     let problems = db.verify(&mut |_, _| {}).unwrap().problems;
-    assert!(problems[0].message().contains("the filter denies"), "{problems:?}");
+    assert!(problems[0].message().contains("the filter excludes"), "{problems:?}");
 }
 
-/// Bytewise, or the other way round.
+/// A bytewise order that can be reversed.
 struct Turning {
     turned: AtomicBool,
 }

@@ -1,15 +1,15 @@
-//! Bounds: memory, descriptors, openers, modes, and a device that is full.
+//! Limits: memory, file descriptors, openers, file modes, and full devices.
 //!
-//! Tests that need a process of their own run this program again, with `ESKER_LIMITS` saying what.
-//! `ESKER_SMALL_DISK` is an empty file system of a few MiB for the test of a full one,
-//! `ESKER_FEW_INODES` one that takes few files, `ESKER_QUOTA` one with quotas, on the device
-//! `ESKER_QUOTA_DEVICE`, for root (`scripts/limits.sh` makes them); without them those tests look at
-//! nothing. `ESKER_LIMITS_KEYS` makes the test of memory longer. `ESKER_GROUP_BYTES` says that the
-//! process is in a control group of so many bytes, `ESKER_GROUP_PUTS` what a store writes there.
+//! A test that needs its own process runs this program again with its name in `ESKER_LIMITS`. The
+//! tests of file systems do nothing without their variables. `scripts/limits.sh` creates the file
+//! systems: `ESKER_SMALL_DISK`, an empty one of a few MiB; `ESKER_FEW_INODES`, one for few files;
+//! `ESKER_QUOTA`, one with quotas, on the device `ESKER_QUOTA_DEVICE`, for root.
+//! `ESKER_LIMITS_KEYS` makes the memory test longer. `ESKER_GROUP_BYTES` is the size in bytes of
+//! the process's control group, and `ESKER_GROUP_PUTS` the number of puts there.
 //!
-//! Failure history these guard against: two openers after someone removed the lock's file; a forked
-//! child that writes to its parent's store; a store that stays read-only after a full device; files
-//! others can read.
+//! These tests guard against past failures: two openers after the removal of the lock file; a
+//! forked child that writes to its parent's store; a store that stays read-only after a full
+//! device; files readable by others.
 #![allow(unsafe_code)]
 
 use std::alloc::System;
@@ -25,7 +25,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Runs one of `inside` in a process of its own.
+/// Runs one case of `inside` in its own process.
 fn run_alone(what: &str, dir: &Path) {
     let program = std::env::current_exe().unwrap();
     let mut child = Command::new(program);
@@ -51,7 +51,7 @@ fn inside() {
         "fork" => forked(dir),
         "forks" => forked_at_any_moment(dir),
         "file size" => short_files(dir),
-        other => panic!("nothing is called {other}"),
+        other => panic!("no test has the name {other}"),
     }
 }
 
@@ -59,7 +59,7 @@ fn key(i: u64) -> [u8; 8] {
     (i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_be_bytes()
 }
 
-/// Many tables, few descriptors: files beyond the bound are opened for each read.
+/// Many tables, few file descriptors: each read opens a file beyond the limit anew.
 fn few_descriptors(dir: &Path) {
     let open_now = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: Some(64) }).unwrap();
@@ -85,10 +85,10 @@ fn few_descriptors(dir: &Path) {
     }
     assert_eq!(db.iter().unwrap().count(), 20_000);
     let held = open_now() - before;
-    // The tables, the logs, the manifest, CURRENT, the lock and its directory.
+    // Tables, logs, manifest, CURRENT, the lock file and its directory.
     assert!(held <= 10 + 10, "{held} descriptors");
     db.close().unwrap();
-    assert!(open_now() <= before + 1, "descriptors are left");
+    assert!(open_now() <= before + 1, "unused descriptors remain");
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn open_files_are_bounded() {
     run_alone("descriptors", dir.path());
 }
 
-/// Lets the process map `more_bytes` more for itself alone: what the store maps without the allocator,
-/// and the stacks of its threads.
+/// Limits the process to `more_bytes` of additional private mappings: the store's mappings outside
+/// the allocator, and the stacks of its threads.
 fn bound_mappings(more_bytes: u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();
@@ -107,8 +107,7 @@ fn bound_mappings(more_bytes: u64) {
     setrlimit(Resource::Data, Rlimit { current: most, maximum: most }).unwrap();
 }
 
-/// Five times the budget written and read, with an allocator and a kernel that give no more than the
-/// bound.
+/// Writes and reads five times the budget while allocator and kernel enforce the limit.
 fn little_memory(dir: &Path) {
     let budget: u64 = 16 << 20;
     // The store's threads have stacks of 2 MiB.
@@ -142,7 +141,7 @@ fn memory_is_bounded_by_twice_the_budget() {
     run_alone("memory", dir.path());
 }
 
-/// Leaves a log of ten budgets behind, as a process that is killed does.
+/// Leaves a log of ten budgets, as a killed process does.
 fn long_log(dir: &Path) {
     let options = Options {
         memory_budget_bytes: Some(1 << 30),
@@ -159,7 +158,7 @@ fn long_log(dir: &Path) {
     unsafe { libc::_exit(0) };
 }
 
-/// Opens what [`long_log`] left, with an allocator and a kernel that give no more than the bound.
+/// Opens the store of [`long_log`] while allocator and kernel enforce the limit.
 fn replayed_in_little_memory(dir: &Path) {
     let budget: u64 = 16 << 20;
     bound_mappings(2 * budget + (8 << 21));
@@ -219,14 +218,14 @@ fn large_options() -> Options {
     }
 }
 
-/// The most memory that the process has had, in bytes.
+/// Returns the peak memory of the process, in bytes.
 fn most_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Fails if the process has had more than two large values, a budget and a half beside `before`.
+/// Fails if the peak exceeds `before` by more than two large values and one and a half budgets.
 fn check_most(before: u64, what: &str) {
     let most = most_memory().saturating_sub(before);
     let bound = 2 * LARGE_BYTES + LARGE_BUDGET_BYTES + LARGE_BUDGET_BYTES / 2;
@@ -242,7 +241,7 @@ fn large_value() -> Vec<u8> {
     (0..LARGE_BYTES).map(next).collect()
 }
 
-/// Values many times the budget: at most two copies of one are in memory beside the writer's own.
+/// Values many times the budget: memory holds at most two copies of one beside the writer's own.
 fn large_values(dir: &Path) {
     let value = large_value();
     let before = most_memory();
@@ -266,7 +265,7 @@ fn large_values(dir: &Path) {
     unsafe { libc::_exit(0) };
 }
 
-/// Opens what [`large_values`] left in its log.
+/// Opens the store that [`large_values`] left in its log.
 fn large_values_replayed(dir: &Path) {
     let before = most_memory();
     let db = Db::open(dir.join("db"), large_options()).unwrap();
@@ -285,7 +284,7 @@ fn a_large_value_takes_twice_its_memory_at_most() {
     run_alone("large values again", dir.path());
 }
 
-/// A child of the opener: it is refused, hangs nowhere, and changes nothing.
+/// A child of the opener: the store refuses it, nothing hangs, and nothing changes.
 fn forked(dir: &Path) {
     let db = Db::open(dir.join("db"), Options::default()).unwrap();
     db.put("before", "fork").unwrap();
@@ -299,7 +298,7 @@ fn forked(dir: &Path) {
         let opened = Db::open(dir.join("db"), Options::default())
             .is_err_and(|error| error.kind() == ErrorKind::Locked);
         drop(db);
-        // A store of its own it may have.
+        // The child may open its own store.
         let own = Db::open(dir.join("own"), Options::default()).and_then(|own| {
             own.put("own", "yes")?;
             own.close()
@@ -311,7 +310,7 @@ fn forked(dir: &Path) {
     let mut status = -1;
     // SAFETY: the pointer is to an integer that outlives the call.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0, "the child was not refused");
+    assert_eq!(status, 0, "the child process was not refused");
     db.put_with("after", "fork", &WriteOptions::SYNC).unwrap();
     db.flush().unwrap();
     assert_eq!(db.iter().unwrap().count(), 2);
@@ -326,8 +325,8 @@ fn a_forked_child_is_refused_and_the_parent_goes_on() {
     run_alone("fork", dir.path());
 }
 
-/// Children forked while the threads of their parent's store are being born, lie down to wait or are
-/// at work: each opens a store of its own, whatever these held then.
+/// Forks children while the threads of their parent's store start, begin to wait or work. Each
+/// child opens its own store, whatever locks these threads held.
 fn forked_at_any_moment(dir: &Path) {
     let shared = Db::open(dir.join("shared"), Options::default()).unwrap();
     let done = AtomicBool::new(false);
@@ -344,8 +343,8 @@ fn forked_at_any_moment(dir: &Path) {
         for round in 0..100 {
             let path = dir.join(round.to_string());
             let db = Db::open(&path, Options::default()).unwrap();
-            // SAFETY: the child takes no lock that others hold, which is what this is about, and
-            // ends with `_exit`.
+            // SAFETY: the child takes no lock of another thread, which is the subject of the test,
+            // and ends with `_exit`.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 let own = Db::open(path.with_extension("own"), Options::default());
@@ -369,7 +368,7 @@ fn forked_at_any_moment(dir: &Path) {
     shared.close().unwrap();
 }
 
-/// How `child` ended; `None` where it did not for so long that it hangs. It is killed then.
+/// Returns the exit status of `child`. Kills a child that hangs, and returns `None`.
 fn ended(child: libc::pid_t) -> Option<i32> {
     let mut status = -1;
     for _ in 0..600_000 {
@@ -379,7 +378,7 @@ fn ended(child: libc::pid_t) -> Option<i32> {
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    // SAFETY: a child of this process that nobody has waited for yet.
+    // SAFETY: a child of this process that has not been waited for yet.
     unsafe { libc::kill(child, libc::SIGKILL) };
     // SAFETY: as above.
     unsafe { libc::waitpid(child, &mut status, 0) };
@@ -431,12 +430,12 @@ fn nobody_else_can_read_what_a_store_makes() {
     assert!(seen > 15, "{seen} files");
 }
 
-/// A limit of the process's on the length of files: as a device that is full.
+/// A file size limit of the process, which acts like a full device.
 fn short_files(dir: &Path) {
     let set = |current: Option<u64>| {
         setrlimit(Resource::Fsize, Rlimit { current, maximum: None }).unwrap();
     };
-    // SAFETY: ignoring a signal runs no code of ours. A write beyond the limit then fails.
+    // SAFETY: ignoring a signal runs no code of this program. A write beyond the limit then fails.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     for wal_io in esker::WalIo::ALL {
         let options = || Options {
@@ -505,22 +504,22 @@ fn a_store_on_a_device_that_takes_no_more_files_reads_on_and_resumes() {
     fills_up_and_resumes(Path::new(&disk), wal_io, &|| std::fs::remove_dir_all(&ballast).unwrap());
 }
 
-/// Sets how much a user may have on a file system, as root.
+/// Sets a user's quota on a file system, as root.
 fn set_quota(device: &str, user: u32, bytes: u64) {
     let (set_user_quota, hard_limit) = ((0x0080_0008 << 8) as libc::c_int, 1);
     let device = std::ffi::CString::new(device).unwrap();
-    // SAFETY: zeros are a `dqblk`: it is made of integers alone.
+    // SAFETY: all-zero bytes are a valid `dqblk`, which has only integers.
     let mut limits: libc::dqblk = unsafe { std::mem::zeroed() };
     (limits.dqb_bhardlimit, limits.dqb_valid) = (bytes / 1024, hard_limit);
     let address = (&raw mut limits).cast();
-    // SAFETY: the name ends with a zero, the limits are whole, and both outlive the call.
+    // SAFETY: the name ends with a zero, the limits are initialized, and both outlive the call.
     let set = unsafe { libc::quotactl(set_user_quota, device.as_ptr(), user as i32, address) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Whose rights the whole process has from now on.
+/// Gives the whole process the rights of `user`.
 fn become_user(user: u32) {
-    // SAFETY: the call reads and writes no memory of ours.
+    // SAFETY: the call reads and writes no memory of this program.
     assert_eq!(unsafe { libc::seteuid(user) }, 0, "{}", std::io::Error::last_os_error());
 }
 
@@ -551,7 +550,7 @@ fn a_store_of_a_user_with_a_quota_reads_on_and_resumes() {
     }
 }
 
-/// Writes to a store on `disk` until that is refused for want of space; `free` makes some.
+/// Writes to a store on `disk` until a write fails for lack of space. `free` makes space.
 fn fills_up_and_resumes(disk: &Path, wal_io: esker::WalIo, free: &dyn Fn()) {
     let options = || Options {
         wal_io,

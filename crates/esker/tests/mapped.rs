@@ -1,14 +1,18 @@
-//! Pages of the log that cannot be had, and the signal by which the kernel says so.
+//! Unavailable pages of the memory-mapped log, and the signal (SIGBUS) that the kernel raises for
+//! them.
 //!
-//! Tests that need a process of their own run this program again, with `ESKER_MAPPED` saying what.
-//! `scripts/mapped.sh` mounts file systems and lets `attacked` and `after_the_attack` loose on them:
-//! `ESKER_MAPPED_DIR` is a directory there, `ESKER_MAPPED_ATTACK` the shell's command that attacks it,
-//! `ESKER_MAPPED_FREE` one that mends what it can, `ESKER_MAPPED_WANT` what the store must say,
-//! `ESKER_MAPPED_ONLY` the only `wal_io` to try, and `ESKER_MAPPED_NOTES` a file elsewhere for what was
-//! acknowledged. Without them those two look at nothing.
+//! Tests that need their own process run this program again with the test's name in `ESKER_MAPPED`.
+//! `scripts/mapped.sh` mounts file systems and runs `attacked` and `after_the_attack` on them.
+//! Without these variables, those two tests do nothing:
+//! * `ESKER_MAPPED_DIR`: a directory on the mounted file system
+//! * `ESKER_MAPPED_ATTACK`: a shell command that attacks the file system
+//! * `ESKER_MAPPED_FREE`: a shell command that undoes the attack where possible
+//! * `ESKER_MAPPED_WANT`: the store's expected answer
+//! * `ESKER_MAPPED_ONLY`: the only `wal_io` to test
+//! * `ESKER_MAPPED_NOTES`: a file outside the file system for the acknowledged writes
 //!
-//! Failure history these guard against: a process ended by SIGBUS where `write` would have failed
-//! (full btrfs; full xfs after `cp --reflink` of the live store; a file system that was shut down).
+//! These tests guard against past failures: SIGBUS ended a process where `write` would have failed
+//! (full btrfs; full xfs after `cp --reflink` of the open store; a file system that was shut down).
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
@@ -20,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use esker::{Db, ErrorKind, Options, WalIo, WriteOptions};
 
-/// Runs one of `inside` in a process of its own.
+/// Runs one case of `inside` in its own process.
 fn run(what: &str, dir: &Path) -> Output {
     let program = std::env::current_exe().unwrap();
     let mut child = Command::new(program);
@@ -44,7 +48,7 @@ fn inside() {
         "sent" => sent(&dir),
         "handled later" => handled_later(&dir),
         "cut" => cut(&dir),
-        other => panic!("nothing is called {other}"),
+        other => panic!("no test has the name {other}"),
     }
 }
 
@@ -52,7 +56,7 @@ fn options(wal_io: WalIo) -> Options {
     Options { wal_io, memtable_size_bytes: Some(64 << 20), ..Options::default() }
 }
 
-/// A store whose log is mapped, as far as the file system lets it.
+/// Opens a store whose log is memory-mapped, if the file system supports it.
 fn store(dir: &Path) -> Db {
     let db = Db::open(dir.join("db"), options(WalIo::Mmap)).unwrap();
     (0..10).for_each(|i| db.put(key(i), value(i)).unwrap());
@@ -67,14 +71,14 @@ fn value(i: u64) -> Vec<u8> {
     vec![i as u8 | 1; 1000]
 }
 
-/// The address of a page of a file that was cut since it was mapped.
+/// Returns the address of a mapped page whose file was truncated after the mapping.
 fn gone(dir: &Path) -> *mut u8 {
     let path = dir.join("own");
     std::fs::write(&path, vec![1; 4096]).unwrap();
     let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
     use std::os::fd::AsRawFd;
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-    // SAFETY: a new mapping at an address of the kernel's choice; nothing of ours is there.
+    // SAFETY: a new mapping at an address chosen by the kernel, where this process has no data.
     let page = unsafe { libc::mmap(ptr::null_mut(), 4096, access, flags, file.as_raw_fd(), 0) };
     assert_ne!(page, libc::MAP_FAILED);
     file.set_len(0).unwrap();
@@ -82,30 +86,30 @@ fn gone(dir: &Path) -> *mut u8 {
 }
 
 fn touch(page: *mut u8) {
-    // SAFETY: the page is mapped; that it is gone is what the kernel is to say.
+    // SAFETY: the page is mapped. The kernel is expected to signal that its file content is gone.
     unsafe { page.write_volatile(1) };
 }
 
 fn handle(handler: usize, flags: i32) {
-    // SAFETY: zeros are a `sigaction`.
+    // SAFETY: all-zero bytes are a valid `sigaction`.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     (action.sa_sigaction, action.sa_flags) = (handler, flags);
-    // SAFETY: the handler has the type that its flags promise, and lives as long as the program.
+    // SAFETY: the handler has the type that its flags declare, and lives as long as the program.
     assert_eq!(unsafe { libc::sigaction(libc::SIGBUS, &action, ptr::null_mut()) }, 0);
 }
 
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 
-/// Puts another page where the one is that is gone.
+/// Replaces the missing page by an anonymous one.
 extern "C" fn mend(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     HANDLED.fetch_add(1, SeqCst);
-    // SAFETY: the kernel's description, whose address is that of the page that is gone.
+    // SAFETY: `info` comes from the kernel, and its address is that of the missing page.
     let page = unsafe { (*info).si_addr() } as usize & !4095;
     let (access, flags) = (
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
     );
-    // SAFETY: replaces a mapping of this test's.
+    // SAFETY: replaces a mapping that belongs to this test.
     unsafe { libc::mmap(page as *mut libc::c_void, 4096, access, flags, -1, 0) };
 }
 
@@ -113,7 +117,7 @@ extern "C" fn count(_: libc::c_int) {
     HANDLED.fetch_add(1, SeqCst);
 }
 
-/// The program's own handler gets the program's own faults, and none of the store's.
+/// Checks that the program's own handler receives the program's own faults and none of the store's.
 fn handled_before(dir: &Path) {
     handle(mend as *const () as usize, libc::SA_SIGINFO);
     let db = store(dir);
@@ -130,10 +134,10 @@ fn plainly_handled_before(dir: &Path) {
     // SAFETY: the handler only counts.
     unsafe { libc::raise(libc::SIGBUS) };
     assert_eq!(HANDLED.load(SeqCst), 1);
-    // That was for once, and is as if we had not been there.
+    // The handler was for one signal. Afterwards the default action applies, as without the store.
     db.put("still", "there").unwrap();
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: asks only; zeros are a `sigaction`.
+    // SAFETY: only reads the action; all-zero bytes are a valid `sigaction`.
     let now = unsafe {
         libc::sigaction(libc::SIGBUS, ptr::null(), now.as_mut_ptr());
         now.assume_init()
@@ -144,14 +148,14 @@ fn plainly_handled_before(dir: &Path) {
 fn ignored_before(dir: &Path) {
     handle(libc::SIG_IGN, 0);
     let db = store(dir);
-    // SAFETY: ignored.
+    // SAFETY: the signal is ignored.
     unsafe { libc::raise(libc::SIGBUS) };
     cut_under(&db, dir);
 }
 
-/// Without a handler of the program's, its fault ends it as ever.
+/// Checks that a fault of the program ends it as usual if the program has no handler.
 fn own_fault(dir: &Path) {
-    // Rust's own handler would be there.
+    // Removes the handler of Rust's runtime.
     handle(libc::SIG_DFL, 0);
     let _db = store(dir);
     println!("until here");
@@ -163,17 +167,17 @@ fn sent(dir: &Path) {
     handle(libc::SIG_DFL, 0);
     let _db = store(dir);
     println!("until here");
-    // SAFETY: ends the process, which is what is tested.
+    // SAFETY: ends the process, which is the subject of the test.
     unsafe { libc::raise(libc::SIGBUS) };
     println!("and further");
 }
 
-/// A handler that was installed over the store's: from the next window on the log is written.
+/// Checks a handler installed over the store's: from the next window on the log uses `write`.
 fn handled_later(dir: &Path) {
     let db = store(dir);
     let is_mapped = || std::fs::read_to_string("/proc/self/maps").unwrap().contains(".wal");
     if !is_mapped() {
-        eprintln!("no log is mapped here");
+        eprintln!("no log is memory-mapped here");
         return;
     }
     handle(count as *const () as usize, 0);
@@ -183,7 +187,8 @@ fn handled_later(dir: &Path) {
     assert_eq!(HANDLED.load(SeqCst), 0);
 }
 
-/// The store's log is cut by someone else while it is mapped; the store says so or writes on.
+/// Truncates the store's log from outside while it is memory-mapped. The store reports it or keeps
+/// writing.
 fn cut_under(db: &Db, dir: &Path) {
     let logs = std::fs::read_dir(dir.join("db")).unwrap().map(|entry| entry.unwrap().path());
     for log in logs.filter(|path| path.extension() == Some("wal".as_ref())) {
@@ -192,7 +197,10 @@ fn cut_under(db: &Db, dir: &Path) {
     for i in 10..2000 {
         if let Err(error) = db.put(key(i), value(i)) {
             let sentence = error.to_string();
-            assert!(sentence.contains("was cut") || sentence.contains("no writes"), "{sentence}");
+            assert!(
+                sentence.contains("was truncated") || sentence.contains("refuses writes"),
+                "{sentence}"
+            );
         }
     }
     (0..10).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i)));
@@ -237,7 +245,7 @@ fn a_handler_installed_later_has_the_log_written() {
     assert!(ran.status.success(), "{}", said(&ran));
 }
 
-/// What the script says; `None` when no script runs this.
+/// Returns a variable of the script; `None` without the script.
 fn word(name: &str) -> Option<String> {
     std::env::var(format!("ESKER_MAPPED_{name}")).ok()
 }
@@ -268,7 +276,7 @@ fn attacked() {
         }
         shell(&attack);
         let (mut there, mut failures) = (SYNCED, Vec::new());
-        // Through many windows, and the last of them synced.
+        // Writes through many windows, and syncs the last of them.
         for i in SYNCED..6000 {
             let how = if i % 1000 == 999 { WriteOptions::SYNC } else { WriteOptions::default() };
             match db.put_with(key(there), value(there), &how) {
@@ -307,7 +315,7 @@ fn attacked() {
     }
 }
 
-/// What was durable is there once the file system is mounted again.
+/// Checks that durable writes are present after the file system is mounted again.
 #[test]
 fn after_the_attack() {
     let (Some(dir), Some(notes), None) = (word("DIR"), word("NOTES"), word("ATTACK")) else {

@@ -66,7 +66,7 @@ fn long_runs_reach_the_deep_levels() {
     }
 }
 
-/// An order no byte trick fits: by length, then bytewise.
+/// An order without a bytewise shortcut: by length, then bytewise.
 struct ByLength;
 
 impl Comparator for ByLength {

@@ -1,4 +1,4 @@
-//! Many keys in one call find what a get of each finds, wherever the versions lie.
+//! A multi-get returns the same values as separate gets, wherever the versions are stored.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::NoCase;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Db, ErrorKind, FilterPolicy, KeyOrder, Options, Snapshot};
 use esker_testkit::rng::SplitMix64;
 
@@ -17,8 +17,8 @@ fn key(id: u64) -> Vec<u8> {
     format!("key-{id:05}").into_bytes()
 }
 
-/// Asks for keys that are there, were deleted and never were, some twice, in groups of every length
-/// around those that are looked for together.
+/// Looks up existing, deleted and unknown keys, some of them twice, in groups of sizes around the
+/// internal group size.
 fn check(
     db: &Db,
     snapshot: Option<&Snapshot>,
@@ -41,14 +41,16 @@ fn check(
     }
 }
 
-/// `runs` tables over the same keys, each with other values and deletions, and a memtable above.
+/// Builds `runs` tables over the same keys, each with different values and deletions, and a
+/// memtable above them.
 fn check_store(options: Options, runs: u64, range: bool, seed: u64) {
     let mut rng = SplitMix64::new(seed);
     let db = Db::open_on(MemFs::new(), "/db", options).unwrap();
     let mut model = BTreeMap::new();
     let mut snapshots = Vec::new();
     for run in 0..=runs {
-        // Every second run has the lower half alone, so that keys of a group lie in few tables and in many.
+        // Every second run has only the lower half, so the keys of a group are in few tables and in
+        // many.
         let span = if run % 2 == 0 { KEYS } else { KEYS / 2 };
         for _ in 0..KEYS / 3 {
             let key = key(rng.next_u64() % span);
@@ -93,7 +95,8 @@ fn options(pairs: &[(&str, &str)]) -> Options {
 
 #[test]
 fn many_keys_find_what_each_finds() {
-    // One table, some, and more than are asked at once; the filters deny, often err, or are not there.
+    // One table, several, and more than one lookup group takes. The filters work, often give false
+    // positives, or are absent.
     for (seed, runs) in [1, 3, 7, 8, 9, 12, 20].into_iter().enumerate() {
         for bits in ["10", "1", "0"] {
             for range in [false, true] {
@@ -115,7 +118,7 @@ fn many_keys_find_what_each_finds_without_cached_blocks_and_with_other_indexes()
     }
 }
 
-/// A filter of the user's own: the last letters of the keys, and how often it let a key through or not.
+/// A custom filter policy over the last letters of keys. It counts passed and denied keys.
 #[derive(Default)]
 struct LastLetters {
     passed: AtomicU64,
@@ -144,7 +147,7 @@ fn many_keys_find_what_each_finds_through_a_filter_of_the_users_own() {
     for runs in [1, 3, 9] {
         check_store(options(), runs, false, 3);
     }
-    // Ends that no key has: of what is asked together, the filters answer all.
+    // Endings that no key has: the filters alone answer the whole group.
     let db = Db::open_on(MemFs::new(), "/db", options()).unwrap();
     for run in 0..3 {
         (0..20).for_each(|id| db.put(key(10 * id), format!("{run}")).unwrap());
@@ -153,8 +156,8 @@ fn many_keys_find_what_each_finds_through_a_filter_of_the_users_own() {
     let (passed, denied) = (policy.passed.load(Relaxed), policy.denied.load(Relaxed));
     let absent: Vec<Vec<u8>> = (0..19).map(|id| key(10 * id + 1)).collect();
     assert!(db.multi_get(&absent).unwrap().iter().all(Option::is_none));
-    assert_eq!(policy.passed.load(Relaxed), passed, "none is let through");
-    assert_eq!(policy.denied.load(Relaxed), denied + 3 * 19, "each is asked about once a table");
+    assert_eq!(policy.passed.load(Relaxed), passed, "a filter let an absent key pass");
+    assert_eq!(policy.denied.load(Relaxed), denied + 3 * 19, "each key is checked once per table");
     let present: Vec<Vec<u8>> = (0..20).map(|id| key(10 * id)).collect();
     let found = db.multi_get(&present).unwrap();
     assert!(found.iter().all(|value| value.as_deref() == Some(b"2")));

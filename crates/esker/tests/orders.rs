@@ -1,4 +1,4 @@
-//! Orders in which different bytes are one key, many range deletes, and options that go wrong.
+//! Key orders in which different bytes are one key, many range deletes, and misuse of options.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, Weak};
 
 use common::{NoCase, pairs, tiny_options};
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Comparator, Db, ErrorKind, KeyOrder, Options, ReadOptions};
 
 #[test]
@@ -19,8 +19,7 @@ fn an_excluded_bound_leaves_out_the_key_in_either_case() {
         db.range::<&str>(bounds).unwrap().map(|pair| pair.unwrap().0).collect()
     };
     assert_eq!(keys((Bound::Excluded("a"), Bound::Unbounded)), [b"b", b"C"]);
-    let backward =
-        db.range::<&str>((Bound::Unbounded, Bound::Excluded("c"))).unwrap().into_reverse();
+    let backward = db.range::<&str>((Bound::Unbounded, Bound::Excluded("c"))).unwrap().rev();
     let backward: Vec<Vec<u8>> = backward.map(|pair| pair.unwrap().0).collect();
     assert_eq!(backward, [b"b", b"A"]);
 }
@@ -50,7 +49,7 @@ fn keys_that_compare_equal_are_one_key_in_memory_and_in_tables() {
     }
 }
 
-/// Writes to its own store, once.
+/// An order that writes to its own store, once.
 struct Writes(Mutex<Option<Weak<Db>>>, Mutex<Option<esker::Error>>);
 
 impl Comparator for Writes {
@@ -120,7 +119,7 @@ fn a_snapshot_of_another_store_is_refused() {
     let one = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
     let two = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
     let snapshot = one.snapshot();
-    let options = ReadOptions { snapshot: Some(&snapshot), fill_cache: true };
+    let options = ReadOptions::default().snapshot(Some(&snapshot)).fill_cache(true);
     let error = two.get_with("k", &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     one.get_with("k", &options).unwrap();

@@ -1,13 +1,13 @@
-//! Panics in what a store is given: key orders and filter policies of the caller's own.
+//! Panics in key orders and filter policies supplied by the caller.
 //!
-//! What must hold: nobody waits for ever. A panic in a thread of the store refuses writes with a
-//! sentence that names the thread; one in the middle of a write refuses them, too, since the log may
-//! have what the memtable has not. Reads go on, also beside panics in other reads, the store can be
-//! closed and dropped, and what was acknowledged is there when it is opened again.
+//! Required behaviour: no call waits forever. A panic in a thread of the store makes writes fail
+//! with an error that names the thread. A panic in the middle of a write does the same, since the
+//! log may contain operations that the memtable lacks. Reads continue, also while other reads
+//! panic. The store can be closed and dropped. Every acknowledged write is present after reopening.
 //!
-//! Failure history these guard against: writers that wait for a flush whose thread is gone, a call
-//! that compacts by hand and unwinds with all other merges stopped, a sort that loses the references
-//! it was sorting, a drop that panics.
+//! These tests guard against past failures: writers that wait for a flush whose thread is gone; a
+//! manual compaction that unwinds while all other compactions are stopped; a sort that loses its
+//! references; a drop that panics.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -22,13 +22,13 @@ use esker::{
 };
 use esker_testkit::rng::SplitMix64;
 
-/// Where an order panics.
+/// Controls where a comparison panics.
 #[derive(Default)]
 struct Trap {
     armed: AtomicBool,
-    /// In threads whose name begins so; in all of them if it is empty.
+    /// Prefix of the names of affected threads. Empty means all threads.
     thread: &'static str,
-    /// At one comparison in so many.
+    /// Number of comparisons per panic.
     every: u64,
     compared: AtomicU64,
 }
@@ -77,7 +77,7 @@ impl FilterPolicy for Trapped {
     }
 }
 
-/// Small parts, so that flushes and merges come soon.
+/// Returns options with small sizes, for early flushes and compactions.
 fn options(trap: &Arc<Trap>) -> Options {
     Options {
         key_order: KeyOrder::Custom(Arc::new(Trapped(trap.clone()))),
@@ -95,7 +95,7 @@ fn key(n: u64) -> [u8; 8] {
     n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
 }
 
-/// Does `work` on a thread of its own; fails where it takes so long that it hangs.
+/// Runs `work` on its own thread, and fails after 300 seconds.
 fn without_hanging<R: Send + 'static>(what: &str, work: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, waits) = mpsc::channel();
     let thread = std::thread::Builder::new().name("caller".into());
@@ -106,8 +106,8 @@ fn without_hanging<R: Send + 'static>(what: &str, work: impl FnOnce() -> R + Sen
     outcome.unwrap_or_else(|cause| std::panic::resume_unwind(cause))
 }
 
-/// Writes on four threads until each is refused; returns how many of the keys of each thread were
-/// acknowledged, and the errors.
+/// Writes on four threads until each write is refused. Returns each thread's number of acknowledged
+/// keys and its error.
 fn write_until_refused(db: &Arc<Db>) -> Vec<(u64, esker::Error)> {
     let writers: Vec<_> = (0..4)
         .map(|writer| {
@@ -117,7 +117,7 @@ fn write_until_refused(db: &Arc<Db>) -> Vec<(u64, esker::Error)> {
                     let options =
                         if n % 64 == 0 { WriteOptions::SYNC } else { WriteOptions::BUFFERED };
                     if n % 16 == 0 && n > 0 {
-                        // For those who look for skip hints.
+                        // Deletes give the hint thread work.
                         if let Err(error) = db.delete_with(key(4 * (n - 1) + writer), &options) {
                             return (n, error);
                         }
@@ -125,7 +125,7 @@ fn write_until_refused(db: &Arc<Db>) -> Vec<(u64, esker::Error)> {
                     if let Err(error) = db.put_with(key(4 * n + writer), [7; 500], &options) {
                         return (n, error);
                     }
-                    assert!(n < 4_000_000, "nobody is refused");
+                    assert!(n < 4_000_000, "no writer was refused");
                 }
                 unreachable!()
             })
@@ -134,16 +134,16 @@ fn write_until_refused(db: &Arc<Db>) -> Vec<(u64, esker::Error)> {
     writers.into_iter().map(|writer| writer.join().unwrap()).collect()
 }
 
-/// Whether the store has key `n` of those that a writer wrote `acknowledged` of.
+/// Returns whether key `n` of a writer with `acknowledged` keys is present.
 fn is_there(n: u64, acknowledged: u64) -> bool {
-    // The next key's turn deletes this one.
+    // The next key's step deletes this key.
     !(n + 1).is_multiple_of(16) || n + 1 >= acknowledged
 }
 
 fn check_all(db: &Db, written: &[(u64, esker::Error)]) {
     for (writer, (count, _)) in written.iter().enumerate() {
         for n in 0..*count {
-            // The last may be deleted, by a delete that was refused or not.
+            // The last key may be deleted, by an acknowledged or a refused delete.
             if n + 1 == *count {
                 continue;
             }
@@ -153,7 +153,8 @@ fn check_all(db: &Db, written: &[(u64, esker::Error)]) {
     }
 }
 
-/// A store whose thread `thread` panics refuses writes, reads, closes, and has everything.
+/// Checks a store whose thread `thread` panics: it refuses writes, serves reads, closes, and keeps
+/// all data.
 fn thread_panics(thread: &'static str, by_filter: bool) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
@@ -178,7 +179,7 @@ fn thread_panics(thread: &'static str, by_filter: bool) {
         check_all(&db, &written);
         let count = db.iter().unwrap().map(Result::unwrap).count();
         assert!(count > 0);
-        // Everything that would wait for the thread is refused, and waits for nobody.
+        // Every call that would wait for the thread is refused without waiting.
         let refused = |result: Result<()>| result.unwrap_err().kind() == ErrorKind::ReadOnly;
         assert!(refused(db.flush()) && refused(db.wait_idle()) && refused(db.delete("a")));
         assert!(refused(db.compact_range(None, None)) && refused(db.sync()));
@@ -186,7 +187,7 @@ fn thread_panics(thread: &'static str, by_filter: bool) {
         let snapshot = db.snapshot();
         assert_eq!(snapshot.iter().unwrap().map(Result::unwrap).count(), count);
         drop(snapshot);
-        // What it says of the memtables that no table has is true, and they are in logs.
+        // The close may report memtables that are in no table. Their content is in logs.
         let _ = Arc::into_inner(db).unwrap().close();
         written
     });
@@ -222,11 +223,12 @@ fn a_filter_policy_that_panics_refuses_writes_and_nobody_waits() {
     thread_panics("esker-compact", true);
 }
 
-/// A put that panics with the core locked: the others are refused, and all that was acknowledged is
-/// there, now and when the store is opened again; the batch that panicked is there whole or not at all.
+/// A put panics while it holds the writer state's lock. Later writes are refused. All acknowledged
+/// writes are present, now and after reopening. The batch that panicked is present completely or
+/// not at all.
 #[test]
 fn a_key_order_that_panics_in_a_write_refuses_the_next_and_loses_nothing() {
-    // A vector does not compare what is added.
+    // The vector index makes no comparison in this insertion.
     for kind in [MemtableKind::Btree, MemtableKind::Skiplist] {
         for round in 0..12 {
             let dir = tempfile::tempdir().unwrap();
@@ -242,9 +244,9 @@ fn a_key_order_that_panics_in_a_write_refuses_the_next_and_loses_nothing() {
             for n in 150..210 {
                 batch.put(key(n), [2; 100]);
             }
-            let panicked = catch_unwind(AssertUnwindSafe(|| db.write(batch)));
+            let panicked = catch_unwind(AssertUnwindSafe(|| db.write(&batch)));
             trap.armed.store(false, SeqCst);
-            assert!(panicked.is_err(), "{kind:?}: it does not compare");
+            assert!(panicked.is_err(), "{kind:?}: the comparator was not called");
             let others = db.clone();
             let refused = without_hanging("a write after a panic", move || others.put("a", "b"));
             let refused = refused.unwrap_err();
@@ -258,7 +260,7 @@ fn a_key_order_that_panics_in_a_write_refuses_the_next_and_loses_nothing() {
             without_hanging("a close", move || drop(db));
             let db = Db::open(&path, options()).unwrap();
             let newer = (150..210).filter(|n| db.get(key(*n)).unwrap().is_some_and(|v| v[0] == 2));
-            assert!([0, 60].contains(&newer.count()), "{kind:?}: half a batch");
+            assert!([0, 60].contains(&newer.count()), "{kind:?}: part of a batch is visible");
             assert!((0..150).all(|n| db.get(key(n)).unwrap().is_some_and(|v| v[0] == 1)));
             db.put("a", "b").unwrap();
             db.close().unwrap();
@@ -266,7 +268,7 @@ fn a_key_order_that_panics_in_a_write_refuses_the_next_and_loses_nothing() {
     }
 }
 
-/// One reader, whose comparisons panic now and then, beside a writer whose never do.
+/// One reader whose comparisons occasionally panic, beside a writer whose comparisons never do.
 #[test]
 fn reads_that_panic_leave_nothing_locked_and_lose_nothing() {
     for (kind, policy) in
@@ -287,7 +289,7 @@ fn reads_that_panic_leave_nothing_locked_and_lose_nothing() {
                     let n = rng.below(2_000);
                     let read = catch_unwind(AssertUnwindSafe(|| match rng.below(5) {
                         0 => db.iter().unwrap().take(30).map(Result::unwrap).count(),
-                        1 => db.range(key(n)..).unwrap().into_reverse().take(30).count(),
+                        1 => db.range(key(n)..).unwrap().rev().take(30).count(),
                         2 => db.multi_get(&[key(n), key(n + 1), key(n + 2)]).unwrap().len(),
                         3 => db.read(key(n), <[u8]>::len).unwrap().unwrap_or(0),
                         _ => db.get(key(n)).unwrap().map_or(0, |value| value.len()),
@@ -319,7 +321,7 @@ fn reads_that_panic_leave_nothing_locked_and_lose_nothing() {
 
 #[test]
 fn range_deletes_outlive_a_read_that_panics() {
-    // The trap is for the readers alone: a search for hints that panics refuses writes, and `close`.
+    // The trap is limited to readers: a panic in the hint thread refuses writes and `close`.
     without_hanging("a read that panics", || (1..40).for_each(reads_that_panic));
 }
 
@@ -364,7 +366,7 @@ fn a_merge_by_hand_that_panics_stops_no_other() {
     Arc::into_inner(db).unwrap().close().unwrap();
 }
 
-/// Without threads a close flushes by itself, and may be a drop in the middle of another panic.
+/// Without threads a close flushes by itself. It may run in a drop during another panic.
 #[test]
 fn a_key_order_that_panics_in_a_drop_ends_nothing_else() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,17 +1,19 @@
-//! An open store whose path comes to mean something else: another working directory, a directory that
-//! was renamed or removed while another took its name.
+//! An open store whose path changes its meaning: after a change of working directory, or after its
+//! directory was renamed or removed and another directory took its name.
 //!
-//! The working directory is the whole process's, so the test of it runs this program again, with
-//! `ESKER_PATHS` saying where. Failure history these guard against: after a `chdir` or a rename, writes
-//! returned `Ok` into another store's directory and removed its logs; neither store could be opened.
+//! The working directory belongs to the whole process, so its test runs this program again with the
+//! directory in `ESKER_PATHS`. These tests guard against past failures: after a `chdir` or a
+//! rename, writes returned `Ok`, wrote into another store's directory and removed its logs.
+//! Afterwards neither store could be opened.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use esker::fs::os::OsFs;
+use esker::fs::OsFs;
 use esker::{Db, ErrorKind, Options, WriteOptions};
 
-/// Options under which a few thousand puts take new logs, tables and manifests, and open tables anew.
+/// Returns options under which a few thousand puts create new logs, tables and manifests, and
+/// reopen tables.
 fn busy() -> Options {
     Options {
         memtable_size_bytes: Some(64 << 10),
@@ -33,7 +35,7 @@ fn fill(db: &Db, value: &str) {
     }
 }
 
-/// The store in `dir` opens and has what [`fill`] put into it, and nothing is wrong with it.
+/// Checks that the store in `dir` opens, is intact and holds the pairs of [`fill`].
 fn check(dir: &Path, value: &str) {
     let db = Db::open(dir, busy()).unwrap();
     let report = db.verify(&mut |_, _| {}).unwrap();
@@ -46,7 +48,7 @@ fn check(dir: &Path, value: &str) {
     db.close().unwrap();
 }
 
-/// Everything that `db` makes and removes files for.
+/// Makes `db` create and remove every kind of file.
 fn use_wholly(db: &Db, value: &str) {
     fill(db, value);
     db.flush().unwrap();
@@ -58,7 +60,7 @@ fn use_wholly(db: &Db, value: &str) {
     db.delete("tail").unwrap();
 }
 
-/// The names in `dir`.
+/// Returns the sorted names in `dir`.
 fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
     let mut names: Vec<String> =
@@ -88,10 +90,10 @@ fn inside() {
     use_wholly(&db, "one");
     assert_eq!(names(&two.join("store")), before, "the other store was touched");
     assert_eq!(reader.iter().unwrap().count(), 0);
-    // A path given now is of now.
+    // A path given now is relative to the current working directory.
     db.checkpoint("checkpoint").unwrap();
     assert_eq!(db.backup("backups").unwrap().path, two.join("backups/backup-000001"));
-    // While the lock is held, it is that of the store, whatever it is called.
+    // The lock belongs to the store, whatever path names it.
     assert_eq!(Db::open("../one/store", busy()).unwrap_err().kind(), ErrorKind::Locked);
     db.close().unwrap();
     Db::restore("backups", None, "restored", busy()).unwrap();
@@ -104,7 +106,7 @@ fn inside() {
         check(&dir, value);
     }
 
-    // A working directory that is gone has no paths in it.
+    // A removed working directory has no paths.
     let gone = root.join("gone");
     std::fs::create_dir(&gone).unwrap();
     std::env::set_current_dir(&gone).unwrap();
@@ -138,7 +140,8 @@ fn a_store_goes_on_where_its_directory_goes() {
         scope.spawn(|| use_wholly(&first, "first"));
         scope.spawn(|| use_wholly(&second, "second"));
     });
-    // Both are locked under the names they have now, and nothing is made by the one that was lost.
+    // Both stores are locked under their current names, and the moved store creates nothing at its
+    // old path.
     for dir in [&old, &new] {
         assert_eq!(Db::open(dir, busy()).unwrap_err().kind(), ErrorKind::Locked);
     }
@@ -146,7 +149,7 @@ fn a_store_goes_on_where_its_directory_goes() {
         let refused = [first.checkpoint(&dir).err(), first.backup(&dir).err()];
         for error in refused.map(Option::unwrap) {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-            assert!(error.to_string().contains("has been moved or removed"), "{error}");
+            assert!(error.to_string().contains("was moved or removed"), "{error}");
         }
     }
     let copy = root.path().join("copy");
@@ -161,7 +164,7 @@ fn a_store_goes_on_where_its_directory_goes() {
     for (dir, value) in [(&new, "first"), (&old, "second"), (&copy, "first")] {
         check(dir, value);
     }
-    // An iterator keeps the directory open, and no lock on it.
+    // An iterator keeps the directory open but not locked.
     assert_eq!(lasting.count() as u32, PAIRS);
 }
 
@@ -181,12 +184,12 @@ fn a_store_whose_directory_is_gone_says_so_and_makes_nothing_elsewhere() {
         let before = another.then(|| names(&dir));
         let failed = (0..PAIRS).find_map(|i| db.put(i.to_be_bytes(), [0; 100]).err());
         for error in [failed, db.flush().err(), db.compact_range(None, None).err()] {
-            let error = error.expect("there is no directory to write to");
+            let error = error.expect("a write to a removed directory succeeded");
             assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-            let said = format!("the directory {} is gone", dir.display());
+            let said = format!("the directory {} was removed", dir.display());
             assert!(error.to_string().contains(&said), "{error}");
         }
-        // What is in memory can be read.
+        // Data in memory stays readable.
         assert_eq!(db.get("some").unwrap().as_deref(), Some(&b"thing"[..]));
         assert!(db.checkpoint(root.path().join("copy")).is_err());
         assert!(!root.path().join("copy").exists());
@@ -201,7 +204,8 @@ fn a_store_whose_directory_is_gone_says_so_and_makes_nothing_elsewhere() {
     }
 }
 
-/// A file system over the system's, as the campaigns have, passes the directory on.
+/// Checks that a wrapper around the system's file system, as in the campaigns, passes the directory
+/// on.
 #[test]
 fn a_wrapped_file_system_stays_where_it_is_too() {
     let root = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! Each policy at 2,000,000 keys and small sizes: the shape of its tree, and its write
-//! amplification beside the model's prediction.
+//! Each policy at 2,000,000 keys and small sizes: the shape of the tree, and the write
+//! amplification compared with the model's prediction.
 
-use esker::compaction::TreeLimits;
-use esker::compaction::model;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
+use esker::internals::TreeLimits;
+use esker::internals::model;
 use esker::{Compression, Db, Durability, Options, Policy};
 
 const KEYS: u64 = 2_000_000;
@@ -25,7 +25,7 @@ fn options(policy: Policy) -> Options {
         last_runs_max: 4,
         compression: Compression::None,
         durability: Durability::None,
-        // The model knows no back-pressure; the debt is paid at the end.
+        // The model has no write throttle. The debt is paid at the end.
         debt_limit_bytes: Some(1 << 40),
         background_threads: Some(1),
         ..Options::default()
@@ -33,7 +33,7 @@ fn options(policy: Policy) -> Options {
 }
 
 fn key(i: u64) -> [u8; 8] {
-    // A bijection on 64 bits: keys are distinct and in no order.
+    // A bijection on 64 bits: keys are distinct and unordered.
     i.wrapping_mul(0x9E37_79B9_7F4A_7C15)
         .rotate_left(31)
         .wrapping_mul(0xBF58_476D_1CE4_E5B9)
@@ -79,6 +79,7 @@ fn check(policy: Policy) {
             Policy::Lazy => options.fan_out,
             Policy::Fluid if last => options.last_runs_max + 1,
             Policy::Fluid => options.runs_max,
+            other => panic!("no bound for {other}"),
         };
         assert!(level.runs_max <= most, "{policy} level {}: {} runs", level.level, level.runs_max);
         if policy == Policy::Tiered {

@@ -1,9 +1,10 @@
-//! Many range deletes: how much memory and how many comparisons they cost their readers, and that
-//! batches of them are written, replayed, verified and repaired like any other.
+//! Many range deletes: their cost for readers in memory and comparisons. Batches of range deletes
+//! are written, replayed, verified and repaired like any other batch.
 //!
-//! Failure history these guard against: readers that cut ranges at each other's bounds and kept every
-//! sequence number in every piece, so that 60,000 ranges of one batch (840 KB) took tens of gigabytes
-//! and the store could not be opened again, nor repaired; iterators that did it anew for each.
+//! These tests guard against past failures. Readers cut ranges at each other's bounds and kept
+//! every sequence number in every fragment. 60,000 ranges of one batch (840 KB) then took tens of
+//! gigabytes, and the store could be neither reopened nor repaired. Iterators repeated that work
+//! each time.
 
 mod common;
 
@@ -15,16 +16,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cap::Cap;
 use common::{Oracle, files, image, pairs, tiny_options};
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Batch, Comparator, Db, KeyOrder, Options, ReadOptions, Snapshot};
 
-/// An engine that takes the square of the number of ranges ends here.
+/// Memory limit of the process, in bytes. An engine with quadratic cost in the number of ranges
+/// fails.
 const MEMORY_BYTES: usize = 512 << 20;
 
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, MEMORY_BYTES);
 
-/// Bytewise, and counts how often it is asked.
+/// A bytewise order that counts its comparisons.
 #[derive(Default)]
 struct Counting(AtomicU64);
 
@@ -50,7 +52,7 @@ fn key(i: usize) -> String {
     format!("{i:06}")
 }
 
-/// `count` ranges of which each overlaps with every other: range i is `[i, i + count)`.
+/// Returns `count` range deletes, each of which overlaps all others: range i is `[i, i + count)`.
 fn overlapping(count: usize) -> Batch {
     let mut batch = Batch::new();
     for i in 0..count {
@@ -68,10 +70,10 @@ fn a_batch_of_sixty_thousand_overlapping_ranges_is_written_opened_verified_and_r
         db.put(key(i), "old").unwrap();
     }
     let old = db.snapshot();
-    db.write(overlapping(COUNT)).unwrap();
+    db.write(&overlapping(COUNT)).unwrap();
     db.put(key(COUNT), "new").unwrap();
     let left = [(key(COUNT).into_bytes(), b"new".to_vec())];
-    let at_old = ReadOptions { snapshot: Some(&old), ..ReadOptions::default() };
+    let at_old = ReadOptions::default().snapshot(Some(&old));
     let check = |db: &Db| {
         assert!(db.get(key(COUNT - 1_000)).unwrap().is_none());
         assert_eq!(db.get(key(COUNT)).unwrap().unwrap(), "new");
@@ -79,7 +81,7 @@ fn a_batch_of_sixty_thousand_overlapping_ranges_is_written_opened_verified_and_r
     };
     check(&db);
     assert_eq!(db.get_with(key(COUNT), &at_old).unwrap().unwrap(), "old");
-    // Killed: the log has it all.
+    // A killed process: the log holds all writes.
     std::mem::forget(db);
     let killed = || image(dir, &files(&*fs, dir));
     let repaired = killed();
@@ -93,7 +95,11 @@ fn a_batch_of_sixty_thousand_overlapping_ranges_is_written_opened_verified_and_r
     db.verify(&mut |_, _| ()).unwrap();
     db.compact_range(None, None).unwrap();
     check(&db);
-    assert_eq!(db.verify(&mut |_, _| ()).unwrap().range_deletes, 0, "nothing lies below them");
+    assert_eq!(
+        db.verify(&mut |_, _| ()).unwrap().range_deletes,
+        0,
+        "tombstones without older data remained"
+    );
     db.close().unwrap();
 }
 
@@ -103,13 +109,13 @@ fn an_iterator_compares_no_key_before_it_is_placed() {
     let key_order = KeyOrder::Custom(Arc::clone(&counting) as Arc<dyn Comparator>);
     let db = Db::open_on(MemFs::new(), "/db", Options { key_order, ..options() }).unwrap();
     let held: Vec<Snapshot> = (0..100).map(|_| db.snapshot()).collect();
-    // In a table, in a frozen memtable and in the one that is written.
+    // Range deletes in tables and in the active memtable.
     for _ in 0..2 {
         db.put(key(1_000), "value").unwrap();
-        db.write(overlapping(2_000)).unwrap();
+        db.write(&overlapping(2_000)).unwrap();
         db.flush().unwrap();
     }
-    db.write(overlapping(2_000)).unwrap();
+    db.write(&overlapping(2_000)).unwrap();
     drop(db.iter().unwrap());
     counting.0.store(0, Relaxed);
     for snapshot in &held {
@@ -117,7 +123,7 @@ fn an_iterator_compares_no_key_before_it_is_placed() {
         drop(db.iter().unwrap());
     }
     assert_eq!(counting.0.load(Relaxed), 0, "comparisons of 200 iterators never placed");
-    // A reader after each of many range deletes.
+    // One iterator after each of many range deletes.
     for i in 0..1_000 {
         db.delete_range("", key(i)).unwrap();
         drop(db.iter().unwrap());
@@ -147,7 +153,7 @@ fn a_log_truncated_from_its_head_is_what_each_snapshot_saw() {
         }
     }
     for (snapshot, want) in &held {
-        let at = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+        let at = ReadOptions::default().snapshot(Some(snapshot));
         let found = pairs(snapshot.iter().unwrap());
         assert!(found.iter().map(|(key, value)| (key, value)).eq(want), "{} pairs", want.len());
         for i in (0..1_500).step_by(13) {

@@ -1,8 +1,9 @@
-//! Repair beside an oracle: whole stores, damaged ones, ones larger than what is held in memory.
+//! Repair compared with an oracle: intact stores, damaged stores, and stores larger than the memory
+//! limit.
 //!
-//! Failure history these guard against: a repair that needs the store's size in memory, an older
-//! version of a key brought back though a newer one could be read, a loss that is not listed, an
-//! original that is gone.
+//! These tests guard against past failures: a repair that needs the store's size in memory; an
+//! older version of a key restored although a newer one was readable; a loss that is not listed; an
+//! original file that is gone.
 
 mod common;
 
@@ -12,14 +13,15 @@ use std::sync::Arc;
 
 use common::{Oracle, Pair, Turned, files, image, in_order, pairs, tiny_options};
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Compression, Db, ErrorKind, KeyOrder, Options, Policy, WriteOptions};
 use esker_testkit::campaign::seal::seals;
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
 
-/// Flushes become level 0 and stay there, as they are; an entry of some length has a block of its own.
+/// Returns options under which flushed tables stay in level 0 unchanged. An entry above a certain
+/// length has its own block.
 fn level_zero_options() -> Options {
     Options {
         auto_compaction: false,
@@ -31,7 +33,7 @@ fn level_zero_options() -> Options {
     }
 }
 
-/// A value no other entry has, longer than a block.
+/// Returns a unique value longer than a block.
 fn value(source: usize, key: usize) -> Vec<u8> {
     format!("<value of key {key:05} in source {source:05}{:->64}>", "").into_bytes()
 }
@@ -40,17 +42,17 @@ fn key(n: usize) -> Vec<u8> {
     format!("key{n:05}").into_bytes()
 }
 
-/// Flips a bit of `what`, which one of the files holds.
+/// Flips a bit of `what` in the file that contains it.
 fn damage(all: &mut [(String, Vec<u8>)], what: &[u8]) {
     let place = all.iter_mut().find_map(|(name, bytes)| {
         let data = name.ends_with(".sst") || name.ends_with(".wal");
         let at = bytes.windows(what.len()).position(|w| data && w == what)?;
         Some(&mut bytes[at])
     });
-    *place.expect("the entry lies in some file as it is") ^= 1;
+    *place.expect("a file contains the entry unchanged") ^= 1;
 }
 
-/// What a repaired store holds; checks that it is whole and takes writes.
+/// Returns the content of a repaired store. Checks that the store is intact and accepts writes.
 fn held(fs: &Arc<MemFs>, options: &Options) -> Vec<(Vec<u8>, Vec<u8>)> {
     let db = Db::open_on(fs.clone(), DIR, options.clone()).unwrap();
     let report = db.verify(&mut |_, _| ()).unwrap();
@@ -64,7 +66,7 @@ fn held(fs: &Arc<MemFs>, options: &Options) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
-/// Every file there was before lies in `aside`, byte for byte.
+/// Asserts that `aside` holds every original file, byte for byte.
 fn assert_originals_kept(fs: &MemFs, aside: &Path, before: &[(String, Vec<u8>)]) {
     let kept: BTreeMap<String, Vec<u8>> = files(fs, aside).into_iter().collect();
     for (name, bytes) in before.iter().filter(|(name, _)| name != "LOCK") {
@@ -72,8 +74,8 @@ fn assert_originals_kept(fs: &MemFs, aside: &Path, before: &[(String, Vec<u8>)])
     }
 }
 
-/// The files of a killed store: all but one of the `sources` as tables of level 0, the last as the
-/// log. Source `s` has the keys `n` for which `has(s, n)`.
+/// Returns the files of a killed store. All `sources` but the last are tables of level 0, and the
+/// last is the log. Source `s` has the keys `n` for which `has(s, n)` is true.
 fn layered(
     options: &Options,
     sources: usize,
@@ -101,7 +103,7 @@ fn of_several_damaged_sources_the_newest_provable_version_wins() {
     let (sources, keys) = (5, 40);
     let options = level_zero_options();
     let whole = layered(&options, sources, keys, |source, n| n % (source + 1) == 0);
-    // With and without the manifest, which knows the order of the tables.
+    // With and without the manifest, which records the order of the tables.
     for headless in [false, true] {
         let mut all = whole.clone();
         all.retain(|(name, _)| !headless || name != "CURRENT");
@@ -133,7 +135,7 @@ fn of_several_damaged_sources_the_newest_provable_version_wins() {
 
 #[test]
 fn a_store_of_many_times_what_is_held_at_once_is_repaired() {
-    // More tables that all overlap than are merged at once, and a log of several memtables.
+    // More overlapping tables than one merge takes, and a log of several memtables.
     let (tables, keys) = (150, 64);
     let has = |source: usize, n: usize| source == tables || (n + source).is_multiple_of(2);
     let small = Options { memtable_size_bytes: Some(4 << 10), ..level_zero_options() };
@@ -142,7 +144,7 @@ fn a_store_of_many_times_what_is_held_at_once_is_repaired() {
     for n in 0..keys {
         want.insert(key(n), value(tables, n));
     }
-    // The log's last record is damaged: below it, so are the newest ten tables' versions.
+    // The log's last record is damaged, and so are that key's versions in the newest ten tables.
     damage(&mut all, &value(tables, keys - 1));
     let newest: Vec<usize> = (0..tables).filter(|s| has(*s, keys - 1)).rev().collect();
     for source in &newest[..10] {
@@ -151,17 +153,17 @@ fn a_store_of_many_times_what_is_held_at_once_is_repaired() {
     want.insert(key(keys - 1), value(newest[10], keys - 1));
     let fs = image(Path::new(DIR), &all);
     let report = Db::repair_on(fs.clone(), DIR, small.clone()).unwrap();
-    // Ten blocks, and the log's record.
+    // Ten blocks and the log record.
     assert_eq!(report.lost.len(), 11, "{:#?}", report.lost);
     assert_eq!((report.tables, report.logs), (tables as u64, 1));
     let entries = (tables * keys / 2 + keys) as u64;
-    // A memtable of 4 KiB holds some thirty of these, a block one.
+    // A memtable of 4 KiB holds about thirty of these entries; a block holds one.
     let bound = 64 + 40;
     assert!(report.entries_held_max <= bound, "{} of {entries}", report.entries_held_max);
     assert!(entries > 40 * bound);
     assert_originals_kept(&fs, &report.originals, &all);
     assert_eq!(held(&fs, &small), in_order(&want, &KeyOrder::Bytewise));
-    // Nothing but the new tables is left of the work.
+    // Only the new tables remain after the repair.
     assert!(fs.list(&Path::new(DIR).join("rebuilt")).is_err());
 }
 
@@ -303,7 +305,7 @@ fn a_store_between_two_is_not_opened_whatever_a_cut_left_of_its_names() {
     let all = layered(&options, 3, 20, |_, _| true);
     let want = held(&image(Path::new(DIR), &all), &options);
     let (dir, aside) = (Path::new(DIR), Path::new("/db/before-repair-1"));
-    // Originals that left, although CURRENT did not; and originals under both names.
+    // Originals that were moved although CURRENT was not, and originals under both names.
     for gone in [".wal", ".sst", ""] {
         let fs = image(dir, &all);
         fs.create_dir(aside).unwrap();
@@ -348,7 +350,7 @@ fn a_table_in_the_place_of_another_is_a_loss_that_is_listed() {
 
 #[test]
 fn records_that_are_missing_between_logs_and_at_their_end_are_losses_that_are_listed() {
-    // A closed store, whose manifest says how long its log is.
+    // A closed store, whose manifest records the length of its log.
     let fs = MemFs::new();
     let options = level_zero_options();
     let db = Db::open_on(fs.clone(), DIR, options.clone()).unwrap();
@@ -364,7 +366,7 @@ fn records_that_are_missing_between_logs_and_at_their_end_are_losses_that_are_li
     let mut headless = all.clone();
     headless[log].1.fill(0);
     for (left, says) in
-        [(cut, "when this log was closed"), (gone, "not there"), (headless, "whole record")]
+        [(cut, "when this log was closed"), (gone, "does not exist"), (headless, "whole record")]
     {
         let fs = image(Path::new(DIR), &left);
         assert!(Db::open_on(fs.clone(), DIR, options.clone()).err().unwrap().is_corruption());

@@ -1,9 +1,9 @@
-//! Openings that find more than they expect: logs longer than memory, names of nobody's, options that
-//! would have made files without number.
+//! Openings with unexpected input: logs longer than memory, foreign file names, and options that
+//! would create countless files.
 //!
-//! Failure history these guard against: a log read whole into memory; the same operations twice, in
-//! tables and in a memtable, after a crash in the middle of a recovery; a file whose number is the
-//! greatest there is, which stopped every opening; guards of a few entries.
+//! These tests guard against past failures: a log read completely into memory; the same operations
+//! twice, in tables and in a memtable, after a crash in the middle of a recovery; a file with the
+//! greatest possible number, which stopped every opening; guards of a few entries.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use esker::fs::Fs;
 use esker::{Db, Options, WriteOptions};
 use esker_testkit::crash::{CrashFs, CrashModel, Image};
 
-/// No threads, so that every step is this test's.
+/// Returns options without threads, so that this test controls every step.
 fn options(memtable_bytes: u64) -> Options {
     Options {
         memory_budget_bytes: Some(16 << 20),
@@ -31,7 +31,8 @@ fn pairs(db: &Db) -> Pairs {
     db.iter().unwrap().map(|pair| pair.unwrap()).collect()
 }
 
-/// Overwrites, deletes and range deletes, all in one log that is synced; then the process dies.
+/// Writes overwrites, deletes and range deletes into one synced log, then lets the process die.
+/// Returns the content.
 fn killed(disk: &Arc<CrashFs>, dir: &Path, rounds: u64) -> Pairs {
     let db = Db::open_on(disk.clone(), dir, options(1 << 20)).unwrap();
     for i in 0..rounds {
@@ -46,7 +47,7 @@ fn killed(disk: &Arc<CrashFs>, dir: &Path, rounds: u64) -> Pairs {
     }
     db.put_with("last", "one", &WriteOptions::SYNC).unwrap();
     let want = pairs(&db);
-    assert_eq!(db.metrics().flushes, 0, "all of it is in the log alone");
+    assert_eq!(db.metrics().flushes, 0, "some data is not only in the log");
     std::mem::forget(db);
     want
 }
@@ -59,7 +60,7 @@ fn a_log_longer_than_memory_becomes_tables_while_it_is_read() {
     let db = Db::open_on(disk.clone(), &dir, options(4 << 10)).unwrap();
     assert!(db.metrics().levels[0].runs_max > 5, "{:?}", db.metrics().levels);
     assert_eq!(pairs(&db), want);
-    // What is written from now on is newer than all of it.
+    // Later writes are newer than all replayed ones.
     db.put("key 000", "new").unwrap();
     assert_eq!(db.get("key 000").unwrap().as_deref(), Some(&b"new"[..]));
     db.delete("key 000").unwrap();
@@ -84,7 +85,7 @@ fn a_store_opened_read_only_makes_no_tables_of_its_log() {
     assert_eq!(names(), before);
 }
 
-/// The images that cuts of the power in an opening with small memtables leave.
+/// Returns the images of power cuts during an opening with small memtables.
 fn cuts_of_opening(disk: &Arc<CrashFs>, dir: &Path, every: usize) -> Vec<Image> {
     let images = Arc::new(Mutex::new((0, Vec::new())));
     let seen = images.clone();
@@ -134,7 +135,7 @@ fn a_cut_while_a_log_becomes_tables_and_a_cut_while_that_is_mended_lose_nothing(
         }
     }
     assert!(nested > 40, "{nested} nested images");
-    // A repair takes the tables and the logs, in which the same operations are.
+    // A repair uses both the tables and the logs, which contain the same operations.
     let disk = images[images.len() / 2].to_disk(5);
     let report = Db::repair_on(disk.clone(), &dir, options(4 << 10)).unwrap();
     assert!(report.lost.is_empty(), "{:?}", report.lost);
@@ -175,7 +176,7 @@ fn files_whose_numbers_no_store_has_counted_to_are_left_alone() {
     }
     let names = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().file_name());
     let far = names.filter(|name| name.len() > 20).count();
-    assert_eq!(far, strays.len(), "numbers are counted on from a stray file's");
+    assert_eq!(far, strays.len(), "file numbers do not continue after a stray file's number");
     Db::repair(&path, Options::default()).unwrap();
     let db = Db::open(&path, Options::default()).unwrap();
     assert_eq!(db.iter().unwrap().count(), 6);
@@ -203,7 +204,8 @@ fn guards_of_a_few_kilobytes_do_not_make_files_without_number() {
         db.flush().unwrap();
         db.wait_idle().unwrap();
         let (files, bytes) = (db.metrics().table_files, db.metrics().table_bytes);
-        // A file is a sixteenth of a memtable at least, but for what is left where guards end.
+        // A file has at least a sixteenth of a memtable, except for the rest before the end of a
+        // guard.
         let most = 2 * 16 * (bytes >> 20) + 16;
         assert!(files <= most, "{policy}: {files} files of {bytes} bytes");
         assert_eq!(db.iter().unwrap().count(), 30_000);

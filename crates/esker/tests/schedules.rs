@@ -1,22 +1,24 @@
-//! The engine's threads under thousands of orders of steps, each repeatable by its seed.
+//! The engine's threads under thousands of schedules, each repeatable by its seed.
 //!
-//! Built with the feature `shuttle` (`make schedules`): every lock, wait and atomic of the memtable,
-//! the arena, the group commit, the versions, the cache and the background threads is a step, and a
-//! seeded scheduler says whose comes next. Weak memory is not explored here; Miri does that for the
-//! arena (`make miri`). `SCHEDULES` says how many orders each test takes, `SEED` which.
+//! Built with `--cfg esker_shuttle` (`make schedules`). Every lock, wait and atomic operation of
+//! the memtable, the arena, the group commit, the versions, the cache and the background threads is
+//! a step. A seeded scheduler selects the thread of the next step. These tests do not explore weak
+//! memory; Miri does that for the arena (`make miri`). `SCHEDULES` sets the number of schedules per
+//! test, and `SEED` selects them.
 //!
-//! Failure history these guard against: a reader that sees half a batch, a write acknowledged before
-//! it can be read, a memtable gone between freeze and flush, a group that loses a member, a thread
-//! that waits for ever, memory freed under a reader or never.
+//! These tests guard against past failures: a reader that sees half a batch; a write acknowledged
+//! before it is readable; a memtable gone between freeze and flush; a write group that loses a
+//! member; a thread that waits forever; memory freed under a reader or never.
+#![cfg(esker_shuttle)]
 
 use std::sync::Arc;
 
-use esker::base::frame::FrameBuf;
-use esker::base::readers::Readers;
-use esker::base::sync::{self, Bug};
-use esker::cache::{BlockCache, BlockKey, Home};
-use esker::fs::mem::MemFs;
-use esker::memtable::Memtable;
+use esker::fs::MemFs;
+use esker::internals::FrameBuf;
+use esker::internals::Memtable;
+use esker::internals::Readers;
+use esker::internals::{BlockCache, BlockKey, Home};
+use esker::internals::{Bug, sync};
 use esker::{Batch, CachePolicy, Db, KeyOrder, MemtableKind, Options, Policy, WriteOptions};
 use esker_testkit::rng::SplitMix64;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -28,8 +30,8 @@ fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Runs `body` under many orders of steps: half at random, half with few changes of thread at
-/// places that matter (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of
+/// Runs `body` under many schedules: half of them random, half with few thread switches at
+/// important places (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of
 /// Finding Bugs", ASPLOS 2010).
 fn explore(share: u64, body: impl Fn() + Send + Sync + 'static) {
     let count = (from_env("SCHEDULES", 1_000) / share).max(1) as usize;
@@ -45,7 +47,7 @@ fn explore(share: u64, body: impl Fn() + Send + Sync + 'static) {
     Runner::new(few, config).run(move || body());
 }
 
-/// A store of tiny parts, with a flush thread and one that merges.
+/// Returns options for a store of tiny parts, with a flush thread and a compaction thread.
 fn tiny(policy: Policy, memtable_kind: MemtableKind) -> Options {
     Options {
         memtable_size_bytes: Some(4 << 10),
@@ -73,7 +75,7 @@ fn an_arena_and_its_index_show_what_was_added_and_nothing_half_written() {
                 thread::spawn(move || {
                     for seqno in 1..=12u64 {
                         let key = [seqno as u8 % 5; 3];
-                        table.add(seqno, esker::base::key::Kind::Put, &key, &seqno.to_be_bytes());
+                        table.add(seqno, esker::internals::Kind::Put, &key, &seqno.to_be_bytes());
                         added.store(seqno, Ordering::Release);
                     }
                 })
@@ -98,7 +100,7 @@ fn an_arena_and_its_index_show_what_was_added_and_nothing_half_written() {
     }
 }
 
-/// Two writers of batches, a reader of snapshots and scans, and the store's own threads.
+/// Runs two writers of batches, a reader of snapshots and scans, and the store's own threads.
 fn batches_under(policy: Policy, kind: MemtableKind) {
     let db = Arc::new(Db::open_on(MemFs::new(), "/db", tiny(policy, kind)).unwrap());
     let writers: Vec<_> = (0..2u8)
@@ -119,9 +121,9 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
                         _ => WriteOptions::BUFFERED,
                     };
                     db.write_with(&batch, &options).unwrap();
-                    // Its own write, at once.
+                    // The writer sees its own write at once.
                     let own = db.get([writer, 2]).unwrap().map(|v| number(&v));
-                    assert_eq!(own, Some(turn), "a write that returned is not there");
+                    assert_eq!(own, Some(turn), "an acknowledged write is missing");
                 }
             })
         })
@@ -148,7 +150,7 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
                             found.map_or(0, |(_, value)| number(value))
                         })
                     };
-                    assert_eq!(pair[0], pair[1], "a reader saw half a batch");
+                    assert_eq!(pair[0], pair[1], "a reader saw part of a batch");
                     let last = &mut before[writer as usize];
                     assert!(pair[0] >= *last, "a reader went back in time");
                     *last = pair[0];
@@ -226,7 +228,7 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
                 .collect();
             users.into_iter().for_each(|user| user.join().unwrap());
             assert!(cache.used_bytes() <= 200);
-            // A place holds a block only while the cache does.
+            // A block slot holds a block only while the cache does.
             cache.remove(blocks_of(0).chain(blocks_of(1)));
             assert_eq!(cache.used_bytes(), 0);
             assert_eq!(shelves[0].filled().count() + shelves[1].filled().count(), 0);
@@ -234,14 +236,15 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
     }
 }
 
-/// Readers of what two others replace again and again; what is replaced is freed after the last who
-/// may look at it has gone on, and nothing stays.
+/// Runs readers of a value that two other threads replace repeatedly. A replaced value is freed
+/// after the last reader that may use it has unpinned, and nothing leaks.
 fn readers_under() {
     const COUNT: usize = 6;
     struct Freed(Arc<Vec<AtomicU64>>, usize);
     impl Drop for Freed {
         fn drop(&mut self) {
-            assert_eq!(self.0[self.1].fetch_add(1, Ordering::SeqCst), 0, "it is freed twice");
+            let before = self.0[self.1].fetch_add(1, Ordering::SeqCst);
+            assert_eq!(before, 0, "the value was freed twice");
         }
     }
     let readers = Arc::new(Readers::default());
@@ -271,7 +274,8 @@ fn readers_under() {
                     let seen = shown.load(Ordering::Acquire) as usize;
                     drop(inner);
                     thread::yield_now();
-                    assert_eq!(freed[seen].load(Ordering::SeqCst), 0, "it is freed too early");
+                    let freed = freed[seen].load(Ordering::SeqCst);
+                    assert_eq!(freed, 0, "the value was freed too early");
                     drop(reading);
                 }
             })
@@ -287,12 +291,13 @@ fn what_is_looked_at_is_freed_when_all_have_gone_on() {
     explore(1, readers_under);
 }
 
-/// The keys of the blocks of a file.
+/// Returns the keys of a file's blocks.
 fn blocks_of(file: u64) -> impl Iterator<Item = BlockKey> {
     (0..4).map(move |block| BlockKey { file, block })
 }
 
-/// Deletes enough for a skip hint, and puts into it at every moment of its making.
+/// Deletes enough keys for an empty-range hint, and puts into its range at every moment of its
+/// creation.
 fn hints_under(threads: u64) {
     let options = tiny(Policy::Fluid, MemtableKind::Btree);
     let db = Arc::new(Db::open_on(MemFs::new(), "/db", options).unwrap());
@@ -306,7 +311,7 @@ fn hints_under(threads: u64) {
                 for turn in 0..2u8 {
                     (0..16u8).filter(|n| n % 2 == own).for_each(|n| db.delete([n]).unwrap());
                     if turn == 1 {
-                        // Sometimes the hint is there by now.
+                        // In some schedules the hint exists by now.
                         (0..40)
                             .take_while(|_| db.metrics().hints == 0)
                             .for_each(|_| thread::yield_now());
@@ -316,9 +321,9 @@ fn hints_under(threads: u64) {
                     for _ in 0..3 {
                         let mut iter = db.range(key..=key).unwrap();
                         iter.seek_to_first().unwrap();
-                        assert_eq!(iter.value(), [turn], "a put that returned is not walked over");
+                        assert_eq!(iter.value(), [turn], "a scan missed an acknowledged put");
                         let ahead = db.iter().unwrap().filter(|p| p.as_ref().unwrap().0 == key);
-                        assert_eq!(ahead.count(), 1, "a put that returned is jumped over");
+                        assert_eq!(ahead.count(), 1, "a hint skipped an acknowledged put");
                         thread::yield_now();
                     }
                 }
@@ -330,14 +335,14 @@ fn hints_under(threads: u64) {
         thread::spawn(move || {
             for turn in 0..8u8 {
                 let key = [8 + turn % 2];
-                // Nobody deletes it again after the last put.
+                // No thread deletes the key after the last put.
                 if db.get(key).unwrap().as_deref() != Some(&[1]) {
                     thread::yield_now();
                     continue;
                 }
-                let iter = db.iter().unwrap().into_reverse();
+                let iter = db.iter().unwrap().rev();
                 let found = iter.filter(|p| p.as_ref().unwrap().0 == key).count();
-                assert_eq!(found, 1, "what a get finds is jumped over");
+                assert_eq!(found, 1, "a hint skipped a key that a get finds");
             }
         })
     };
@@ -346,7 +351,7 @@ fn hints_under(threads: u64) {
     assert_eq!(db.iter().unwrap().count() as u64, 2 + threads);
 }
 
-/// A put into a skip hint that is there, or, when `early`, that is just being looked for.
+/// Puts into the range of an existing empty-range hint, or with `early` during the search for it.
 fn a_put_into_a_hint(early: bool) {
     let options = tiny(Policy::Fluid, MemtableKind::Btree);
     let db = Arc::new(Db::open_on(MemFs::new(), "/db", options).unwrap());
@@ -368,7 +373,7 @@ fn a_put_into_a_hint(early: bool) {
                 let snapshot = db.snapshot();
                 if snapshot.seqno() >= put {
                     let count = snapshot.iter().unwrap().count();
-                    assert_eq!(count, 3, "a put that is visible is jumped over");
+                    assert_eq!(count, 3, "a hint skipped a visible put");
                     return;
                 }
                 thread::yield_now();
@@ -379,7 +384,7 @@ fn a_put_into_a_hint(early: bool) {
     if early {
         wait(&db);
     }
-    assert_eq!(db.iter().unwrap().count(), 3, "a put that returned is jumped over");
+    assert_eq!(db.iter().unwrap().count(), 3, "a hint skipped an acknowledged put");
     reader.join().unwrap();
 }
 
@@ -390,7 +395,7 @@ fn a_put_is_seen_whenever_a_skip_hint_is_made_around_it() {
     explore(4, || a_put_into_a_hint(true));
 }
 
-/// Whether exploring `body` with `bug` in the engine fails.
+/// Returns whether exploring `body` with `bug` in the engine fails.
 fn finds(bug: Bug, body: fn()) -> bool {
     let outcome = std::panic::catch_unwind(|| {
         sync::seed(Some(bug));

@@ -1,7 +1,8 @@
-//! Finding rot before a reader does: `verify` and the scrub read every byte of every file.
+//! Detection of damage before a reader meets it: `verify` and the scrub read every byte of every
+//! file.
 //!
-//! Failure history these guard against: rot that is found when the last good copy is gone; a check
-//! that reads tables alone.
+//! These tests guard against past failures: damage found only after the last good copy is gone; a
+//! check that reads only tables.
 
 mod common;
 
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::tiny_options;
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Db, Options, WriteOptions};
 use esker_testkit::campaign::seal::seals;
 
@@ -48,7 +49,8 @@ fn verify_reads_tables_logs_and_the_manifest_of_an_open_store() {
         let path = Path::new(DIR).join(&entry.name);
         let bytes = fs.read(&path, u64::MAX).unwrap();
         let len = if entry.name.ends_with(".wal") {
-            // The zeros behind a mapped log are no part of it, nor is the mark of a sync.
+            // The zeros after a memory-mapped log do not belong to the log, nor does the mark of a
+            // sync.
             let records = seals(&entry.name, &bytes);
             records[records.len() - 2].end as u64 - 1
         } else {
@@ -64,7 +66,7 @@ fn verify_reads_tables_logs_and_the_manifest_of_an_open_store() {
     assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
 }
 
-/// Waits for something that comes, however slow the machine is.
+/// Waits for an expected state, with a limit that suits a slow machine.
 fn wait_until(db: &Db, what: impl Fn(&esker::Metrics) -> bool) {
     let began = Instant::now();
     while !what(&db.metrics()) {
@@ -76,7 +78,7 @@ fn wait_until(db: &Db, what: impl Fn(&esker::Metrics) -> bool) {
 #[test]
 fn the_scrub_finds_rot_that_nobody_reads_and_says_where() {
     let (fs, db) = filled(Options { background_threads: Some(1), ..tiny_options() });
-    assert_eq!(db.metrics().scrub_bytes, 0, "it is off unless asked for");
+    assert_eq!(db.metrics().scrub_bytes, 0, "the scrub ran without a request");
     db.set_option("scrub_bytes_per_second", "100000000").unwrap();
     wait_until(&db, |m| m.scrub_rounds > 0);
     let sound = db.metrics();

@@ -1,13 +1,13 @@
-//! Guards that are sought often in several runs, or walked over many deleted keys, are merged into
-//! one run, and only those.
+//! Seek-heavy guards with several runs, and guards scanned over many deleted keys, are merged into
+//! one run. No other guards are.
 
 use std::time::{Duration, Instant};
 
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Db, Options, Policy};
 
 const KEYS: u64 = 4_000;
-/// What does not come for so long does not come, however busy the machine is.
+/// Limit for an awaited event, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn open(merge_on_seeks: bool) -> Db {
@@ -26,7 +26,7 @@ fn key(i: u64) -> Vec<u8> {
     format!("{i:08}").into_bytes()
 }
 
-/// `rounds` runs, each with every `rounds`-th key.
+/// Writes `rounds` runs, each with every `rounds`-th key.
 fn write_runs(db: &Db, rounds: u64) {
     for round in 0..rounds {
         for i in (round..KEYS).step_by(rounds as usize) {
@@ -41,7 +41,7 @@ fn runs(db: &Db) -> u64 {
     db.metrics().levels.iter().map(|level| level.runs_max).sum()
 }
 
-/// Seeks, each time with a new iterator, and compares what is found.
+/// Seeks `times` times, each with a new iterator, and compares the results.
 fn seek(db: &Db, times: u64) {
     for n in 0..times {
         let i = n * 7 % KEYS;
@@ -52,7 +52,7 @@ fn seek(db: &Db, times: u64) {
     }
 }
 
-/// Seeks until the runs are as many as wanted: the merge is done by a thread woken by the seeks.
+/// Seeks until `wanted` runs are left. The seeks wake a thread that compacts.
 fn seek_until(db: &Db, wanted: u64) {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
@@ -62,7 +62,7 @@ fn seek_until(db: &Db, wanted: u64) {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    panic!("{} runs are left", runs(db));
+    panic!("{} runs remain", runs(db));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn level_zero_alone_is_pushed_into_one_run() {
     write_runs(&db, 3);
     assert_eq!(runs(&db), 3);
     seek(&db, 100);
-    assert_eq!(runs(&db), 3, "a few seeks are no reason");
+    assert_eq!(runs(&db), 3, "a few seeks caused a merge");
     seek_until(&db, 1);
     seek(&db, KEYS);
 }
@@ -113,11 +113,11 @@ fn a_way_over_many_deleted_keys_gets_shorter() {
         let mut iter = db.iter().unwrap();
         iter.seek_to_first().unwrap();
         assert_eq!(iter.key(), key(KEYS - 1));
-        iter.advance().unwrap();
+        iter.move_next().unwrap();
         assert!(!iter.valid());
         if runs(&db) == 1 {
             let kept: Vec<_> = db.tables().iter().map(|table| table.smallest.clone()).collect();
-            assert_eq!(kept, [key(KEYS - 1)], "the deleted keys and their tombstones are gone");
+            assert_eq!(kept, [key(KEYS - 1)], "deleted keys or their tombstones remained");
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -140,9 +140,9 @@ fn a_memtable_that_is_sought_and_not_written_is_flushed() {
     let db = open(false);
     fill(&db);
     seek(&db, 50_000);
-    assert_eq!(db.metrics().flushes, 0, "it is switched off");
+    assert_eq!(db.metrics().flushes, 0, "seeks caused a flush although the option is off");
 
-    // A write begins the count again: there is nothing to gain where the memtable will be full soon.
+    // A write resets the count: a flush gains nothing if the memtable is full soon.
     let db = open(true);
     fill(&db);
     for i in 0..3_000 {
@@ -151,7 +151,7 @@ fn a_memtable_that_is_sought_and_not_written_is_flushed() {
     }
     assert_eq!(db.metrics().flushes, 0);
 
-    // What is small lies in the processor's caches anyway.
+    // A small memtable is in the processor's caches anyway.
     let db = open(true);
     db.put(key(0), "value 0").unwrap();
     for _ in 0..50_000 {

@@ -1,13 +1,13 @@
-//! How much space a store takes on the device: never more than `docs/durability.md` says, while it
-//! is overwritten again and again, and less once nothing is left to do. The store has no threads, so
-//! that compaction keeps up however busy the machine is.
+//! A store's space on the device. It never exceeds the bound of `docs/durability.md` while the
+//! store is overwritten repeatedly, and it is lower once no work is pending. The store has no
+//! threads, so that compaction keeps up however busy the machine is.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
-use esker::fs::os::OsFs;
+use esker::fs::MemFs;
+use esker::fs::OsFs;
 use esker::{Compression, Db, Options, Policy, WalIo};
 use esker_testkit::rng::SplitMix64;
 
@@ -19,7 +19,7 @@ const GUARD_BYTES: u64 = 256 << 10;
 const DEBT_BYTES: u64 = 512 << 10;
 const FAN_OUT: u64 = 4;
 const RUNS: u64 = 8;
-/// A mapped log grows ahead of its records by at most this.
+/// Maximum preallocation of a memory-mapped log beyond its records, in bytes.
 const AHEAD_BYTES: u64 = 1 << 20;
 const FROZEN: u64 = 2;
 const MANIFEST_BYTES: u64 = 16 << 10;
@@ -44,14 +44,14 @@ fn options(policy: Policy, wal_io: WalIo) -> Options {
     }
 }
 
-/// Bytes of the files in `dir`, by the last part of their names.
+/// Returns the bytes of the tables in `dir`, or of all other files.
 fn bytes_in(fs: &dyn Fs, dir: &Path, tables: bool) -> u64 {
     let entries = fs.list(dir).unwrap().into_iter();
     entries.filter(|e| e.name.ends_with(".sst") == tables).map(|e| e.len_bytes).sum()
 }
 
-/// How many copies of the live data the tables may hold, while they are overwritten and once
-/// nothing is due, as the document has it. `alpha` is 1 here.
+/// Returns the maximum number of copies of the live data in the tables, during overwriting and once
+/// no work is pending, as documented. The base rewrite ratio (`alpha`) is 1 here.
 fn copies_max(policy: Policy) -> (u64, u64) {
     match policy {
         Policy::Leveled => (3, 2),
@@ -59,6 +59,7 @@ fn copies_max(policy: Policy) -> (u64, u64) {
         Policy::Fluid => (5, 3),
         Policy::Tiered => (2 * FAN_OUT, 2 * FAN_OUT - 1),
         Policy::Fragmented => (RUNS, RUNS - 1),
+        other => panic!("no bound for {other}"),
     }
 }
 
@@ -82,7 +83,7 @@ fn overwrite(fs: Arc<dyn Fs>, path: &Path, policy: Policy, wal_io: WalIo, times:
     db.wait_idle().unwrap();
     let (reported, tables_idle) = (db.metrics().table_bytes, bytes_in(&*fs, path, true));
     let (busy, idle) = copies_max(policy);
-    // One compaction's output beside its input, and what waits to be pushed.
+    // One compaction's output beside its input, and the data waiting to be pushed.
     let on_its_way = DEBT_BYTES + 2 * GUARD_BYTES;
     assert!(
         tables_most <= busy * LIVE_BYTES + on_its_way,
@@ -90,7 +91,8 @@ fn overwrite(fs: Arc<dyn Fs>, path: &Path, policy: Policy, wal_io: WalIo, times:
     );
     assert!(tables_idle <= idle * LIVE_BYTES, "{policy}: {tables_idle} bytes of tables when idle");
     assert!(reported > LIVE_BYTES / 2 && reported <= tables_idle, "{policy}: {reported} reported");
-    // The active log, those of frozen memtables, the one prepared; the manifest and its successor.
+    // The active log, the logs of frozen memtables, the preallocated log, the manifest and its
+    // successor.
     let ahead = if wal_io == WalIo::Mmap { AHEAD_BYTES } else { 0 };
     let others = (FROZEN + 2) * (2 * MEMTABLE_BYTES + ahead) + 4 * MANIFEST_BYTES;
     assert!(others_most <= others, "{policy} {wal_io}: {others_most} bytes of logs and manifests");
@@ -106,7 +108,7 @@ fn a_store_that_is_overwritten_stays_within_its_bound() {
 
 #[test]
 fn a_store_with_a_mapped_log_stays_within_its_bound() {
-    // On a real file system, whose syncs take their time.
+    // A real file system, whose syncs take time.
     let dir = tempfile::tempdir().unwrap();
     overwrite(OsFs::shared(), &dir.path().join("db"), Policy::Fluid, WalIo::Mmap, 1);
 }

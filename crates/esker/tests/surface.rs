@@ -1,7 +1,7 @@
-//! The calls of the interface that other tests pass by: what a batch tells of itself, bounds of
-//! every kind, refusals and their words, and what is printed for people.
+//! Calls of the public interface outside other tests: contents of batches, bounds of every kind,
+//! error kinds and messages of refused calls, and printed output.
 //!
-//! A refusal changes nothing; a message says the path, what was expected and what was found.
+//! A refused call changes nothing. A message states the path, the expectation and the finding.
 
 mod common;
 
@@ -13,20 +13,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{pairs, tiny_options};
-use esker::base::key::Kind;
-use esker::base::ops::Op;
-use esker::base::units::{human_bytes, parse_bytes};
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
+use esker::internals::{human_bytes, parse_bytes};
 use esker::{
-    Batch, Comparator, Db, Error, ErrorKind, KeyOrder, Metrics, Options, ReadOptions, WriteOptions,
+    Batch, BatchOp, Comparator, Db, Error, ErrorKind, KeyOrder, Metrics, Options, ReadOptions,
+    WriteOptions,
 };
 
 fn store() -> Db {
     Db::open_on(MemFs::new(), "/db", tiny_options()).unwrap()
 }
 
-/// A store with `a` to `h`, each its own value; some of it in tables.
+/// Returns a store with the keys `a` to `h`, each its own value, some of them in tables.
 fn letters() -> Db {
     let db = store();
     for letter in 'a'..='h' {
@@ -56,13 +55,15 @@ fn a_batch_tells_what_it_holds_and_takes_in_others() {
     assert_eq!(batch.len(), 3);
     assert!(!batch.is_empty());
     let held = |batch: &Batch| {
-        let op = |op: Op<'_>| {
-            let (key, value) = (op.key.escape_ascii(), op.value.escape_ascii());
-            match op.kind {
-                Kind::Put => format!("{key}={value}"),
-                Kind::Delete => format!("-{key}"),
-                Kind::RangeDelete => format!("-{key}..{value}"),
+        let op = |op: BatchOp<'_>| match op {
+            BatchOp::Put { key, value } => {
+                format!("{}={}", key.escape_ascii(), value.escape_ascii())
             }
+            BatchOp::Delete { key } => format!("-{}", key.escape_ascii()),
+            BatchOp::DeleteRange { start, end } => {
+                format!("-{}..{}", start.escape_ascii(), end.escape_ascii())
+            }
+            other => panic!("an unknown operation: {other:?}"),
         };
         batch.operations().map(op).collect::<Vec<_>>().join(" ")
     };
@@ -79,10 +80,10 @@ fn a_batch_tells_what_it_holds_and_takes_in_others() {
     assert_eq!(keys(db.iter().unwrap()), "adefgh", "b, c went, d was set after the range");
     assert_eq!(&db.get("d").unwrap().unwrap(), "4");
     let before = db.metrics();
-    db.write(Batch::new()).unwrap();
+    db.write(&Batch::new()).unwrap();
     assert_eq!(db.metrics().last_seqno, before.last_seqno, "an empty batch is no write");
     assert_eq!(before.user_ops, 8 + 4);
-    // Keys and values alone: eight letters twice, and the batch's a1, b, ce, d4.
+    // User bytes are keys and values: eight letters twice, and the batch's a1, b, ce, d4.
     assert_eq!(before.user_bytes, 16 + 2 + 1 + 2 + 2);
 }
 
@@ -91,24 +92,24 @@ fn what_is_too_long_is_refused_whole_until_the_batch_is_cleared() {
     let db = store();
     let long = vec![b'k'; (1 << 20) + 1];
     refusal(db.put(&long, "v"), ErrorKind::InvalidArgument, "the key has 1048577 bytes");
-    refusal(db.delete(&long), ErrorKind::InvalidArgument, "the most is 1048576");
+    refusal(db.delete(&long), ErrorKind::InvalidArgument, "the maximum is 1048576");
     refusal(db.delete_range("a", &long), ErrorKind::InvalidArgument, "the key has");
-    // Nothing touches these bytes, so that they take no memory.
+    // These bytes are never touched, so they take no memory.
     let huge = vec![0; (1 << 30) + 1];
     refusal(db.put("k", &huge), ErrorKind::InvalidArgument, "the value has 1073741825 bytes");
     db.put(&long[1..], "fits").unwrap();
     let mut batch = Batch::new();
     batch.put("a", "1").put(&long, "2").delete(&long).delete_range(&long, "z").put("b", "3");
-    assert_eq!(batch.len(), 2, "what was refused is not held");
+    assert_eq!(batch.len(), 2, "the batch holds a refused operation");
     refusal(db.write_with(&batch, &WriteOptions::default()), ErrorKind::InvalidArgument, "key has");
     let mut around = Batch::new();
     around.put("c", "4").append(&batch);
-    refusal(db.write(around), ErrorKind::InvalidArgument, "the key has");
+    refusal(db.write(&around), ErrorKind::InvalidArgument, "the key has");
     assert!(!db.contains_key("a").unwrap() && !db.contains_key("c").unwrap());
     batch.clear();
     assert!(batch.is_empty() && batch.operations().next().is_none());
     batch.put("d", "5");
-    db.write(batch).unwrap();
+    db.write(&batch).unwrap();
     assert_eq!(pairs(db.iter().unwrap()).len(), 2);
 }
 
@@ -127,7 +128,7 @@ fn bounds_of_every_kind_hold_in_both_directions_and_for_seeks() {
             let inside = &inside[..=inside.find(last).unwrap()];
             assert_eq!(keys(iter()), inside, "{bounds:?}");
             let back: String = inside.chars().rev().collect();
-            assert_eq!(keys(iter().into_reverse()), back, "{bounds:?}");
+            assert_eq!(keys(iter().rev()), back, "{bounds:?}");
             let mut iter = iter();
             for key in 'a'..='h' {
                 iter.seek(key.to_string()).unwrap();
@@ -139,10 +140,10 @@ fn bounds_of_every_kind_hold_in_both_directions_and_for_seeks() {
             }
             iter.seek_to_last().unwrap();
             assert_eq!(iter.key(), last.as_bytes());
-            iter.advance().unwrap();
-            iter.advance().unwrap();
-            iter.retreat().unwrap();
-            assert!(!iter.valid(), "a step from nowhere leads nowhere");
+            iter.move_next().unwrap();
+            iter.move_next().unwrap();
+            iter.move_prev().unwrap();
+            assert!(!iter.valid(), "a step of an iterator without a position must stay invalid");
         }
     }
 }
@@ -159,14 +160,14 @@ fn a_panic_of_who_is_shown_pairs_leaves_the_iterator_nowhere() {
         })
     }));
     assert!(shown.is_err() && !iter.valid());
-    iter.advance().unwrap();
+    iter.move_next().unwrap();
     assert!(!iter.valid());
     iter.seek("e").unwrap();
     assert_eq!(iter.key(), b"e");
-    iter.retreat().unwrap();
+    iter.move_prev().unwrap();
     assert_eq!(iter.key(), b"d");
     drop(iter);
-    // The next iterator of this thread takes what that one leaves; it begins by itself.
+    // The thread's next iterator reuses the dropped iterator's cursors but starts afresh.
     for (forward, all) in [(true, "abcdefgh"), (false, "hgfedcba")] {
         let (mut iter, mut shown) = (db.iter().unwrap(), String::new());
         let see = |key: &[u8], _: &[u8]| {
@@ -212,7 +213,7 @@ fn a_value_is_read_in_place_or_in_a_copy_whatever_its_reader_does() {
     for _ in 0..2 {
         assert!(db.read("long", |value| value == long).unwrap().unwrap());
         assert_eq!(db.read("other", |_| panic!("there is no value")).unwrap(), None::<()>);
-        // The reader may read and write, and have the table that it reads from removed.
+        // The callback may read and write, and may cause the removal of the table being read.
         let nested = db.read("short", |value| {
             let inner = db.read("long", <[u8]>::to_vec).unwrap().unwrap();
             db.put("short", "2").unwrap();
@@ -228,7 +229,7 @@ fn a_value_is_read_in_place_or_in_a_copy_whatever_its_reader_does() {
         assert!(failed.is_err());
         let snapshot = db.snapshot();
         db.put("short", "1").unwrap();
-        let then = ReadOptions { snapshot: Some(&snapshot), fill_cache: false };
+        let then = ReadOptions::default().snapshot(Some(&snapshot)).fill_cache(false);
         assert_eq!(db.read_with("short", &then, <[u8]>::to_vec).unwrap().unwrap(), b"2");
     }
     db.close().unwrap();
@@ -275,20 +276,24 @@ fn options_are_changed_all_or_none() {
     let runs = db.option("runs_max");
     for (name, value, words) in [
         ("block_size_bytes", "nonsense", "it takes 64 to"),
-        ("runs_maxx", "5", "the nearest is runs_max"),
-        ("block_cache_shards", "4", "there is no option"),
+        ("runs_maxx", "5", "the nearest name is runs_max"),
+        ("block_cache_shards", "4", "unknown option"),
     ] {
         let result = db.set_options(&[("runs_max", "7"), (name, value)]);
         refusal(result, ErrorKind::InvalidArgument, words);
         assert_eq!(db.option("runs_max"), runs, "{name}");
     }
-    let at_open = esker::KNOBS.iter().find(|knob| knob.when == esker::When::Open).unwrap();
+    let at_open =
+        esker::OPTIONS.iter().find(|spec| spec.mutability == esker::Mutability::Open).unwrap();
     let value = db.option(at_open.name).unwrap();
     refusal(db.set_option(at_open.name, &value), ErrorKind::InvalidArgument, "when the store is");
-    assert_eq!((at_open.when.name(), esker::When::Live.name()), ("at open", "while open"));
+    assert_eq!(
+        (at_open.mutability.name(), esker::Mutability::Live.name()),
+        ("at open", "while open")
+    );
     let bad = Options { fan_out: 0, ..tiny_options() };
     refusal(Db::open_on(MemFs::new(), "/db", bad), ErrorKind::InvalidArgument, "fan_out cannot be");
-    let ranges: BTreeSet<String> = esker::KNOBS.iter().map(|k| k.range.to_string()).collect();
+    let ranges: BTreeSet<String> = esker::OPTIONS.iter().map(|k| k.range.to_string()).collect();
     assert!(ranges.contains("true, false") && ranges.iter().any(|r| r.ends_with(", auto")));
 }
 
@@ -306,7 +311,7 @@ fn opening_says_what_is_there_and_what_is_not() {
     refusal(
         Db::restore_on(fs.clone(), "/b", None, "/db", tiny_options()),
         missing,
-        "/b: there is no directory of backups here",
+        "/b: there is no backup directory here",
     );
     let db = Db::open_on(fs.clone(), "/db", tiny_options()).unwrap();
     assert_eq!((db.path(), format!("{db:?}").as_str()), (Path::new("/db"), "Db(/db)"));
@@ -328,7 +333,7 @@ fn opening_says_what_is_there_and_what_is_not() {
     let value = db.get("a").unwrap().unwrap();
     db.close().unwrap();
     refusal(snapshot.get("a"), ErrorKind::Closed, "/db: the store was closed");
-    assert_eq!(&value, "1", "what was read stays readable");
+    assert_eq!(&value, "1", "a returned value must stay readable");
     let must_be_new = Options { error_if_exists: true, ..tiny_options() };
     refusal(Db::open_on(fs.clone(), "/db", must_be_new), kind, "error_if_exists is set");
     let db = Db::open_read_only_on(fs.clone(), "/db", tiny_options()).unwrap();
@@ -399,15 +404,13 @@ fn a_report_is_a_table_and_three_lines() {
     let empty = Metrics::default();
     assert_eq!((empty.write_amplification(), empty.cache_hit_rate()), (None, None));
     assert!(empty.to_string().contains("write amplification n/a\ncache hit rate n/a\n"));
-    let some = Metrics {
-        user_bytes: 200,
-        log_bytes: 210,
-        flush_bytes: 190,
-        compaction_bytes: 400,
-        cache_hits: 3,
-        cache_misses: 1,
-        ..Metrics::default()
-    };
+    let mut some = Metrics::default();
+    some.user_bytes = 200;
+    some.log_bytes = 210;
+    some.flush_bytes = 190;
+    some.compaction_bytes = 400;
+    some.cache_hits = 3;
+    some.cache_misses = 1;
     assert_eq!((some.write_amplification(), some.cache_hit_rate()), (Some(4.0), Some(0.75)));
     assert!(some.to_string().contains("write amplification 4.00\ncache hit rate 0.75\n"));
 }
@@ -496,4 +499,95 @@ fn a_close_flushes_a_long_memtable_and_leaves_a_short_one_to_its_log() {
     let db = open();
     assert_eq!(in_level_0(&db), 1, "five megabytes are in a table");
     assert_eq!(db.iter().unwrap().count(), 5000);
+}
+
+#[test]
+fn an_iterator_is_read_from_both_ends_and_returns_each_pair_once() {
+    let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
+    for key in 0..40u8 {
+        db.put([key], [key]).unwrap();
+        if key == 20 {
+            db.flush().unwrap();
+        }
+    }
+    let taken = |pair: Option<esker::Result<(Vec<u8>, Vec<u8>)>>| pair.map(|p| p.unwrap().0[0]);
+    // Every order of ends that 16 bits describe, over ranges of any length up to 9.
+    for (order, len) in (0..1u32 << 10).flat_map(|order| (0..10u8).map(move |len| (order, len))) {
+        let mut iter = db.range([15u8]..[15 + len]).unwrap();
+        let mut model: std::collections::VecDeque<u8> = (15..15 + len).collect();
+        for step in 0..12 {
+            let (found, wanted) = match order >> (step % 10) & 1 {
+                0 => (taken(iter.next()), model.pop_front()),
+                _ => (taken(iter.next_back()), model.pop_back()),
+            };
+            assert_eq!(found, wanted, "order {order:b}, {len} keys, step {step}");
+        }
+    }
+    // A move of the cursor determines where the iterator goes on, and forgets the other end.
+    let mut iter = db.iter().unwrap();
+    assert_eq!((taken(iter.next_back()), taken(iter.next())), (Some(39), Some(0)));
+    iter.seek([37]).unwrap();
+    assert_eq!(iter.map(|pair| pair.unwrap().0[0]).collect::<Vec<_>>(), [37, 38, 39]);
+    let mut iter = db.iter().unwrap();
+    iter.seek([37]).unwrap();
+    assert_eq!(iter.rev().map(|pair| pair.unwrap().0[0]).collect::<Vec<_>>(), [39, 38, 37]);
+}
+
+#[test]
+fn a_clone_is_the_same_store_and_the_last_one_closes_it() {
+    let fs = MemFs::new();
+    let db = Db::open_on(fs.clone(), "/db", Options::default()).unwrap();
+    let clone = db.clone();
+    clone.put("a", "1").unwrap();
+    drop(db);
+    assert_eq!(clone.get("a").unwrap().unwrap(), b"1");
+    let refused = Db::open_on(fs.clone(), "/db", Options::default()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked);
+    let other = clone.clone();
+    clone.close().unwrap();
+    assert_eq!(other.get("a").unwrap_err().kind(), ErrorKind::Closed);
+    let again = Db::open_on(fs, "/db", Options::default()).unwrap();
+    drop(other);
+    assert_eq!(again.get("a").unwrap().unwrap(), b"1", "the other handle closed this one");
+}
+
+#[test]
+#[expect(clippy::mutable_key_type, reason = "a slice compares its bytes, which never change")]
+fn a_slice_is_a_key_of_maps_and_compares_with_what_bytes_come_in() {
+    let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
+    db.put("a", "1").unwrap();
+    db.put("b", "2").unwrap();
+    let (one, two) = (db.get("a").unwrap().unwrap(), db.get("b").unwrap().unwrap());
+    assert!(one < two && one == "1" && one == b"1" && one == vec![b'1'] && one == one.clone());
+    let sorted: std::collections::BTreeMap<_, _> = [(two.clone(), 2), (one.clone(), 1)].into();
+    assert_eq!(sorted.get(&b"1"[..]), Some(&1));
+    let hashed: std::collections::HashSet<_> = [one.clone(), two].into();
+    assert!(hashed.contains(&b"2"[..]) && !hashed.contains(&b"3"[..]));
+    assert_eq!(Vec::from(one), b"1");
+}
+
+/// Of all threads that remove one key, one is told that it existed.
+#[test]
+fn a_key_is_removed_once() {
+    let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
+    for round in 0..200u32 {
+        db.put("key", round.to_le_bytes()).unwrap();
+        let removed: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..3).map(|_| scope.spawn(|| db.remove("key").unwrap())).collect();
+            threads.into_iter().map(|thread| usize::from(thread.join().unwrap())).sum()
+        });
+        assert_eq!(removed, 1, "round {round}");
+    }
+    assert_eq!(db.metrics().user_ops, 400, "only one of each three removals wrote");
+}
+
+#[test]
+fn an_error_keeps_the_systems_code() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let error = Db::open(dir.path().join("file/db"), Options::default()).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(20), "ENOTDIR: {error}");
+    assert_eq!(error.at(Path::new("/elsewhere")).raw_os_error(), Some(20));
+    assert_eq!(Error::invalid("no").raw_os_error(), None);
 }

@@ -1,36 +1,38 @@
-//! Calls that wait for the store's threads, while writers never pause.
+//! Calls that wait for the store's threads while writers never pause.
 //!
-//! Failure history these guard against: `flush` that waited until nothing was left to flush, which
-//! took minutes while two threads wrote, and with it `checkpoint`, `backup` and `compact_range`.
+//! These tests guard against a past failure: `flush` waited until nothing was left to flush. This
+//! took minutes while two threads wrote, and it affected `checkpoint`, `backup` and
+//! `compact_range`.
 //!
-//! A filter policy is called by each flush and each merge, so one that waits decides when they end.
+//! Each flush and each compaction calls the filter policy, so a policy that blocks controls when
+//! they end.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Db, FilterPolicy, Options};
 
-/// Against a test that hangs where it should fail.
+/// Timeout that turns a hang into a failure.
 const LONG: Duration = Duration::from_secs(120);
 
-/// What has happened so far.
+/// The events so far.
 #[derive(Default)]
 struct Story {
-    /// Flushes that have begun.
+    /// Number of started flushes.
     flushes: u32,
-    /// Writers have filled more memtables since the first of them began.
+    /// Whether writers have filled more memtables since the first flush began.
     filled: bool,
-    /// The call has returned.
+    /// Whether the call has returned.
     returned: bool,
-    /// Someone waited in vain.
+    /// Whether a wait timed out.
     in_vain: bool,
 }
 
-/// Ends the first flush when writers have filled more memtables, the second when the call that waits
-/// has returned.
+/// Ends the first flush after writers have filled more memtables, and the second after the waiting
+/// call has returned.
 #[derive(Default)]
 struct Director {
     story: Mutex<Story>,
@@ -73,7 +75,8 @@ impl FilterPolicy for Policy {
     }
 }
 
-/// `call` must return although memtables are frozen all the time, once what was there is flushed.
+/// Checks that `call` returns once the data present at its start is flushed, although memtables are
+/// frozen all the time.
 fn returns_under_writers(what: &str, call: impl FnOnce(&Db)) {
     let director = Arc::new(Director::default());
     let options = Options {
@@ -105,7 +108,7 @@ fn returns_under_writers(what: &str, call: impl FnOnce(&Db)) {
         stop.store(true, Relaxed);
     });
     let story = director.story.lock().unwrap();
-    assert!(!story.in_vain, "{what} waited for what was written after it was called");
+    assert!(!story.in_vain, "{what} waited for writes that came after its call");
     assert!(story.filled && story.flushes >= 1, "{what} flushed nothing");
     drop(story);
     assert_eq!(db.get("before").unwrap().as_deref(), Some(&b"the call"[..]));

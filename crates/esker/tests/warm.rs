@@ -1,10 +1,10 @@
-//! What the next reader finds ready: cursors that the iterator before left, and blocks of tables
-//! just written.
+//! Warm state for the next reader: cursors pooled from an earlier iterator, and cached blocks of
+//! newly written tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Db, Options, ReadOptions};
 use esker_testkit::rng::SplitMix64;
 
@@ -27,7 +27,7 @@ fn key(n: u64) -> Vec<u8> {
     format!("{n:06}").into_bytes()
 }
 
-/// Puts `count` pairs, not in order, into tables.
+/// Puts `count` unordered pairs and flushes them into tables.
 fn put_all(db: &Db, count: u64) {
     for n in 0..count {
         db.put(key(n * 7 % count), [n as u8; 100]).unwrap();
@@ -36,28 +36,31 @@ fn put_all(db: &Db, count: u64) {
     db.wait_idle().unwrap();
 }
 
-/// Gets them.
+/// Gets all `count` pairs.
 fn get_all(db: &Db, count: u64) {
     for n in 0..count {
         assert_eq!(db.get(key(n * 7 % count)).unwrap().as_deref(), Some(&[n as u8; 100][..]));
     }
 }
 
-/// Compares an iterator that was just made, whoever's cursors it has, with a map.
+/// Compares a new iterator, whatever cursors it reuses, with a map.
 fn check(db: &Db, map: &BTreeMap<Vec<u8>, Vec<u8>>, from: &[u8], fill_cache: bool) {
-    let options = ReadOptions { fill_cache, ..ReadOptions::default() };
+    let options = ReadOptions::default().fill_cache(fill_cache);
     let unbounded = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     let mut iter = db.iter_with(&options, unbounded).unwrap();
-    assert!(!iter.valid() && iter.key().is_empty(), "it stands nowhere before the first seek");
+    assert!(
+        !iter.valid() && iter.key().is_empty(),
+        "the iterator has a position before the first seek"
+    );
     iter.seek(from).unwrap();
     for (key, value) in map.range(from.to_vec()..).take(20) {
         assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
-        iter.advance().unwrap();
+        iter.move_next().unwrap();
     }
     iter.seek_for_prev(from).unwrap();
     for (key, value) in map.range(..=from.to_vec()).rev().take(20) {
         assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
-        iter.retreat().unwrap();
+        iter.move_prev().unwrap();
     }
 }
 
@@ -114,8 +117,8 @@ fn iterators_of_many_threads_share_cursors_and_no_position() {
                     let mut second = db.iter().unwrap();
                     second.seek_for_prev(key(at + 5)).unwrap();
                     assert_eq!((first.key(), second.key()), (&key(at)[..], &key(at + 5)[..]));
-                    first.advance().unwrap();
-                    second.retreat().unwrap();
+                    first.move_next().unwrap();
+                    second.move_prev().unwrap();
                     assert_eq!(
                         (first.value(), second.value()),
                         (&key(at + 1)[..], &key(at + 4)[..])
@@ -150,7 +153,7 @@ fn cursors_that_wait_hold_neither_blocks_nor_removed_files() {
     };
     assert_eq!(db.iter().unwrap().count(), 3_000);
     db.compact_range(None, None).unwrap();
-    assert_eq!(files(), tables(), "files that no version has any more");
+    assert_eq!(files(), tables(), "files of no version remained");
 }
 
 #[test]
@@ -169,9 +172,9 @@ fn tables_just_written_are_read_from_the_cache_while_it_has_room() {
         (after_load, db.metrics())
     };
     let (loaded, read) = load(64 << 20, 64 << 10);
-    assert_eq!(read.cache_misses, loaded.cache_misses, "a block was not there");
+    assert_eq!(read.cache_misses, loaded.cache_misses, "a block was not in the cache");
     assert_eq!(read.cache_evictions, 0);
-    // Without room for all, nothing is pushed out to make some, and the rest is read from files.
+    // Without enough space, nothing is evicted to make room, and the rest is read from files.
     let (loaded, read) = load(100 << 10, 4 << 20);
     assert_eq!(loaded.cache_evictions, 0);
     let held = loaded.memory.cache_bytes;
@@ -193,13 +196,13 @@ fn what_was_in_the_cache_is_there_again_after_a_merge() {
         put_all(&db, 8_000);
         assert_eq!(db.iter().unwrap().count(), 8_000);
         let held = db.metrics().memory.cache_bytes;
-        // Each of the sixteen shards has room for old and new at once, in three quarters of what it may
-        // hold, however unevenly the files' numbers spread the blocks.
+        // Each of the sixteen shards can hold old and new blocks at once in three quarters of its
+        // capacity, however unevenly the file numbers distribute the blocks.
         assert!(held > 850 << 10 && held < 1 << 20, "{held} bytes");
-        // All is merged into new tables, while the old ones are still in the cache.
+        // All data is merged into new tables while the old ones are still cached.
         db.compact_range(None, None).unwrap();
         let merged = db.metrics();
         get_all(&db, 8_000);
-        assert_eq!(db.metrics().cache_misses, merged.cache_misses, "a block was not there");
+        assert_eq!(db.metrics().cache_misses, merged.cache_misses, "a block was not in the cache");
     }
 }

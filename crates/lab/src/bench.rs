@@ -1,7 +1,7 @@
-//! One benchmark from settings to reports: data, turns, record, rows, table, JSON, page.
+//! One benchmark from settings to reports: data, runs, record, rows, table, JSON, page.
 //!
-//! `out` gets data (rows, tables, JSON lines), `talk` what is said meanwhile. The record is saved
-//! after every turn, so an interrupted run keeps what it measured.
+//! `out` receives data (rows, tables, JSON lines), and `talk` progress messages. The record is
+//! saved after every run, so an interrupted benchmark keeps its measurements.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,25 +22,25 @@ use crate::workload::csv::CsvPairs;
 use crate::workload::dataset::Dataset;
 use crate::workload::tasks::parse_tasks;
 
-/// What a run left behind.
+/// Outcome of a benchmark.
 #[derive(Debug)]
 pub struct BenchOutcome {
-    /// 0; 1 when an engine failed, gave wrong data, or no engine could run.
+    /// 0; or 1 if an engine failed, returned wrong data, or no engine could run.
     pub exit_code: i32,
-    /// The record, if one was asked for and could be written.
+    /// Path of the record, if one was requested and could be written.
     pub record_path: Option<PathBuf>,
-    /// The page, if one was asked for.
+    /// Path of the page, if one was requested.
     pub html_path: Option<PathBuf>,
-    /// Everything that was measured.
+    /// All measurements.
     pub record: RunRecord,
 }
 
-/// Bad rows named one by one; the rest are counted.
+/// Maximum number of bad rows reported one by one; further bad rows are counted.
 const BAD_ROWS_NAMED: usize = 10;
 
-/// Runs a benchmark over `candidates`. `settle_memory` gives freed memory back to the system.
-/// Fails before anything runs on unknown tasks or unusable data; an engine's failure is in the
-/// outcome instead.
+/// Runs a benchmark over `candidates`. `settle_memory` returns freed memory to the operating
+/// system. Unknown tasks and unusable data fail before anything runs. An engine's failure is part
+/// of the outcome instead.
 pub fn run(
     config: &BenchConfig,
     candidates: &[Candidate],
@@ -88,8 +88,9 @@ pub fn run(
     Ok(BenchOutcome { exit_code: exit_code(&record), record_path, html_path, record })
 }
 
-/// [`run`] for each of the settings' terms in turn. With several, the tables of all lead the text and
-/// the page, and the outcome is the last one's with the worst exit code.
+/// Calls [`run`] for each of the terms in the settings, one after another. With several terms, the
+/// text and the page begin with the tables of all terms, and the outcome is that of the last terms
+/// with the worst exit code.
 pub fn run_terms(
     config: &BenchConfig,
     candidates: &[Candidate],
@@ -118,7 +119,7 @@ pub fn run_terms(
     }
     let html_path = write_page(config, || front::page(&records), talk);
     let exit_code = outcomes.iter().map(|outcome| outcome.exit_code).max().unwrap_or(1);
-    let last = outcomes.pop().ok_or_else(|| LabError::usage("no terms are named"))?;
+    let last = outcomes.pop().ok_or_else(|| LabError::usage("no terms are given"))?;
     Ok(BenchOutcome { exit_code, html_path, ..last })
 }
 
@@ -130,21 +131,21 @@ fn exit_code(record: &RunRecord) -> i32 {
     i32::from(failed || stopped || record.samples.is_empty())
 }
 
-/// Says a line to whoever listens.
+/// Writes a line to `talk`.
 pub fn say(talk: &mut dyn Write, text: &str) {
-    // Talk that cannot be written has nobody listening.
+    // A failed write means that no reader is left, so the error is ignored.
     let _ = writeln!(talk, "{text}");
 }
 
-/// Where the stores lie; a temporary folder goes when the run ends.
+/// Directory of the stores. A temporary directory is removed when the benchmark ends.
 pub struct Base {
-    /// The folder.
+    /// The directory.
     pub dir: PathBuf,
     temporary: bool,
 }
 
 impl Base {
-    /// The folder the settings name, or a temporary one; made if absent.
+    /// Returns the directory named in the settings, or a temporary one; creates it if missing.
     pub fn make(config: &BenchConfig) -> Result<Base> {
         let (dir, temporary) = match &config.db {
             Some(dir) => (dir.clone(), false),
@@ -153,7 +154,7 @@ impl Base {
                 (std::env::temp_dir().join(name), true)
             }
         };
-        std::fs::create_dir_all(&dir).map_err(|e| LabError::io("make the folder", &dir, &e))?;
+        std::fs::create_dir_all(&dir).map_err(|e| LabError::io("create the folder", &dir, &e))?;
         Ok(Base { dir, temporary })
     }
 }
@@ -195,7 +196,7 @@ impl Observer for Told<'_> {
     }
 }
 
-/// Saves `record` to `file`; a failure is told, and the run goes on.
+/// Saves `record` to `file`. A failure is reported on `talk`, and the benchmark continues.
 pub(crate) fn save(
     file: &RecordFile,
     record: &impl Serialize,
@@ -219,7 +220,7 @@ fn create_record(
     match RecordFile::create(dir, record) {
         Ok(file) => Some(file),
         Err(error) => {
-            say(talk, &format!("{error}; the run goes on without a record"));
+            say(talk, &format!("{error}; the run continues without a record"));
             None
         }
     }
@@ -227,7 +228,7 @@ fn create_record(
 
 fn report_bad_rows(config: &BenchConfig, csv: &CsvPairs, talk: &mut dyn Write) {
     let Some(path) = config.csv.as_ref().filter(|_| !csv.bad_rows.is_empty()) else { return };
-    say(talk, &format!("{}: {} bad row(s) left out", path.display(), csv.bad_rows.len()));
+    say(talk, &format!("{}: {} bad row(s) skipped", path.display(), csv.bad_rows.len()));
     for bad in csv.bad_rows.iter().take(BAD_ROWS_NAMED) {
         say(talk, &format!("  line {}: {}", bad.line, bad.why));
     }

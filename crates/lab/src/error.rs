@@ -1,15 +1,15 @@
-//! One error type for the lab: a kind to branch on and a sentence to print.
+//! The error type of the lab: a kind for callers to branch on and a sentence to print.
 
 use std::fmt;
 
-/// What went wrong, as far as a caller may want to tell cases apart.
+/// Kind of an error, for callers that handle cases differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabErrorKind {
-    /// A flag, a task or an engine name that means nothing; nothing was run.
+    /// Unknown flag, task or engine name; nothing was run.
     Usage,
-    /// An engine's library is not on this machine; the message says how to install it.
+    /// An engine's library is not installed on this machine; the message contains instructions.
     NotInstalled,
-    /// Input data that cannot be used (a CSV without the named column, for example).
+    /// Unusable input data, for example a CSV file without the named column.
     Data,
     /// An engine reported an error.
     Engine,
@@ -17,7 +17,7 @@ pub enum LabErrorKind {
     Io,
 }
 
-/// An error of the lab: its kind and a whole sentence without a final full stop.
+/// An error of the lab: its kind and a complete sentence without a final full stop.
 #[derive(Clone, Debug)]
 pub struct LabError {
     kind: LabErrorKind,
@@ -28,27 +28,27 @@ pub struct LabError {
 pub type Result<T> = std::result::Result<T, LabError>;
 
 impl LabError {
-    /// An error of `kind` that says `message`.
+    /// Creates an error with a kind and a message.
     pub fn new(kind: LabErrorKind, message: impl Into<String>) -> LabError {
         LabError { kind, message: message.into() }
     }
 
-    /// A flag, task or engine name that means nothing.
+    /// Creates an error for an unknown flag, task or engine name.
     pub fn usage(message: impl Into<String>) -> LabError {
         LabError::new(LabErrorKind::Usage, message)
     }
 
-    /// An engine's own error, as it was reported.
+    /// Creates an error from an engine's own message.
     pub fn engine(message: impl Into<String>) -> LabError {
         LabError::new(LabErrorKind::Engine, message)
     }
 
-    /// A failed file operation of the lab on `path`.
+    /// Creates an error for a failed file operation of the lab on `path`.
     pub fn io(doing: &str, path: &std::path::Path, source: &std::io::Error) -> LabError {
         LabError::new(LabErrorKind::Io, format!("cannot {doing} {}: {source}", path.display()))
     }
 
-    /// What kind of error this is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> LabErrorKind {
         self.kind
     }

@@ -1,9 +1,14 @@
 //! The lab: workload → run → measure → record, and record → statistics → report.
 //!
-//! It measures ordered key-value stores behind one trait, [`target::Engine`], and knows none of
-//! them by name. What stays true: data is prepared before the clock starts, every read is
-//! checked against what was written, one engine is open at a time, and every raw sample is kept
-//! in the record. `stats` and `report` never run anything, so a page can be redrawn from a record.
+//! The lab measures ordered key-value stores behind one trait, [`target::Engine`], and knows no
+//! engine by name.
+//!
+//! Invariants:
+//! 1. Data is prepared before the clock starts.
+//! 2. Every read is checked against the written data.
+//! 3. One engine is open at a time.
+//! 4. Every raw sample is kept in the record.
+//! 5. `stats` and `report` never run a workload, so a page can be redrawn from a record.
 
 pub mod bench;
 pub mod error;

@@ -1,7 +1,7 @@
-//! The `reference` engine: a `BTreeMap` behind a lock, kept in memory only.
+//! The `reference` engine: a `BTreeMap` behind a lock, in memory only.
 //!
-//! It is the plainest correct target: tests run every task against it, and as an engine of a run
-//! it shows what the harness and a plain map cost without any storage.
+//! It is the simplest correct target. Tests run every task against it. As an engine of a benchmark,
+//! it shows the cost of the harness and a plain map without storage.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use std::sync::RwLock;
 use crate::error::Result;
 use crate::target::{Capabilities, Direction, Engine, SeePair, StoreOptions, Target};
 
-/// Opens empty in-memory maps.
+/// Engine that opens empty in-memory maps.
 #[derive(Debug, Default)]
 pub struct Reference;
 
@@ -41,7 +41,8 @@ impl Engine for Reference {
     }
 
     fn given(&self, _options: &StoreOptions) -> Vec<(String, String)> {
-        vec![("storage".into(), "none".into())]
+        let durability = "none: a killed process loses everything";
+        vec![("storage".into(), "none".into()), ("durability".into(), durability.into())]
     }
 
     fn open(&self, _dir: &Path, _options: &StoreOptions) -> Result<Box<dyn Target>> {

@@ -1,17 +1,18 @@
-//! What is measured: an [`Engine`] opens a directory as a [`Target`], with equal settings for all.
+//! The measured systems: an [`Engine`] opens a directory as a [`Target`], with equal settings for
+//! all engines.
 //!
-//! A target hands values to a callback instead of returning them, so that each engine is read the
-//! cheapest way its interface offers (a pinned slice, a mapped page, a malloc'ed copy).
-//! All methods take `&self`: readers and writers on several threads share one target.
+//! A target passes values to a callback instead of returning them, so that each engine uses the
+//! cheapest read its interface offers (a pinned slice, a mapped page, a malloc'ed copy). All
+//! methods take `&self`: readers and writers on several threads share one target.
 
 use std::path::Path;
 
 use crate::error::{LabError, Result};
 
-/// Compression asked of every engine. An engine without it says so in [`Engine::given`].
+/// Compression requested of every engine. An engine without it reports so in [`Engine::given`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Values are stored as they are.
+    /// Values are stored uncompressed.
     None,
     /// Google's Snappy, LevelDB's default.
     Snappy,
@@ -22,7 +23,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The lower-case name, as flags spell it.
+    /// Returns the lower-case name used in flags.
     pub fn name(self) -> &'static str {
         match self {
             Compression::None => "none",
@@ -32,7 +33,7 @@ impl Compression {
         }
     }
 
-    /// Reads a name, or db_bench's `0` (none) and `1` (snappy).
+    /// Parses a name, or db_bench's `0` (none) and `1` (snappy).
     pub fn parse(text: &str) -> Option<Compression> {
         Some(match text.to_ascii_lowercase().as_str() {
             "none" | "0" | "false" | "no" => Compression::None,
@@ -44,19 +45,19 @@ impl Compression {
     }
 }
 
-/// What a finished write survives.
+/// Failures that a completed write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing is promised; no log where the engine can go without.
+    /// No guarantee; no WAL if the engine can run without one.
     None,
-    /// A killed process: the write was handed to the operating system.
+    /// A killed process: the write was passed to the operating system.
     Buffered,
     /// A power loss: the write was synced.
     Sync,
 }
 
 impl Durability {
-    /// The lower-case name, as flags spell it.
+    /// Returns the lower-case name used in flags.
     pub fn name(self) -> &'static str {
         match self {
             Durability::None => "none",
@@ -65,7 +66,7 @@ impl Durability {
         }
     }
 
-    /// Reads a lower- or upper-case name.
+    /// Parses a name, ignoring case.
     pub fn parse(text: &str) -> Option<Durability> {
         Some(match text.to_ascii_lowercase().as_str() {
             "none" => Durability::None,
@@ -76,31 +77,32 @@ impl Durability {
     }
 }
 
-/// The settings every engine of a run is given alike. Defaults are LevelDB's.
+/// Settings given to every engine of a benchmark alike. Defaults are LevelDB's.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Bytes of writes held in memory before they become a file. Default 4 MiB.
+    /// Memtable size in bytes. Default 4 MiB.
     pub memtable_bytes: u64,
-    /// Bytes of blocks kept in memory. Default 8 MiB.
+    /// Block cache size in bytes. Default 8 MiB.
     pub cache_bytes: u64,
-    /// Uncompressed bytes of a block. Default 4096.
+    /// Uncompressed block size in bytes. Default 4096.
     pub block_bytes: u64,
-    /// Bytes of a table file. Default 2 MiB.
+    /// Maximum table file size in bytes. Default 2 MiB.
     pub file_max_bytes: u64,
-    /// Bloom filter bits per key; 0 is no filter. Default 0.
+    /// Bloom filter bits per key; 0 disables the filter. Default 0.
     pub filter_bits_per_key: u32,
-    /// Entries between restart points of a block. Default 16.
+    /// Number of entries between restart points of a block. Default 16.
     pub restart_interval: u64,
-    /// Default snappy.
+    /// Compression of blocks. Default snappy.
     pub compression: Compression,
-    /// Durability of writes that do not ask for a sync themselves. Default buffered.
+    /// Durability of writes that request no sync themselves. Default buffered.
     pub durability: Durability,
-    /// Bytes of keys and values the run may store; an engine with a fixed map sizes it by this.
+    /// Total bytes of keys and values the benchmark may store. An engine with a fixed map derives
+    /// the map's size from it.
     pub data_bytes_expected: u64,
-    /// Memory, blocks, files, filters and compression are left as each engine ships them; durability
-    /// and options meant for one engine only still hold. Default off.
+    /// Leaves memory, blocks, files, filters and compression at each engine's shipped defaults.
+    /// Durability and options for one engine still apply. Default off.
     pub as_shipped: bool,
-    /// Options meant for one engine only: (engine, option, value).
+    /// Options for one engine only: (engine, option, value).
     pub engine_options: Vec<(String, String, String)>,
 }
 
@@ -123,12 +125,14 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// The cache of an engine without a memtable: what others hold there is given to it, too.
+    /// Returns the cache size for an engine without a memtable, which also gets the memtable's
+    /// memory.
     pub fn cache_and_memtable_bytes(&self) -> u64 {
         self.cache_bytes + self.memtable_bytes
     }
 
-    /// What an engine says it was given, less what [`StoreOptions::as_shipped`] leaves to it.
+    /// Returns an engine's reported settings, without those left to it by
+    /// [`StoreOptions::as_shipped`].
     pub fn given(&self, mut given: Vec<(String, String)>) -> Vec<(String, String)> {
         if self.as_shipped {
             given.retain(|(name, _)| GIVEN_ALWAYS.contains(&name.as_str()));
@@ -138,26 +142,26 @@ impl StoreOptions {
     }
 }
 
-/// What adapters set, and say of an engine, even where its options are left as shipped.
+/// Settings that adapters make and report even if an engine's options are left as shipped.
 const GIVEN_ALWAYS: &[&str] =
     &["durability", "mapsize", "write", "verify_checksums", "checksums", "statistics"];
 
-/// What an engine can do. A task that needs more is recorded as not available, never as 0.
+/// Capabilities of an engine. A task that needs more is recorded as not available, never as 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Capabilities {
-    /// A write can be made to survive power loss.
+    /// Whether a write can be made to survive power loss.
     pub sync: bool,
-    /// The whole store can be compacted on demand.
+    /// Whether the whole store can be compacted on demand.
     pub compact: bool,
-    /// Its files are protected by checksums that reads verify.
+    /// Whether its files have checksums that reads verify.
     pub checksums: bool,
-    /// Several threads may write at once without waiting for each other's transaction.
+    /// Whether several threads may write at once without waiting for each other's transaction.
     pub concurrent_writers: bool,
-    /// A store survives its directory being closed and opened again.
+    /// Whether a store can be closed and opened again.
     pub persistent: bool,
 }
 
-/// Which way a scan walks.
+/// Direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the smallest key.
@@ -166,55 +170,55 @@ pub enum Direction {
     Reverse,
 }
 
-/// Sees one pair of a scan; returns false to stop.
+/// Visitor for the pairs of a scan; returns false to stop.
 pub type SeePair<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
-/// Sees what each of many keys has, in their order.
+/// Visitor for the results of a multi-get, in the order of the keys.
 pub type SeeMany<'a> = &'a mut dyn FnMut(Option<&[u8]>);
 
-/// An engine: a way to open stores. It holds no store open itself.
+/// An engine, which opens stores. It keeps no store open itself.
 pub trait Engine: Send + Sync {
-    /// The short name the user gave, such as `leveldb`; unique in a run.
+    /// Returns the short name given by the user, such as `leveldb`; unique in a benchmark.
     fn name(&self) -> &str;
 
-    /// Name, version and where the code came from, for people.
+    /// Returns a readable description: name, version and source of the code.
     fn description(&self) -> String;
 
-    /// What this engine can do.
+    /// Returns the engine's capabilities.
     fn capabilities(&self) -> Capabilities;
 
-    /// What the engine is really given for `options`, in its own option names.
+    /// Returns the settings the engine really gets for `options`, under its own option names.
     fn given(&self, options: &StoreOptions) -> Vec<(String, String)>;
 
-    /// How a child process names it (`name` or `name=path`), where its licence asks for a process
-    /// of its own.
+    /// Returns the name of the engine for a subprocess (`name` or `name=path`), if its licence
+    /// requires a separate process.
     fn apart(&self) -> Option<String> {
         None
     }
 
-    /// Opens `dir` (which exists), creating a store where there is none.
+    /// Opens `dir`, which must exist, and creates a store if there is none.
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>>;
 }
 
 /// One open store.
 pub trait Target: Send + Sync {
-    /// Stores a pair; `sync` asks that it survive power loss before this returns.
+    /// Stores a pair. With `sync`, the pair must survive power loss before this returns.
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()>;
 
     /// Removes a key, present or not.
     fn delete(&self, key: &[u8]) -> Result<()>;
 
-    /// Shows the value of `key` to `see` if there is one, and says whether there was.
+    /// Passes the value of `key` to `see`, if present, and returns whether it was present.
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-    /// Shows the value of each of `keys` in their order, or that it has none. One call where the engine
-    /// has one for many keys; else a get for each.
+    /// Passes the value of each of `keys`, or `None`, to `see` in order. Uses the engine's
+    /// multi-get if available, otherwise one get per key.
     fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
         get_each(keys, see, |key, see| self.get(key, see))
     }
 
-    /// Opens an iterator, moves to the first key ≥ `key`, and shows that pair if there is one. By
-    /// itself a scan that ends there.
+    /// Opens an iterator, seeks to the first key ≥ `key`, and passes that pair to `see`, if any.
+    /// The default implementation is a scan that stops there.
     fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         let mut any = false;
         self.scan_from(key, &mut |key, value| {
@@ -225,21 +229,22 @@ pub trait Target: Send + Sync {
         Ok(any)
     }
 
-    /// Walks the store in key order from one end until `see` returns false or the end.
+    /// Scans the store in key order, or in reverse, until `see` returns false or the store ends.
     fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()>;
 
-    /// Walks the store in key order from the first key ≥ `start` until `see` returns false or the end.
+    /// Scans the store in key order from the first key ≥ `start`, until `see` returns false or the
+    /// store ends.
     fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()>;
 
-    /// Compacts everything; an error where [`Capabilities::compact`] is false.
+    /// Compacts the whole store; fails if [`Capabilities::compact`] is false.
     fn compact(&self) -> Result<()>;
 
-    /// The engine's own account of its state, if it gives one.
+    /// Returns the engine's own statistics, if available.
     fn stats(&self) -> Option<String>;
 
-    /// Bytes the engine has written through maps, by its own count, since it was opened: added to
-    /// those of write calls. An engine that writes mostly through a map and does not count leaves
-    /// it 0, and its dirty pages are measured instead.
+    /// Returns the bytes written through memory maps since the open, by the engine's own count.
+    /// They are added to the bytes of write calls. An engine that writes mostly through a map and
+    /// does not count returns 0, and its dirty pages are measured instead.
     fn mapped_write_bytes(&self) -> u64 {
         0
     }
@@ -248,7 +253,7 @@ pub trait Target: Send + Sync {
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// [`Target::get_many`] by a `get` of each key.
+/// Implements [`Target::get_many`] with one `get` per key.
 pub fn get_each(
     keys: &[&[u8]],
     see: SeeMany<'_>,
@@ -262,7 +267,7 @@ pub fn get_each(
     Ok(())
 }
 
-/// An error for an operation an engine does not offer.
+/// Returns the error for an operation an engine does not offer.
 pub fn not_offered(engine: &str, what: &str) -> LabError {
     LabError::engine(format!("{engine} offers no {what}"))
 }

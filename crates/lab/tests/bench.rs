@@ -1,4 +1,4 @@
-//! Whole runs over the in-memory engine and over engines that misbehave on purpose.
+//! Tests of whole benchmarks over the in-memory engine and over engines with deliberate faults.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,19 +20,19 @@ struct Faulty(Fault);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
-    /// Gives the wrong value now and then.
+    /// Returns a wrong value occasionally.
     WrongValues,
     /// Fails after some writes.
     FullDisk,
-    /// Loses the last pair of a scan.
+    /// Omits the last pair of a scan.
     ShortScans,
-    /// Ends a walk after a few pairs.
+    /// Ends a scan after a few pairs.
     ShortWalks,
-    /// Gives the third pair of a walk the value of the second.
+    /// Returns the second pair's value for the third pair of a scan.
     WrongWalks,
-    /// Leaves out the first pair of a scan.
+    /// Omits the first pair of a scan.
     SkipsFirst,
-    /// Leaves out the last answer where many keys are asked for.
+    /// Omits the last result of a multi-get.
     FewAnswers,
 }
 
@@ -183,14 +183,14 @@ fn threads_that_share_a_task_do_together_what_one_does() {
         let samples = &ran.outcome.record.samples;
         samples.iter().take(4).map(|sample| (sample.operations, sample.found)).collect()
     };
-    // In order each thread does its stretch: nothing is left out and nothing done twice.
+    // In order, each thread processes its own interval: nothing is omitted and nothing repeated.
     let alone = done("1", "0", "fillseq,readrandom,deleteseq,readrandom");
     assert_eq!(alone, [(1001, None), (1001, Some(1001)), (1001, None), (1001, Some(0))]);
     assert_eq!(done("3", "1", "fillseq,readrandom,deleteseq,readrandom"), alone);
     let each = done("3", "0", "fillseq,readrandom,deleteseq");
     assert_eq!(each[..2], [(3003, None), (3003, Some(3003))]);
-    // At random the same keys are there that one thread leaves, and not those of three times as
-    // many. Each of the three scans all of them.
+    // At random, the store has the same keys as with one thread, not those of three times as many
+    // operations. Each of the three scans reads all of them.
     let live = |threads, share| {
         let scanned = done(threads, share, "fillrandom,readrandom,readseq")[2].1.expect("found");
         scanned / threads.parse::<u64>().expect("a number")
@@ -262,6 +262,12 @@ fn both_terms_lead_the_text_and_the_page() {
     assert!(shipped.contains("\nAs shipped\n") && !shipped.contains("MiB of cache"), "{}", ran.out);
     assert!(equal.contains("48.0 MiB of cache") && equal.contains("readrandom"), "{}", ran.out);
     assert!(ran.out.contains("absent: not installed"), "{}", ran.out);
+    for table in [shipped, equal] {
+        assert!(
+            table.contains("The durability of reference is weaker: a killed process"),
+            "{table}"
+        );
+    }
     let page = std::fs::read_to_string(page).expect("written");
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing: {page}"));
     assert!(place("<h2>As shipped") < place("<h2>Equal memory"));
@@ -315,7 +321,7 @@ fn wrong_data_is_an_error_and_the_others_go_on() {
     for (fault, sign) in [
         (Fault::WrongValues, "another value than the one written"),
         (Fault::FullDisk, "no space left"),
-        (Fault::ShortScans, "the scan gave 99 pairs where 200 are stored"),
+        (Fault::ShortScans, "the scan returned 99 pairs, expected 200"),
     ] {
         let engines: Vec<Box<dyn Engine>> = vec![Box::new(Faulty(fault)), Box::new(Reference)];
         let ran = run(dir.path(), &tasks, engines);
@@ -348,13 +354,13 @@ fn csv_rows_with_repeated_keys_read_back() {
         ];
         let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
         assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
-        assert!(ran.talk.contains("line 302: 1 fields"), "{}", ran.talk);
+        assert!(ran.talk.contains("line 302: found 1 fields"), "{}", ran.talk);
         assert_eq!(ran.outcome.record.workload.keys, 70);
     }
 }
 
-/// What `task` did with so many threads over the in-memory engine: it found what it should, for each of
-/// the 200 keys of each.
+/// Runs `task` with that many threads over the in-memory engine. It must find the expected results
+/// for each of the 200 keys of each thread.
 fn right_reads(dir: &Path, threads: &str, flags: &[(&str, &str)], task: &str) -> Vec<TaskSample> {
     let flags = [flags, &[("threads", threads)]].concat();
     let ran = run(dir, &flags, vec![Box::new(Reference)]);
@@ -382,7 +388,7 @@ fn keys_asked_for_together_are_each_checked() {
     let flags = [("benchmarks", "fillseq,multireadrandom"), ("batch_size", "9")];
     for (fault, sign) in [
         (Fault::WrongValues, "another value than the one written"),
-        (Fault::FewAnswers, "9 keys in a call got 8 answers"),
+        (Fault::FewAnswers, "a call with 9 keys returned 8 answers"),
     ] {
         let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
         assert_eq!(ran.outcome.exit_code, 1, "{}", ran.talk);
@@ -402,7 +408,7 @@ fn seeks_walk_on_and_every_pair_of_the_walk_is_checked() {
     for fault in [Fault::ShortWalks, Fault::WrongWalks] {
         let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
         assert_eq!(ran.outcome.exit_code, 1, "{}", ran.talk);
-        assert!(ran.talk.contains("walked wrong over"), "{}", ran.talk);
+        assert!(ran.talk.contains("returned wrong content"), "{}", ran.talk);
     }
 }
 
@@ -426,7 +432,7 @@ fn the_first_live_key_is_found_behind_the_deleted_ones() {
     let flags = [("benchmarks", "fillseq,readfirst")];
     let ran = run(dir.path(), &flags, vec![Box::new(Faulty(Fault::SkipsFirst))]);
     assert_eq!(ran.outcome.exit_code, 1);
-    assert!(ran.talk.contains("the first pair is not the one that is there"), "{}", ran.talk);
+    assert!(ran.talk.contains("the store returned a wrong first pair"), "{}", ran.talk);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What goes wrong is a sentence, the other engines go on, and what was measured is kept.
+//! Tests of failures: a failure is reported as a sentence, the other engines continue, and
+//! measurements are kept.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +15,7 @@ use esker_lab::report::{lab_html, lab_text};
 use esker_lab::run::interleave::Candidate;
 use esker_lab::target::{Capabilities, Direction, Engine, SeePair, StoreOptions, Target};
 
-/// The reference, whose puts fail from the `after`-th of a turn on.
+/// The reference engine, whose puts fail from the `after`-th put of a run on.
 struct Failing {
     after: u64,
 }
@@ -156,6 +157,6 @@ fn a_record_folder_that_cannot_be_written_is_a_sentence_and_the_run_goes_on() {
     std::fs::write(&file, b"in the way").expect("written");
     let (_, outcome, talk) = run(dir.path(), u64::MAX, &file.join("record"));
     assert!(!outcome.failed, "{talk}");
-    assert!(talk.contains("the run goes on without a record"), "{talk}");
+    assert!(talk.contains("the run continues without a record"), "{talk}");
     assert_eq!((outcome.record.sessions.len(), outcome.record_path), (8, None));
 }

@@ -1,4 +1,5 @@
-//! Whole experiments over the in-memory engine: run, stopped and resumed, reported and compared.
+//! Tests of whole experiments over the in-memory engine: run, interrupted and resumed, reported and
+//! compared.
 
 use std::path::Path;
 
@@ -169,7 +170,7 @@ fn one_run_is_shown_in_several_units_stalls_among_them() {
     let mut options = options(dir.path());
     options.series = vec!["blocks".into()];
     let (outcome, talk) = run(&experiment, &options);
-    // Reads shrink with the sizes, and are then not as many as expected.
+    // The number of reads is scaled down with the sizes, and then differs from the expected number.
     assert!(outcome.failed && talk.contains("expected 500 operations, got 200"), "{talk}");
     let timed = |s: &esker_lab::record::lab::LabSample| {
         s.sample.latency.is_some() && s.sample.idle.is_some() && s.sample.timeline.is_some()
@@ -200,7 +201,7 @@ fn series_are_chosen_by_name_and_a_wrong_name_is_told_those_there_are() {
     assert_eq!(of(&["of"]).expect("holds it"), [1]);
     assert_eq!(of(&["of", "blocks"]).expect("both"), [1, 0]);
     let error = of(&["blocks", "block size"]).expect_err("none").to_string();
-    assert!(error.contains("\"block size\"; there are blocks; blocks of sizes"), "{error}");
+    assert!(error.contains("\"block size\"; the series are blocks; blocks of sizes"), "{error}");
     let mut options = options(dir.path());
     options.series = vec!["of sizes".into()];
     assert_eq!(run(&experiment, &options).0.record.points.len(), 3);
@@ -304,7 +305,7 @@ fn phases_run_in_steps_with_roles_at_a_rate_and_are_checked() {
     let steps: Vec<&str> = record.steps(0).into_iter().flatten().collect();
     assert_eq!(steps, ["2.5", "5", "7.5", "10"]);
     let arriving = record.samples.iter().find(|s| s.phase == "arriving").expect("ran");
-    // 400 operations that arrive at 4000 a second take no less than a tenth of a second.
+    // 400 operations at an arrival rate of 4000 per second take at least a tenth of a second.
     assert!(arriving.sample.elapsed_seconds > 0.09, "{:?}", arriving.sample.elapsed_seconds);
     assert_eq!(arriving.sample.kinds.len(), 2);
     let mut text = Vec::new();

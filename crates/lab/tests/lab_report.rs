@@ -1,5 +1,5 @@
-//! What an experiment's report says, on records made up for it: no engine runs, so nothing depends
-//! on the machine.
+//! Tests of an experiment's report on artificial records: no engine runs, so nothing depends on the
+//! machine.
 
 use esker_lab::BenchConfig;
 use esker_lab::experiment::check::{Experiment, Known, phase_labels};
@@ -10,13 +10,13 @@ use esker_lab::record::schema::{EngineRecord, Machine, SessionRecord, TaskSample
 use esker_lab::report::grid::views;
 use esker_lab::report::{lab_glance, lab_html, lab_text};
 
-/// One place of a record that is made up.
+/// One place of an artificial record.
 struct At<'a> {
     engine: &'a str,
     phase: &'a str,
-    /// The point's parameters as the document has them.
+    /// Parameters of the point, with the document's values.
     params: &'a [(String, String)],
-    /// From 1; 0 without steps.
+    /// Step, from 1; 0 without steps.
     step: u64,
     turn: usize,
 }
@@ -34,7 +34,7 @@ fn experiment(text: &str) -> Experiment {
     Experiment::parse("made-up", text, &known).unwrap_or_else(|wrong| panic!("{wrong:?}"))
 }
 
-/// A record of nothing yet.
+/// Creates an empty record.
 fn blank(experiment: &Experiment, scale: &str) -> LabRecord {
     let engine = |name: &str| EngineRecord {
         name: name.into(),
@@ -64,7 +64,7 @@ fn blank(experiment: &Experiment, scale: &str) -> LabRecord {
     }
 }
 
-/// A record of every point at `scale`, three turns of each engine, filled by `fill`.
+/// Creates a record of every point at `scale`, with three runs of each engine, filled by `fill`.
 fn record(
     experiment: &Experiment,
     scale: &str,
@@ -95,7 +95,7 @@ fn record(
     record
 }
 
-/// Adds a turn of `engine` at a point.
+/// Adds a run of `engine` at a point.
 fn one_turn(
     record: &mut LabRecord,
     (experiment, index, point): (&Experiment, usize, &Point),
@@ -129,7 +129,7 @@ fn one_turn(
     record.sessions.push(LabSession { point: index, session });
 }
 
-/// So many operations a second, a little more in every turn.
+/// Sets the operations per second, slightly increasing with every run.
 fn speed(at: &At<'_>, sample: &mut TaskSample, ops_per_sec: f64) {
     let speed = ops_per_sec * (1.0 + at.turn as f64 / 100.0);
     sample.ops_per_sec = Some(speed);
@@ -143,7 +143,7 @@ fn text(experiment: &Experiment, record: &LabRecord) -> String {
     String::from_utf8(out).expect("text")
 }
 
-/// The part of a page under the heading of this text.
+/// Returns the part of a page under the given heading.
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     let start = page.find(&format!(">{heading}</h2>")).unwrap_or_else(|| panic!("no {heading}"));
     let rest = &page[start..];
@@ -390,7 +390,7 @@ fn knob(at: &At<'_>, sample: &mut TaskSample) {
     speed(at, sample, least + megabytes * 1000.0);
 }
 
-/// The figures of a section, and the panels in them.
+/// Returns the number of figures and of panels in a section.
 fn drawn(section: &str) -> (usize, usize) {
     (section.matches("<figure").count(), section.matches("class=\"panel\"").count())
 }
@@ -403,7 +403,7 @@ fn a_series_over_a_knob_with_two_engines_is_one_chart() {
     let own = section(&page, "buffers");
     assert_eq!(drawn(own), (1, 1), "{own}");
     for part in [
-        "operations a second over write_buffer_size",
+        "operations per second over write_buffer_size",
         "a line for each engine",
         "smallest to the largest",
     ] {
@@ -454,7 +454,7 @@ fn only_phases_far_apart_have_scales_of_their_own_and_a_slow_turn_parts_none() {
     let blocks: Vec<&str> = own.split("<div class=\"panels\">").skip(1).collect();
     assert_eq!(blocks.len(), 2, "{own}");
     assert!(blocks[0].contains("<b>readseq</b>") && blocks[1].contains("<b>compact</b>"), "{own}");
-    assert!(own.contains("far apart, so that not all are on one scale"), "{own}");
+    assert!(own.contains("the values differ too much for one scale"), "{own}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The child's side of a turn in a process of its own: engines are named, and the turn is run.
+//! The child's side of a run in a subprocess: it resolves the engine and executes the run.
 
 use std::io::{Read, Write};
 
@@ -14,8 +14,8 @@ use crate::bench::{config, engine_named, split_spec};
 use crate::library::trim_memory;
 use crate::ycsb::{YcsbRun, run_here};
 
-/// Reads a request from `input`, runs it, and writes the reply to `output`; what is said meanwhile
-/// goes to `talk`. Fails only when the reply cannot be written.
+/// Reads a request from `input`, executes it, and writes the reply to `output`; messages go to
+/// `talk`. Fails only if the reply cannot be written.
 pub fn serve(
     input: &mut dyn Read,
     output: &mut dyn Write,

@@ -1,4 +1,4 @@
-//! The benchmark's entry: names become engines, and the lab runs them.
+//! Entry of the benchmark: resolves names to engines, which the lab runs.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ use crate::lmdb::Lmdb;
 use crate::rocksdb::RocksDb;
 use crate::wiredtiger::WiredTiger;
 
-/// The names an engine can be asked for by.
+/// Accepted names of engines.
 pub const ENGINES: &[&str] = &[
     "esker",
     "leveldb",
@@ -31,7 +31,7 @@ pub const ENGINES: &[&str] = &[
     "reference",
 ];
 
-/// An engine as a list names it: `name`, `name=path` or `name:path`.
+/// Splits an engine in a list: `name`, `name=path` or `name:path`.
 pub fn split_spec(spec: &str) -> (&str, Option<&str>) {
     match spec.split_once(['=', ':']) {
         Some((name, path)) => (name.trim(), Some(path.trim())),
@@ -39,7 +39,8 @@ pub fn split_spec(spec: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The default settings, which take Esker's options by name or alias where Esker is built in.
+/// Returns the default settings, which accept Esker's options by name or alias if Esker is built
+/// in.
 pub fn config() -> BenchConfig {
     #[allow(unused_mut, reason = "without the engine there are no options to add")]
     let mut config = BenchConfig::default();
@@ -48,8 +49,8 @@ pub fn config() -> BenchConfig {
     config
 }
 
-/// The engine called `name`: one of [`ENGINES`]; with a `path`, the library there, which has the
-/// C interface its name says (LevelDB's where the name says nothing).
+/// Returns the engine named `name`, one of [`ENGINES`]. With a `path`, the library there is used
+/// through the C interface implied by the name (LevelDB's for any other name).
 pub fn engine_named(name: &str, path: Option<&str>) -> Result<Box<dyn Engine>> {
     Ok(match (name, path) {
         ("esker", None) => esker()?,
@@ -73,9 +74,9 @@ pub fn engine_named(name: &str, path: Option<&str>) -> Result<Box<dyn Engine>> {
     })
 }
 
-/// The engine called `name`, for a run: one that is not installed may be left out of the run, so that
-/// is the inner result. An engine nobody knows, and a library at a path that cannot be used, are
-/// mistakes of whoever named them.
+/// Returns the engine named `name` for a benchmark. An engine that is not installed may be excluded
+/// from the benchmark, so this is the inner result. An unknown engine, and an unusable library at a
+/// path, are errors of the caller.
 pub fn asked_for(name: &str, path: Option<&str>) -> Result<Result<Box<dyn Engine>>> {
     match engine_named(name, path) {
         Err(error) if error.kind() == LabErrorKind::Usage => Err(error),
@@ -127,8 +128,8 @@ fn esker() -> Result<Box<dyn Engine>> {
     Err(LabError::new(LabErrorKind::NotInstalled, "not built in: build with the feature `engine`"))
 }
 
-/// Runs the benchmark: rows, tables or JSON lines to `out`, what is said meanwhile to `talk`.
-/// Fails before anything runs on unknown tasks, unusable data or an empty list of engines.
+/// Runs the benchmark: rows, tables or JSON lines to `out`, messages to `talk`. Unknown tasks,
+/// unusable data and an empty list of engines fail before anything runs.
 pub fn run(
     config: &BenchConfig,
     out: &mut dyn Write,

@@ -1,9 +1,10 @@
 //! Berkeley DB 5.3: its B-tree with the cache and locks of a private environment, without a log.
 //!
-//! The library exports what its handles' methods point to under names of their own; those are
-//! called, so that no layout of its structures is assumed. Contract: an environment opened with
-//! threads and concurrent access may be used from many threads; data is returned in buffers of the
-//! caller; a cursor stays on the thread that made it.
+//! The library exports the functions behind its handles' methods under their own names. These are
+//! called, so that no layout of its structures is assumed.
+//!
+//! Contract: an environment opened with threads and concurrent access may be used from many
+//! threads; data is returned in buffers of the caller; a cursor stays on its creating thread.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -21,7 +22,7 @@ type Handle = *mut c_void;
 type Text = *const c_char;
 
 functions! {
-    /// The functions used.
+    /// Functions in use.
     Api {
         db_env_create: fn(*mut Handle, u32) -> c_int,
         db_create: fn(*mut Handle, Handle, u32) -> c_int,
@@ -41,7 +42,7 @@ functions! {
     }
 }
 
-/// The published header's key or value.
+/// Key or value, as in the published header.
 #[repr(C)]
 pub struct Dbt {
     data: *mut c_void,
@@ -53,7 +54,7 @@ pub struct Dbt {
     flags: u32,
 }
 
-// Numbers of the 5.3 header.
+// Constants of the 5.3 header.
 const CREATE: u32 = 0x1;
 const THREAD: u32 = 0x20;
 const PRIVATE: u32 = 0x10000;
@@ -70,11 +71,11 @@ const CURSOR_PREV: u32 = 23;
 const CURSOR_SET_RANGE: u32 = 27;
 
 const NAMES: &[&str] = &["libdb-5.3.so", "libdb-5.3.so.0"];
-/// Its cache has a lower bound of its own.
+/// Minimum cache size in bytes, required by the library.
 const CACHE_BYTES_MIN: u64 = 64 << 10;
 
 thread_local! {
-    /// Where keys and values are returned.
+    /// Buffers for returned keys and values.
     static BUFFERS: RefCell<(Vec<u8>, Vec<u8>)> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
@@ -87,7 +88,7 @@ pub struct BerkeleyDb {
 }
 
 impl BerkeleyDb {
-    /// The system's Berkeley DB, or the library at `path`, called `name` in the run.
+    /// Loads the system's Berkeley DB, or the library at `path`, named `name` in the benchmark.
     pub fn load(name: &str, path: Option<&str>) -> Result<BerkeleyDb> {
         let library = match path {
             Some(path) => load_path(path)?,
@@ -154,8 +155,8 @@ impl Engine for BerkeleyDb {
         let null = std::ptr::null_mut();
         let mut store = Store { api, name: self.name.clone(), env: null, db: null };
         let cache = cache_bytes(options);
-        // SAFETY: fresh handles, set before they are opened; a handle that was made is closed when
-        // `store` is dropped. Paths live through the calls.
+        // SAFETY: the handles are new and configured before they are opened. Dropping `store`
+        // closes the created handles. The paths live through the calls.
         unsafe {
             let code = (api.db_env_create)(&raw mut store.env, 0);
             store.check(code)?;
@@ -202,7 +203,7 @@ fn given(bytes: &[u8]) -> Dbt {
     }
 }
 
-/// A place for what is returned: all of the buffer's room.
+/// Returns a slot for a result: the whole buffer.
 fn room(buffer: &mut Vec<u8>) -> Dbt {
     if buffer.len() < 256 {
         buffer.resize(256, 0);
@@ -211,7 +212,7 @@ fn room(buffer: &mut Vec<u8>) -> Dbt {
     Dbt { data, size: 0, room, flags: USER_MEMORY, ..given(&[]) }
 }
 
-/// A start of a walk in a buffer that is also room for what is found.
+/// Returns a slot with the start of a scan, in a buffer that also receives the result.
 fn start_in(buffer: &mut Vec<u8>, start: &[u8]) -> Dbt {
     if buffer.len() < start.len() {
         buffer.resize(start.len(), 0);
@@ -227,7 +228,7 @@ impl Store {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: the text is the library's and constant.
+        // SAFETY: the text is constant and owned by the library.
         let text = unsafe { CStr::from_ptr((self.api.db_strerror)(code)) };
         Err(LabError::engine(format!("{}: {}", self.name, text.to_string_lossy())))
     }
@@ -242,7 +243,7 @@ impl Store {
             loop {
                 let mut at = start_in(key, if step == first { start } else { b"" });
                 let mut found = room(value);
-                // SAFETY: the cursor is open; both places point to the buffers, which are not
+                // SAFETY: the cursor is open; both slots point to the buffers, which are not
                 // resized before the call returns.
                 let code =
                     unsafe { (self.api.__dbc_get_pp)(cursor, &raw mut at, &raw mut found, step) };
@@ -263,7 +264,7 @@ impl Store {
                 }
             }
         });
-        // SAFETY: the cursor is open and used no more.
+        // SAFETY: the cursor is open and not used afterwards.
         let closed = self.check(unsafe { (self.api.__dbc_close_pp)(cursor) });
         let any = walked?;
         closed.map(|()| any)
@@ -272,7 +273,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // SAFETY: handles that were made are closed once, the database before its environment.
+        // SAFETY: the created handles are closed once, the database before its environment.
         unsafe {
             if !self.db.is_null() {
                 (self.api.__db_close_pp)(self.db, 0);
@@ -308,7 +309,7 @@ impl Target for Store {
             loop {
                 let (mut at, mut found) = (given(key), room(buffer));
                 let none = std::ptr::null_mut();
-                // SAFETY: the key lives through the call; the place points to the buffer.
+                // SAFETY: the key lives through the call; the slot points to the buffer.
                 let code = unsafe {
                     (self.api.__db_get_pp)(self.db, none, &raw mut at, &raw mut found, 0)
                 };
@@ -355,7 +356,7 @@ impl Target for Store {
     fn close(self: Box<Self>) -> Result<()> {
         let mut store = *self;
         let db = std::mem::replace(&mut store.db, std::ptr::null_mut());
-        // SAFETY: the database is open and closed once; its pages are written by that.
+        // SAFETY: the database is open and closed once; the close writes its pages.
         let code = unsafe { (store.api.__db_close_pp)(db, 0) };
         store.check(code)
     }

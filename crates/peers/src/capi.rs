@@ -1,7 +1,7 @@
 //! A store behind LevelDB's C interface, which RocksDB repeats under its own prefix.
 //!
-//! Handles are opaque pointers made and freed by the library. Its functions used here may be
-//! called from several threads at once; an iterator stays on the thread that made it.
+//! Handles are opaque pointers created and freed by the library. The functions used here may be
+//! called from several threads at once; an iterator stays on its creating thread.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -12,14 +12,14 @@ use esker_lab::target::{Direction, SeeMany, SeePair, Target, get_each};
 
 use crate::library::functions;
 
-/// A pointer of the library's.
+/// A pointer owned by the library.
 pub type Handle = *mut c_void;
-/// Where the library puts an error text.
+/// Location for an error text from the library.
 pub type ErrorText = *mut *mut c_char;
 type Bytes = *const u8;
 
 functions! {
-    /// What LevelDB and RocksDB have in common, without the prefix.
+    /// Functions common to LevelDB and RocksDB, without the prefix.
     Common {
         open: fn(Handle, *const c_char, ErrorText) -> Handle,
         close: fn(Handle),
@@ -57,8 +57,8 @@ functions! {
 }
 
 functions! {
-    /// RocksDB's ways to read without a copy, and many keys in one call; that needs a column family,
-    /// which has to be named when the store is opened.
+    /// RocksDB's functions for reads without a copy and for multi-get. Multi-get needs a column
+    /// family, which must be named when the store is opened.
     Pinned {
         open_column_families: fn(
             Handle, *const c_char, i32, *const *const c_char, *const Handle, *mut Handle, ErrorText
@@ -81,7 +81,7 @@ pub struct Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the handle was made by the library that `destroy` belongs to, and is used no more.
+        // SAFETY: the handle was created by the library of `destroy`, and is not used afterwards.
         unsafe { (self.destroy)(self.handle) }
     }
 }
@@ -89,7 +89,8 @@ impl Drop for Owned {
 /// An open store.
 pub struct CStore {
     common: Common,
-    /// RocksDB's own functions, and its column family of all keys, which goes before the store does.
+    /// RocksDB's own functions, and its column family of all keys, which is destroyed before the
+    /// store.
     pinned: Option<(Pinned, Owned)>,
     engine: String,
     stats_property: &'static CStr,
@@ -102,42 +103,43 @@ pub struct CStore {
 }
 
 // SAFETY: the libraries document the store and its option objects as usable from many threads
-// without outside locking; option objects are not changed after `open`.
+// without external locking; option objects are not changed after `open`.
 unsafe impl Send for CStore {}
 // SAFETY: as above.
 unsafe impl Sync for CStore {}
 
-/// What opening needs besides the functions.
+/// Input of an open besides the functions.
 pub struct Opening<'a> {
-    /// The engine's name, for messages.
+    /// Name of the engine, for messages.
     pub engine: &'a str,
-    /// Options, ready.
+    /// Configured options.
     pub options: &'a Owned,
-    /// Objects the options refer to.
+    /// Objects referenced by the options.
     pub parts: Vec<Owned>,
-    /// Every write is synced.
+    /// Whether every write is synced.
     pub sync_always: bool,
-    /// Sets more on the options of writes that are not synced.
+    /// Sets further options of writes without a sync.
     pub tune_writes: &'a dyn Fn(Handle),
     /// RocksDB's pinned reads.
     pub pinned: Option<Pinned>,
-    /// The property that holds statistics.
+    /// Name of the property with statistics.
     pub stats_property: &'static CStr,
 }
 
 impl Common {
-    /// Opens `dir`.
+    /// Opens the store in `dir`.
     pub fn open_store(self, dir: &Path, opening: Opening<'_>) -> Result<Box<dyn Target>> {
         let path = CString::new(dir.as_os_str().as_bytes())
             .map_err(|_| LabError::engine("the path holds a zero byte"))?;
         let mut error: *mut c_char = std::ptr::null_mut();
         let options = opening.options.handle;
         let (db, family) = match opening.pinned {
-            // SAFETY: options and path live through the call; `error` starts null as required.
+            // SAFETY: options and path live through the call; `error` starts as null, as required.
             None => (unsafe { (self.open)(options, path.as_ptr(), &raw mut error) }, None),
             Some(pinned) => {
                 let mut family: Handle = std::ptr::null_mut();
-                // SAFETY: the same; one name, one options object and room for one handle are given.
+                // SAFETY: as above; one name, one options object and space for one handle are
+                // passed.
                 let db = unsafe {
                     let names = [c"default".as_ptr()];
                     (pinned.open_column_families)(
@@ -158,7 +160,7 @@ impl Common {
             (pinned, Owned { handle, destroy: pinned.column_family_handle_destroy })
         });
         let write = |sync: bool| {
-            // SAFETY: a fresh options object, set before anything else uses it.
+            // SAFETY: a new options object, configured before any other use.
             unsafe {
                 let handle = (self.writeoptions_create)();
                 (self.writeoptions_set_sync)(handle, u8::from(sync));
@@ -168,7 +170,7 @@ impl Common {
                 Owned { handle, destroy: self.writeoptions_destroy }
             }
         };
-        // SAFETY: a fresh options object.
+        // SAFETY: a new options object.
         let read = unsafe {
             let handle = (self.readoptions_create)();
             (self.readoptions_set_verify_checksums)(handle, 1);
@@ -191,7 +193,7 @@ impl Common {
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: a non-null error is a C string that is ours to free.
+        // SAFETY: a non-null error is a C string owned by the caller, who must free it.
         let text = unsafe {
             let text = CStr::from_ptr(error).to_string_lossy().into_owned();
             (self.free)(error.cast());
@@ -204,7 +206,7 @@ impl Common {
 impl Drop for CStore {
     fn drop(&mut self) {
         drop(self.pinned.take());
-        // SAFETY: `db` is open and no call on it is running, as this is the only owner.
+        // SAFETY: `db` is open and no call on it is running, since this is the only owner.
         unsafe { (self.common.close)(self.db) }
     }
 }
@@ -216,7 +218,7 @@ struct Walker<'a> {
 
 impl Drop for Walker<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by this store's library and used no more.
+        // SAFETY: created by this store's library and not used afterwards.
         unsafe { (self.store.common.iter_destroy)(self.iter) }
     }
 }
@@ -232,8 +234,8 @@ impl Walker<'_> {
     fn pair(&self) -> Option<(&[u8], &[u8])> {
         let common = &self.store.common;
         let (mut key_len, mut value_len) = (0usize, 0usize);
-        // SAFETY: key and value may be asked for while the iterator is valid, and stay until it
-        // moves, which needs this walker again.
+        // SAFETY: key and value may be read while the iterator is valid, and stay unchanged until
+        // it moves. Callers move it only after their last use of the pair.
         unsafe {
             if (common.iter_valid)(self.iter) == 0 {
                 return None;
@@ -258,7 +260,7 @@ unsafe fn slice<'a>(start: Bytes, len: usize) -> &'a [u8] {
     if start.is_null() || len == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts(start, len) }
 }
 
@@ -266,8 +268,8 @@ impl CStore {
     fn get_copied(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let mut error: *mut c_char = std::ptr::null_mut();
         let mut len = 0usize;
-        // SAFETY: the key lives through the call; a non-null result holds `len` bytes and is ours
-        // to free.
+        // SAFETY: the key lives through the call; a non-null result has `len` bytes and must be
+        // freed by the caller.
         unsafe {
             let value = (self.common.get)(
                 self.db,
@@ -310,7 +312,7 @@ impl CStore {
         Ok(true)
     }
 
-    /// Many keys in RocksDB's batched `MultiGet`.
+    /// Gets many keys with RocksDB's batched `MultiGet`.
     fn get_together(
         &self,
         (pinned, family): &(Pinned, Owned),
@@ -321,8 +323,8 @@ impl CStore {
         let lens: Vec<usize> = keys.iter().map(|key| key.len()).collect();
         let mut values: Vec<Handle> = vec![std::ptr::null_mut(); keys.len()];
         let mut errors: Vec<*mut c_char> = vec![std::ptr::null_mut(); keys.len()];
-        // SAFETY: the keys live through the call, the family is this store's, and each list is as long
-        // as the call is told.
+        // SAFETY: the keys live through the call, the family is this store's, and each list has the
+        // length passed to the call.
         unsafe {
             (pinned.batched_multi_get_cf)(
                 self.db,
@@ -338,7 +340,7 @@ impl CStore {
         }
         let mut outcome = Ok(());
         for (held, error) in values.into_iter().zip(errors) {
-            // Every error's text and every value is ours to let go of, also behind the first failure.
+            // Every error text and every value must be freed here, also after the first failure.
             outcome = outcome.and(self.common.check(&self.engine, error));
             if held.is_null() {
                 see(None);
@@ -427,7 +429,7 @@ impl Target for CStore {
             if !see(key, value) {
                 return Ok(());
             }
-            // SAFETY: valid, as it just gave a pair.
+            // SAFETY: the iterator is valid, since it just returned a pair.
             unsafe { step(walker.iter) };
         }
         walker.finish()
@@ -441,7 +443,7 @@ impl Target for CStore {
             if !see(key, value) {
                 return Ok(());
             }
-            // SAFETY: valid, as it just gave a pair.
+            // SAFETY: the iterator is valid, since it just returned a pair.
             unsafe { (self.common.iter_next)(walker.iter) };
         }
         walker.finish()
@@ -456,7 +458,7 @@ impl Target for CStore {
     }
 
     fn stats(&self) -> Option<String> {
-        // SAFETY: a non-null result is a C string that is ours to free.
+        // SAFETY: a non-null result is a C string owned by the caller, who must free it.
         unsafe {
             let text = (self.common.property_value)(self.db, self.stats_property.as_ptr());
             if text.is_null() {

@@ -3,20 +3,20 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use ::esker::{Db, Durability as EskerDurability, KNOBS, Options, WriteOptions};
+use ::esker::{Db, Durability as EskerDurability, OPTIONS, Options, WriteOptions};
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{Capabilities, Direction, Engine, SeeMany, SeePair, StoreOptions, Target};
 
-/// Esker, of the version this was built with.
+/// Esker, in the version linked into this program.
 #[derive(Debug, Default)]
 pub struct Esker;
 
-/// The name of the engine in a run.
+/// Name of the engine in a benchmark.
 pub const NAME: &str = "esker";
 
-/// Every option name and alias that may be set from outside.
+/// Returns every option name and alias that a user may set.
 pub fn option_names() -> impl Iterator<Item = String> {
-    KNOBS.iter().flat_map(|knob| {
+    OPTIONS.iter().flat_map(|knob| {
         std::iter::once(knob.name).chain(knob.aliases.iter().copied()).map(str::to_string)
     })
 }
@@ -25,14 +25,15 @@ fn fail(error: ::esker::Error) -> LabError {
     LabError::engine(format!("{NAME}: {error}"))
 }
 
-/// What `see` says, as the iterator wants to hear it.
+/// Converts the result of `see` to the iterator's control flow.
 fn seen_by(see: SeePair<'_>) -> impl FnMut(&[u8], &[u8]) -> ControlFlow<()> {
     move |key, value| {
         if see(key, value) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
-/// What the shared settings are called here; options meant for Esker alone come after and win.
+/// Returns the shared settings under Esker's names; options for Esker alone come later and take
+/// precedence.
 fn settings(options: &StoreOptions) -> Vec<(String, String)> {
     let pair = |name: &str, value: String| (name.to_string(), value);
     let mut settings = match options.as_shipped {
@@ -48,7 +49,7 @@ fn settings(options: &StoreOptions) -> Vec<(String, String)> {
     settings
 }
 
-/// The options that every engine of a run is given alike, by their names here.
+/// Returns the options given to every engine of a benchmark alike, under Esker's names.
 fn shared(options: &StoreOptions) -> Vec<(String, String)> {
     let pair = |name: &str, value: String| (name.to_string(), value);
     vec![
@@ -96,7 +97,7 @@ impl Engine for Esker {
             own.set(&name, &value).map_err(fail)?;
         }
         let db = Db::open(dir, own).map_err(fail)?;
-        let synced = WriteOptions { durability: Some(EskerDurability::Sync) };
+        let synced = WriteOptions::default().durability(Some(EskerDurability::Sync));
         Ok(Box::new(EskerStore { db, synced }))
     }
 }

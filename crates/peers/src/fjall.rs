@@ -13,7 +13,7 @@ use esker_lab::target::{
     Capabilities, Compression, Direction, Durability, Engine, SeePair, StoreOptions, Target,
 };
 
-/// fjall, of the version this was built with.
+/// fjall, in the version linked into this program.
 #[derive(Debug, Default)]
 pub struct Fjall;
 

@@ -1,9 +1,11 @@
-//! Which engines there are, how to get those that are missing, and fetching RocksDB's newest release.
+//! The known engines, instructions to get missing ones, and the download of RocksDB's newest
+//! release.
 //!
-//! The release is a Maven artifact that holds the library for every system. Maven itself fetches it,
-//! from wherever it is set up to, and refuses a download whose checksum differs; the artifact's
-//! SHA-256 is compared with the one known here as well. Nothing is written outside the folder of
-//! engines, and a library takes its place there only when it is whole.
+//! The release is a Maven artifact with the library for every system. Maven itself downloads it
+//! from its configured repositories, and rejects a download with a wrong checksum. The artifact's
+//! SHA-256 is also compared with the one known here. Apart from Maven's own cache, nothing is
+//! written outside the directory of engines, and a library is moved to its final path there only
+//! once it is complete.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -17,30 +19,30 @@ use sha2::{Digest, Sha256};
 use crate::bench::{ENGINES, engine_named};
 use crate::rocksdb::RocksDb;
 
-/// The release that is installed when none is named.
+/// Release that is installed by default.
 pub const ROCKSDB_VERSION: &str = "11.8.1";
 const ROCKSDB_SHA256: &str = "628ed387887f4a431df480857954df2a28b4389bfe24858ccdec611cabf65dbf";
 const ARTIFACT: &str = "org.rocksdb:rocksdbjni";
 const LIBRARY: &str = "librocksdb.so";
 
-/// An engine as it is listed.
+/// An entry of the list of engines.
 #[derive(Debug)]
 pub struct Listed {
-    /// The name it is asked for by.
+    /// Name for requesting the engine.
     pub name: &'static str,
-    /// What it is, where it can be measured.
+    /// Description, if the engine can be measured.
     pub description: Option<String>,
-    /// Why not, where it cannot.
+    /// Reason why the engine is not available.
     pub missing: Option<String>,
-    /// Its licence.
+    /// Licence of the engine.
     pub licence: &'static str,
-    /// Whether it runs in a process of its own.
+    /// Whether it runs in a subprocess.
     pub apart: bool,
-    /// How to get it, or its newer release.
+    /// Instructions to get the engine, or its newer release.
     pub how: &'static str,
 }
 
-/// Name, licence, and how to get it.
+/// Name, licence, and instructions to get the engine.
 const ABOUT: &[(&str, &str, &str)] = &[
     ("esker", "MIT or Apache-2.0", "built in"),
     ("leveldb", "BSD-3-Clause", "apt install libleveldb1d; a relative of it: NAME:PATH"),
@@ -59,7 +61,7 @@ const ABOUT: &[(&str, &str, &str)] = &[
     ("reference", "MIT or Apache-2.0", "built in: a map in memory, to compare answers with"),
 ];
 
-/// Every engine that is known by name.
+/// Returns every engine known by name.
 pub fn list() -> Vec<Listed> {
     let listed = |name: &&'static str| {
         let about = ABOUT.iter().find(|(known, ..)| known == name);
@@ -77,7 +79,7 @@ pub fn list() -> Vec<Listed> {
     ENGINES.iter().map(listed).collect()
 }
 
-/// Where engines are installed: `$ESKER_ENGINES`, or the user's folder of data.
+/// Returns the directory of installed engines: `$ESKER_ENGINES`, or the user's data directory.
 pub fn engines_dir() -> Option<PathBuf> {
     let from = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     from("ESKER_ENGINES")
@@ -85,7 +87,7 @@ pub fn engines_dir() -> Option<PathBuf> {
         .or_else(|| from("HOME").map(|home| home.join(".local/share/esker/engines")))
 }
 
-/// The newest RocksDB that was installed, if any.
+/// Returns the newest installed RocksDB, if any.
 pub fn rocksdb_installed() -> Option<PathBuf> {
     newest_in(&engines_dir()?)
 }
@@ -102,7 +104,8 @@ fn newest_in(dir: &Path) -> Option<PathBuf> {
     entries.filter_map(version).max().map(|(_, library)| library)
 }
 
-/// Installs an engine and says where it is. Only RocksDB can be; for others the error says how.
+/// Installs an engine and returns its path. Only RocksDB can be installed; for other engines the
+/// error contains instructions.
 pub fn install(name: &str, version: Option<&str>, talk: &mut dyn Write) -> Result<PathBuf> {
     if name != "rocksdb" {
         let how = ABOUT.iter().find(|(known, ..)| *known == name).map(|(.., how)| *how);
@@ -132,7 +135,7 @@ fn install_rocksdb(version: &str, dir: &Path, talk: &mut dyn Write) -> Result<Pa
     std::fs::create_dir_all(&half).map_err(fail(&half))?;
     let found = fetch(version, &half, talk).and_then(|jar| unpack(&jar, &half));
     let moved = found.and_then(|library| {
-        // It is tried before it takes its place.
+        // The library is loaded as a test before it is moved to its final path.
         RocksDb::load("rocksdb", Some(&library.display().to_string()))?;
         let home = dir.join(format!("rocksdb-{version}"));
         std::fs::create_dir_all(&home).map_err(fail(&home))?;
@@ -140,12 +143,12 @@ fn install_rocksdb(version: &str, dir: &Path, talk: &mut dyn Write) -> Result<Pa
         std::fs::rename(&library, &place).map_err(fail(&place))?;
         Ok(place)
     });
-    // What was fetched and is not needed any more.
+    // Removes downloaded files that are no longer needed.
     let _ = std::fs::remove_dir_all(&half);
     moved
 }
 
-/// Has Maven copy the artifact to `dir` and compares its checksum.
+/// Lets Maven copy the artifact to `dir`, and compares its checksum.
 fn fetch(version: &str, dir: &Path, talk: &mut dyn Write) -> Result<PathBuf> {
     say(talk, &format!("fetching {ARTIFACT}:{version} (90 MB) with mvn"));
     let output = Command::new("mvn")
@@ -195,7 +198,7 @@ fn check(version: &str, sum: &str, talk: &mut dyn Write) -> Result<()> {
     }
 }
 
-/// Takes this machine's library out of the artifact.
+/// Extracts this machine's library from the artifact.
 fn unpack(jar: &Path, dir: &Path) -> Result<PathBuf> {
     let name = match std::env::consts::ARCH {
         "aarch64" => "librocksdbjni-linux-aarch64.so",

@@ -1,4 +1,4 @@
-//! The experiments' entry: names become engines, and the lab runs them.
+//! Entry of the experiments: resolves names to engines, which the lab runs.
 
 use std::io::Write;
 
@@ -11,12 +11,12 @@ use esker_lab::run::interleave::Candidate;
 use crate::bench::{ENGINES, asked_for, config, split_spec};
 use crate::library::trim_memory;
 
-/// What names mean something in an experiment.
+/// Returns the names known in an experiment.
 pub fn known() -> Known<'static> {
     Known { engines: ENGINES, config: config() }
 }
 
-/// Runs `experiment` over the engines it names, or those of them that `options` names.
+/// Runs `experiment` over its engines, or over the engines in `options`.
 pub fn run(
     experiment: &Experiment,
     options: &LabOptions,
@@ -27,7 +27,7 @@ pub fn run(
     let named = points(experiment, options.scale);
     let named: Vec<&str> =
         named.iter().flat_map(|point| &point.engines).map(String::as_str).collect();
-    // Engines asked for take part whether or not the experiment names them.
+    // Requested engines take part even if the experiment does not name them.
     let asked: Vec<String> = match &options.engines {
         Some(asked) => asked.clone(),
         None => named.into_iter().map(String::from).collect(),

@@ -1,4 +1,4 @@
-//! LevelDB, and any other library that exports LevelDB's C interface.
+//! LevelDB, and any other library with LevelDB's C interface.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub struct LevelDb {
 const NAMES: &[&str] = &["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
 
 impl LevelDb {
-    /// The system's LevelDB, or the library at `path`, called `name` in the run.
+    /// Loads the system's LevelDB, or the library at `path`, named `name` in the benchmark.
     pub fn load(name: &str, path: Option<&str>) -> Result<LevelDb> {
         let library = match path {
             Some(path) => load_path(path)?,
@@ -49,10 +49,10 @@ impl LevelDb {
         })
     }
 
-    /// Opens the store in `dir` as it is, with every check there is; one that is not there is an
-    /// error. The library recovers what it finds, and so may write files in `dir`.
+    /// Opens the existing store in `dir` with all consistency checks. A missing store is an error.
+    /// The library recovers its log, and may therefore write files in `dir`.
     ///
-    /// Fails when the library is Esker's own under LevelDB's name, which reads no LevelDB store.
+    /// Fails if the library is Esker's own under LevelDB's name, which reads no LevelDB store.
     pub fn open_as_it_is(&self, dir: &Path) -> Result<Box<dyn Target>> {
         if self.library.exports("esker_version") {
             let message = format!(
@@ -62,7 +62,7 @@ impl LevelDb {
             );
             return Err(LabError::new(LabErrorKind::NotInstalled, message));
         }
-        // SAFETY: a fresh options object, kept in an `Owned` that outlives the call.
+        // SAFETY: a new options object, kept in an `Owned` that outlives the call.
         let handle = unsafe {
             let handle = (self.common.options_create)();
             (self.common.options_set_create_if_missing)(handle, 0);
@@ -104,7 +104,7 @@ impl Engine for LevelDb {
     }
 
     fn description(&self) -> String {
-        // SAFETY: both take nothing and return a number.
+        // SAFETY: both functions take no argument and return a number.
         let (major, minor) = unsafe { ((self.own.major_version)(), (self.own.minor_version)()) };
         format!("LevelDB C interface {major}.{minor} ({})", self.library.origin)
     }
@@ -146,7 +146,7 @@ impl Engine for LevelDb {
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
         let common = self.common;
         let mut parts = Vec::new();
-        // SAFETY: a fresh object, kept in an `Owned` that outlives its use.
+        // SAFETY: a new object, kept in an `Owned` that outlives its use.
         let handle = unsafe {
             let handle = (common.options_create)();
             (common.options_set_create_if_missing)(handle, 1);
@@ -161,11 +161,11 @@ impl Engine for LevelDb {
 }
 
 impl LevelDb {
-    /// Sets what every engine of a run is given alike.
+    /// Sets the options given to every engine of a benchmark alike.
     fn set(&self, handle: Handle, options: &StoreOptions, parts: &mut Vec<Owned>) {
         let (common, own) = (self.common, self.own);
-        // SAFETY: `handle` is a live options object; cache and filter are kept in `parts`, which live
-        // as long as the store.
+        // SAFETY: `handle` is a live options object; cache and filter are kept in `parts`, which
+        // live as long as the store.
         unsafe {
             (common.options_set_write_buffer_size)(handle, options.memtable_bytes as usize);
             (own.options_set_block_size)(handle, options.block_bytes as usize);

@@ -1,11 +1,15 @@
-//! Adapters that put engines behind the lab's [`Target`](esker_lab::target::Target) trait: the
-//! only place that knows them by name.
+//! Adapters that put engines behind the lab's [`Target`](esker_lab::target::Target) trait. Only
+//! this crate knows engines by name.
 //!
-//! Engines written in C and C++ are opened at run time through their C interfaces, so nothing of
-//! theirs is compiled and an absent one is a sentence, not a build error. Contract with every
-//! library: it is loaded with its symbols local and never unloaded (its threads may outlive the
-//! last store); each call passes pointers that live through the call; memory it returns is
-//! copied or shown and then freed by its own function.
+//! Engines written in C and C++ are opened at run time through their C interfaces. None of their
+//! code is compiled, and a missing engine is an error message, not a build error.
+//!
+//! Contract with every library:
+//! 1. It is loaded with local symbols and never unloaded, since its threads may outlive the last
+//!    store.
+//! 2. Each call passes pointers that live through the call.
+//! 3. Returned memory is copied or passed to a callback, and then freed with the library's own
+//!    function.
 
 pub mod apart;
 pub mod bench;

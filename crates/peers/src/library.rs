@@ -1,4 +1,4 @@
-//! Loading shared libraries: where they are looked for, and how their functions are named.
+//! Loads shared libraries and resolves their functions.
 
 use esker_lab::error::{LabError, LabErrorKind, Result};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -7,11 +7,12 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 #[derive(Clone, Copy)]
 pub struct Loaded {
     library: &'static Library,
-    /// The name or path it was loaded by.
+    /// Name or path under which it was loaded.
     pub origin: &'static str,
 }
 
-/// Loads the first of `names` there is. When there is none, the error says to install `package`.
+/// Loads the first available library of `names`. If none is available, the error names `package` to
+/// install.
 pub fn load_installed(names: &[&str], package: &str) -> Result<Loaded> {
     for name in names {
         if let Ok(library) = open(name) {
@@ -22,7 +23,7 @@ pub fn load_installed(names: &[&str], package: &str) -> Result<Loaded> {
     Err(LabError::new(LabErrorKind::NotInstalled, message))
 }
 
-/// How an engine was named: `name`, or `name=path`.
+/// Returns the specification of an engine: `name`, or `name=path`.
 pub fn spec(name: &str, path: Option<&str>) -> String {
     path.map_or_else(|| name.to_string(), |path| format!("{name}={path}"))
 }
@@ -36,8 +37,8 @@ pub fn load_path(path: &str) -> Result<Loaded> {
 }
 
 fn open(name: &str) -> std::result::Result<Loaded, String> {
-    // SAFETY: loading runs the library's initialisers. The user asked for this library by name;
-    // its symbols stay local, so that they cannot replace those of another engine.
+    // SAFETY: loading runs the library's initialisers. The user requested this library by name. Its
+    // symbols stay local, so that they cannot replace those of another engine.
     let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
     let library = library.map_err(|e| {
         std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string)
@@ -49,18 +50,18 @@ fn open(name: &str) -> std::result::Result<Loaded, String> {
 }
 
 impl Loaded {
-    /// Whether the library exports something of this name.
+    /// Returns whether the library exports a symbol with this name.
     pub fn exports(&self, name: &str) -> bool {
-        // SAFETY: the address is only asked for, never used.
+        // SAFETY: the address is only looked up, never used.
         unsafe { self.library.get::<*const ()>(name.as_bytes()) }.is_ok()
     }
 
-    /// The address of a function. Fails when the library does not export it.
+    /// Returns the address of a function. Fails if the library does not export it.
     ///
     /// # Safety
     /// `T` must be the function's type, an `unsafe extern "C" fn` pointer.
     pub unsafe fn function<T: Copy>(&self, name: &str) -> Result<T> {
-        // SAFETY: the caller vouches for the type; the library is never unloaded.
+        // SAFETY: the caller guarantees the type; the library is never unloaded.
         let symbol = unsafe { self.library.get::<T>(name.as_bytes()) };
         symbol.map(|symbol| *symbol).map_err(|_| {
             LabError::new(
@@ -71,7 +72,7 @@ impl Loaded {
     }
 }
 
-/// Declares a table of a library's functions and how to fill it; `$prefix` stands before each name.
+/// Declares a table of a library's functions and its loader; `$prefix` precedes each name.
 macro_rules! functions {
     ($(#[$doc:meta])* $table:ident { $($name:ident : fn($($argument:ty),*) $(-> $output:ty)?),+ $(,)? }) => {
         $(#[$doc])*
@@ -79,7 +80,7 @@ macro_rules! functions {
         pub struct $table { $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $output)?),+ }
 
         impl $table {
-            /// Finds every function, named `prefix` and the field's name.
+            /// Resolves every function, named `prefix` followed by the field's name.
             pub fn load(
                 library: &$crate::library::Loaded,
                 prefix: &str,
@@ -94,7 +95,8 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-/// Gives memory freed by earlier engines back to the system, where the C library can (glibc).
+/// Returns memory freed by earlier engines to the operating system, if the C library supports it
+/// (glibc).
 pub fn trim_memory() {
     let this = Library::this();
     // SAFETY: glibc's `int malloc_trim(size_t)` may be called at any time.

@@ -1,4 +1,4 @@
-//! LMDB: a copy-on-write B+tree in a memory map, one transaction for each write.
+//! LMDB: a copy-on-write B+tree in a memory map, with one transaction per write.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -59,7 +59,7 @@ const CURSOR_LAST: c_uint = 6;
 const CURSOR_NEXT: c_uint = 8;
 const CURSOR_PREV: c_uint = 12;
 const CURSOR_SET_RANGE: c_uint = 17;
-/// Room beyond the data: address space only, the file grows as it is written.
+/// Map size beyond the data, in bytes. It uses only address space; the file grows as it is written.
 const MAP_BYTES_SPARE: u64 = 16 << 30;
 const READERS_MAX: c_uint = 2048;
 
@@ -71,7 +71,7 @@ pub struct Lmdb {
 }
 
 impl Lmdb {
-    /// The system's LMDB, or the library at `path`, called `name` in the run.
+    /// Loads the system's LMDB, or the library at `path`, named `name` in the benchmark.
     pub fn load(name: &str, path: Option<&str>) -> Result<Lmdb> {
         let library = match path {
             Some(path) => load_path(path)?,
@@ -88,7 +88,7 @@ impl Engine for Lmdb {
 
     fn description(&self) -> String {
         let null = std::ptr::null_mut;
-        // SAFETY: null places are allowed; the result is a constant C string.
+        // SAFETY: null pointers are allowed; the result is a constant C string.
         let version = unsafe { CStr::from_ptr((self.api.version)(null(), null(), null())) };
         format!("{} ({})", version.to_string_lossy(), self.library.origin)
     }
@@ -131,7 +131,8 @@ impl Engine for Lmdb {
             idle_readers: Mutex::new(Vec::new()),
         };
         let sync = if options.durability == Durability::Sync { 0 } else { NO_SYNC };
-        // SAFETY: calls in the order lmdb.h asks for; a failure drops `store`, which closes `env`.
+        // SAFETY: calls in the order required by lmdb.h; a failure drops `store`, which closes
+        // `env`.
         unsafe {
             let created = (self.api.env_create)(&raw mut store.env);
             store.check(created)?;
@@ -159,13 +160,13 @@ struct LmdbStore {
     engine: String,
     env: Handle,
     dbi: c_uint,
-    /// Read transactions at rest, taken up again by the next reader; they hold no snapshot.
+    /// Reset read transactions, reused by the next reader; they hold no snapshot.
     idle_readers: Mutex<Vec<Reader>>,
 }
 
 struct Reader(Handle);
 
-// SAFETY: with MDB_NOTLS a read transaction may move between threads, one at a time.
+// SAFETY: with MDB_NOTLS a read transaction may move between threads, used by one at a time.
 unsafe impl Send for Reader {}
 // SAFETY: an environment may be used by many threads; LMDB serialises writers itself.
 unsafe impl Send for LmdbStore {}
@@ -176,11 +177,11 @@ impl Drop for LmdbStore {
     fn drop(&mut self) {
         let idle = self.idle_readers.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         for reader in idle.drain(..) {
-            // SAFETY: a resting transaction of this environment, used no more.
+            // SAFETY: a reset transaction of this environment, not used afterwards.
             unsafe { (self.api.txn_abort)(reader.0) }
         }
         if !self.env.is_null() {
-            // SAFETY: all transactions are over.
+            // SAFETY: all transactions have ended.
             unsafe { (self.api.env_close)(self.env) }
         }
     }
@@ -198,7 +199,7 @@ unsafe fn bytes<'a>(value: Value) -> &'a [u8] {
     if value.data.is_null() || value.size == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts(value.data, value.size) }
 }
 
@@ -207,15 +208,15 @@ impl LmdbStore {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: strerror gives a constant C string for any number.
+        // SAFETY: strerror returns a constant C string for any number.
         let text = unsafe { CStr::from_ptr((self.api.strerror)(code)) };
         Err(LabError::engine(format!("{}: {}", self.engine, text.to_string_lossy())))
     }
 
-    /// Commits `txn`, or aborts it when `code` is an error.
+    /// Commits `txn`, or aborts it if `code` is an error.
     fn finish(&self, txn: Handle, code: c_int) -> Result<()> {
         if code == 0 {
-            // SAFETY: an open transaction, used no more.
+            // SAFETY: an open transaction, not used afterwards.
             return self.check(unsafe { (self.api.txn_commit)(txn) });
         }
         // SAFETY: as above.
@@ -232,10 +233,10 @@ impl LmdbStore {
         self.finish(txn, code)
     }
 
-    /// Shows the value of `key` in an open read transaction.
+    /// Passes the value of `key` in an open read transaction to `see`.
     fn get_in(&self, txn: Handle, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let (mut key, mut found) = (value(key), NO_VALUE);
-        // SAFETY: the transaction is open while the value is seen.
+        // SAFETY: the transaction is open while `see` runs.
         unsafe {
             match (self.api.get)(txn, self.dbi, &raw mut key, &raw mut found) {
                 NOT_FOUND => Ok(false),
@@ -253,7 +254,7 @@ impl LmdbStore {
         let resting = idle().pop();
         let reader = match resting {
             Some(reader) => {
-                // SAFETY: a resting transaction of this environment.
+                // SAFETY: a reset transaction of this environment.
                 self.check(unsafe { (self.api.txn_renew)(reader.0) })?;
                 reader
             }
@@ -267,18 +268,19 @@ impl LmdbStore {
             }
         };
         let result = look(reader.0);
-        // SAFETY: an open read transaction; its values are used no more.
+        // SAFETY: an open read transaction; its values are not used afterwards.
         unsafe { (self.api.txn_reset)(reader.0) };
         idle().push(reader);
         result
     }
 
-    /// Moves a cursor by `first`, then by `next` while `see` says so; says whether there was a pair.
+    /// Moves a cursor by `first`, then by `next` while `see` returns true; returns whether there
+    /// was a pair.
     fn walk(&self, start: &[u8], first: c_uint, next: c_uint, see: SeePair<'_>) -> Result<bool> {
         self.read(|txn| {
             let mut cursor = std::ptr::null_mut();
-            // SAFETY: the transaction is open; the cursor is closed before it ends. Keys and values
-            // stay in the map until the transaction ends.
+            // SAFETY: the transaction is open, and the cursor is closed before the transaction
+            // ends. Keys and values stay in the map until the transaction ends.
             unsafe {
                 self.check((self.api.cursor_open)(txn, self.dbi, &raw mut cursor))?;
                 let (mut key, mut found) = (value(start), NO_VALUE);
@@ -350,7 +352,7 @@ impl Target for LmdbStore {
     }
 
     fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
-        // An empty key cannot be looked for; every key follows it.
+        // LMDB cannot search for an empty key; every key follows it.
         let first = if start.is_empty() { CURSOR_FIRST } else { CURSOR_SET_RANGE };
         self.walk(start, first, CURSOR_NEXT, see).map(|_| ())
     }

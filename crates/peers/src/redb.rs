@@ -1,8 +1,8 @@
 //! redb: a copy-on-write B-tree in Rust, compiled in by the feature `rust-engines`.
 //!
-//! Every write is a transaction of its own, as everywhere in the lab. Its commits are either lost
-//! with the process or survive power loss; what is asked for in between is given the former, and
-//! the report says so.
+//! Every write is a separate transaction, as everywhere in the lab. Its commits are either lost
+//! with the process or survive power loss. Durability levels between the two use the former, and
+//! the report states this.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -15,7 +15,7 @@ use esker_lab::target::{
     Capabilities, Direction, Durability, Engine, SeePair, StoreOptions, Target, not_offered,
 };
 
-/// redb, of the version this was built with.
+/// redb, in the version linked into this program.
 #[derive(Debug, Default)]
 pub struct Redb;
 
@@ -155,7 +155,7 @@ impl Target for Store {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        // What was committed without durability is made durable by one commit that has it.
+        // Commits without durability become durable with one durable commit.
         self.write(true, |_| Ok(()))
     }
 }

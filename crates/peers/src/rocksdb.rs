@@ -46,11 +46,12 @@ const NAMES: &[&str] = &[
 ];
 
 impl RocksDb {
-    /// The RocksDB that was installed or the system's, or the library at `path`, called `name` in the run.
+    /// Loads the installed RocksDB or the system's, or the library at `path`, named `name` in the
+    /// benchmark.
     pub fn load(name: &str, path: Option<&str>) -> Result<RocksDb> {
         let library = match path {
             Some(path) => load_path(path)?,
-            // The newest that was fetched comes before the system's.
+            // The newest downloaded release takes precedence over the system's.
             None => match rocksdb_installed() {
                 Some(path) => load_path(&path.display().to_string())?,
                 None => load_installed(NAMES, "librocksdb7.8")?,
@@ -65,11 +66,11 @@ impl RocksDb {
         })
     }
 
-    /// A table description, with the cache and filter it holds; the filter is taken over by the
-    /// table options, the cache is shared.
+    /// Creates table options with their cache and filter. The table options take ownership of the
+    /// filter, and share the cache.
     fn table(&self, options: &StoreOptions, parts: &mut Vec<Owned>) -> Owned {
         let (common, own) = (self.common, self.own);
-        // SAFETY: fresh objects; the cache handle is kept in `parts` until the store is closed, and
+        // SAFETY: new objects; the cache handle is kept in `parts` until the store is closed, and
         // the filter belongs to the table options once set.
         unsafe {
             let table = (own.block_based_options_create)();
@@ -93,7 +94,7 @@ impl RocksDb {
     }
 }
 
-/// RocksDB's number for a compression.
+/// Returns RocksDB's number for a compression.
 fn compression_number(compression: Compression) -> i32 {
     match compression {
         Compression::None => 0,
@@ -146,7 +147,7 @@ impl Engine for RocksDb {
         let (common, own) = (self.common, self.own);
         let mut parts = Vec::new();
         let table = self.table(options, &mut parts);
-        // SAFETY: fresh options; the table factory copies the table options it is given.
+        // SAFETY: new options; the table factory copies the table options passed to it.
         let handle = unsafe {
             let handle = (common.options_create)();
             (common.options_set_create_if_missing)(handle, 1);

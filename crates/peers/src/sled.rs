@@ -1,7 +1,8 @@
 //! sled 0.34: a lock-free tree over a log, in Rust, compiled in by the feature `rust-engines`.
 //!
-//! Its own flushing thread is off: writes are handed to the operating system as its segments fill,
-//! and synced where a write asks for it. What a killed process loses is up to its buffers.
+//! Unless options are left as shipped, its own flushing thread is off: writes are passed to the
+//! operating system as its segments fill, and synced on request of a write. The losses of a killed
+//! process depend on its buffers.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use esker_lab::target::{
     Capabilities, Direction, Durability, Engine, SeePair, StoreOptions, Target, not_offered,
 };
 
-/// sled, of the version this was built with.
+/// sled, in the version linked into this program.
 #[derive(Debug, Default)]
 pub struct Sled;
 
@@ -43,7 +44,9 @@ impl Engine for Sled {
         let pair = |name: &str, value: String| (name.to_string(), value);
         let durability = match options.durability {
             Durability::Sync => "a flush after each write",
-            _ if options.as_shipped => "a flush each half second",
+            _ if options.as_shipped => {
+                "a flush each half second: a killed process loses what came after it"
+            }
             _ => "none: a killed process loses what its buffers held",
         };
         options.given(vec![

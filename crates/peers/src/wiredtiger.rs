@@ -1,9 +1,11 @@
 //! WiredTiger 3.2: a B-tree (or, as `wiredtiger-lsm`, its log-structured tree) with its log.
 //!
-//! Its handles are structures of functions, whose layout is that of the published header of
-//! version 3.2; a library that says it is another version is refused. Contract: a connection may be
-//! used from many threads, a session and its cursor from one at a time, so sessions are taken from a
-//! pool for each call; what a cursor shows is valid until it is moved or reset.
+//! Its handles are structures of functions, with the layout of the published header of version 3.2.
+//! A library that reports another version is rejected.
+//!
+//! Contract: a connection may be used from many threads, but a session and its cursor by one at a
+//! time, so each call takes a session from a pool. Data returned by a cursor is valid until the
+//! cursor is moved or reset.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -21,7 +23,7 @@ type Text = *const c_char;
 type Place = *const c_void;
 
 functions! {
-    /// The functions that are exported; all others are in the handles.
+    /// The exported functions; all other functions are in the handles.
     Api {
         open: fn(Text, Place, Text, *mut *mut Connection) -> c_int,
         strerror: fn(c_int) -> Text,
@@ -29,7 +31,7 @@ functions! {
     }
 }
 
-/// A key or value. As in the other structures, parts that are not used hold their place.
+/// A key or value. Unused parts are placeholders, as in the other structures.
 #[repr(C)]
 #[allow(dead_code, reason = "the layout is the library's")]
 struct Item {
@@ -88,7 +90,7 @@ pub struct Connection {
 const NAMES: &[&str] = &["libwiredtiger.so.0", "libwiredtiger-3.2.1.so", "libwiredtiger.so"];
 const SNAPPY: &str = "/usr/lib/x86_64-linux-gnu/libwiredtiger_snappy.so";
 const NOT_FOUND: c_int = -31803;
-/// Its cache has a lower bound of its own.
+/// Minimum cache size in bytes, required by the library.
 const CACHE_BYTES_MIN: u64 = 4 << 20;
 const TABLE: &CStr = c"table:pairs";
 
@@ -102,7 +104,8 @@ pub struct WiredTiger {
 }
 
 impl WiredTiger {
-    /// The system's WiredTiger, or the library at `path`; `lsm` chooses its log-structured tree.
+    /// Loads the system's WiredTiger, or the library at `path`; `lsm` selects its log-structured
+    /// tree.
     pub fn load(name: &str, path: Option<&str>, lsm: bool) -> Result<WiredTiger> {
         let library = match path {
             Some(path) => load_path(path)?,
@@ -110,7 +113,7 @@ impl WiredTiger {
         };
         let api = Api::load(&library, "wiredtiger_")?;
         let (mut major, mut minor, mut patch) = (0, 0, 0);
-        // SAFETY: the three places live through the call.
+        // SAFETY: the three pointers live through the call.
         unsafe { (api.version)(&raw mut major, &raw mut minor, &raw mut patch) };
         if (major, minor) != (3, 2) {
             let found = format!("{} is version {major}.{minor}.{patch}", library.origin);
@@ -133,7 +136,7 @@ impl WiredTiger {
                  transaction_sync=(enabled={sync},method=fsync)"
             );
         }
-        // As large as the others' logs; by itself it would take 100 MB at once.
+        // Log files as large as the other engines'; the default would allocate 100 MB at once.
         let log_file = options.memtable_bytes.max(100 << 10);
         let snappy =
             if Self::snappy(options) { format!(",extensions=[{SNAPPY}]") } else { "".into() };
@@ -152,7 +155,7 @@ impl WiredTiger {
         let page = page_bytes(options);
         let kind = if self.lsm {
             let bits = options.filter_bits_per_key;
-            // Its cache must hold several chunks.
+            // The cache must have space for several chunks.
             let chunk = options.memtable_bytes.min(cache_bytes(options) / 5).max(512 << 10);
             format!(
                 "type=lsm,lsm=(chunk_size={chunk}B,bloom={},bloom_bit_count={},bloom_hash_count=8)",
@@ -185,7 +188,7 @@ impl Engine for WiredTiger {
 
     fn description(&self) -> String {
         let (mut a, mut b, mut c) = (0, 0, 0);
-        // SAFETY: the three places live through the call.
+        // SAFETY: the three pointers live through the call.
         unsafe { (self.api.version)(&raw mut a, &raw mut b, &raw mut c) };
         let kind = if self.lsm { "log-structured tree" } else { "B-tree" };
         format!("WiredTiger {a}.{b}.{c} {kind} ({}), in a child process", self.library.origin)
@@ -234,7 +237,7 @@ impl Engine for WiredTiger {
             idle: Mutex::new(Vec::new()),
             log: options.durability != Durability::None,
         };
-        // SAFETY: the texts live through the call; the connection is closed when `store` is dropped.
+        // SAFETY: the texts live through the call; dropping `store` closes the connection.
         let code = unsafe {
             (self.api.open)(
                 home.as_ptr(),
@@ -248,19 +251,19 @@ impl Engine for WiredTiger {
         // SAFETY: the session was just opened; the texts live through the calls.
         let code = unsafe { ((*session).create)(session, TABLE.as_ptr(), table.as_ptr()) };
         store.check(code)?;
-        // SAFETY: the session is open and used no more.
+        // SAFETY: the session is open and not used afterwards.
         store.check(unsafe { ((*session).close)(session, std::ptr::null()) })?;
         Ok(Box::new(store))
     }
 }
 
-/// A session and its cursor, which one thread uses at a time.
+/// A session and its cursor, used by one thread at a time.
 struct Hand {
     session: *mut Session,
     cursor: *mut Cursor,
 }
 
-// SAFETY: a session may move between threads as long as one uses it at a time.
+// SAFETY: a session may move between threads if used by one at a time.
 unsafe impl Send for Hand {}
 
 struct Store {
@@ -273,7 +276,7 @@ struct Store {
 
 // SAFETY: a connection may be used from many threads.
 unsafe impl Send for Store {}
-// SAFETY: as above; hands are taken from the pool by one thread at a time.
+// SAFETY: as above; each pooled session is taken by one thread at a time.
 unsafe impl Sync for Store {}
 
 fn item(bytes: &[u8]) -> Item {
@@ -281,15 +284,15 @@ fn item(bytes: &[u8]) -> Item {
 }
 
 impl Item {
-    /// The bytes it points to.
+    /// Returns the bytes of the item.
     ///
     /// # Safety
-    /// They must be valid for as long as the slice is used.
+    /// The bytes must be valid for as long as the slice is used.
     unsafe fn bytes<'a>(&self) -> &'a [u8] {
         if self.size == 0 {
             return &[];
         }
-        // SAFETY: the caller vouches for it.
+        // SAFETY: guaranteed by the caller.
         unsafe { std::slice::from_raw_parts(self.data.cast(), self.size) }
     }
 }
@@ -299,7 +302,7 @@ impl Store {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: the text is the library's and constant.
+        // SAFETY: the text is constant and owned by the library.
         let text = unsafe { CStr::from_ptr((self.api.strerror)(code)) };
         Err(LabError::engine(format!("{}: {}", self.name, text.to_string_lossy())))
     }
@@ -315,7 +318,8 @@ impl Store {
         Ok(session)
     }
 
-    /// Lends a hand of the pool, or a new one, and takes it back with its cursor reset.
+    /// Calls `act` with a pooled session, or a new one, and returns it to the pool with its cursor
+    /// reset.
     fn with<R>(&self, act: impl FnOnce(&Hand) -> Result<R>) -> Result<R> {
         let pool = || self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let idle = pool().pop();
@@ -324,7 +328,7 @@ impl Store {
             None => {
                 let (session, mut cursor) = (self.session()?, std::ptr::null_mut());
                 let (none, all) = (std::ptr::null_mut(), std::ptr::null());
-                // SAFETY: the session is open; a cursor goes with its session.
+                // SAFETY: the session is open; the cursor is closed with its session.
                 self.check(unsafe {
                     ((*session).open_cursor)(session, TABLE.as_ptr(), none, all, &raw mut cursor)
                 })?;
@@ -332,7 +336,7 @@ impl Store {
             }
         };
         let done = act(&hand);
-        // SAFETY: the cursor is open; what it showed is used no more.
+        // SAFETY: the cursor is open; data returned by it is not used afterwards.
         let reset = self.check(unsafe { ((*hand.cursor).reset)(hand.cursor) });
         pool().push(hand);
         let done = done?;
@@ -340,11 +344,11 @@ impl Store {
     }
 
     fn set_key(&self, hand: &Hand, key: &Item) {
-        // SAFETY: the key is one item and lives until the cursor was used.
+        // SAFETY: the key is one item and lives until the cursor has been used.
         unsafe { ((*hand.cursor).set_key)(hand.cursor, std::ptr::from_ref(key)) }
     }
 
-    /// Shows pairs from where the cursor stands until `see` is content.
+    /// Passes pairs to `see`, from the cursor's position on, until `see` returns false.
     fn walk(&self, hand: &Hand, mut code: c_int, step: OnCursor, see: SeePair<'_>) -> Result<()> {
         let cursor = hand.cursor;
         loop {
@@ -353,8 +357,8 @@ impl Store {
             }
             self.check(code)?;
             let (mut key, mut value) = (item(&[]), item(&[]));
-            // SAFETY: the cursor stands on a pair; both items are filled with bytes that are valid
-            // until it moves, which is after `see` has looked at them.
+            // SAFETY: the cursor is on a pair; both items are filled with bytes that are valid
+            // until it moves, which happens after `see` has returned.
             unsafe {
                 self.check(((*cursor).get_key)(cursor, &raw mut key))?;
                 self.check(((*cursor).get_value)(cursor, &raw mut value))?;
@@ -370,7 +374,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         if !self.connection.is_null() {
-            // SAFETY: the connection is closed once; its sessions and cursors go with it.
+            // SAFETY: the connection is closed once; this also closes its sessions and cursors.
             unsafe { ((*self.connection).close)(self.connection, std::ptr::null()) };
         }
     }
@@ -428,7 +432,7 @@ impl Target for Store {
 
     fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
         self.with(|hand| {
-            // SAFETY: the cursor is open and stands nowhere: the first step goes to an end.
+            // SAFETY: the cursor is open and has no position, so the first step goes to an end.
             let (step, code) = unsafe {
                 let step = match direction {
                     Direction::Forward => (*hand.cursor).next,
@@ -453,7 +457,7 @@ impl Target for Store {
                 ((*hand.cursor).next, code)
             };
             if code == 0 && side < 0 {
-                // SAFETY: the cursor stands before the key.
+                // SAFETY: the cursor is before the key.
                 code = unsafe { step(hand.cursor) };
             }
             self.walk(hand, code, step, see)
@@ -477,7 +481,7 @@ impl Target for Store {
     fn close(self: Box<Self>) -> Result<()> {
         let mut store = *self;
         let connection = std::mem::replace(&mut store.connection, std::ptr::null_mut());
-        // SAFETY: the connection is open and closed once; its sessions go with it.
+        // SAFETY: the connection is open and closed once; this also closes its sessions.
         let code = unsafe { ((*connection).close)(connection, std::ptr::null()) };
         store.check(code)
     }

@@ -1,4 +1,4 @@
-//! YCSB by itself: one engine, one workload from property files, YCSB's result lines.
+//! A single YCSB workload: one engine, one workload from property files, YCSB's result lines.
 
 use std::io::Write;
 
@@ -17,18 +17,18 @@ use esker_lab::run::session::Listener;
 use crate::bench::{ENGINES, engine_named, split_spec};
 use crate::library::trim_memory;
 
-/// What is run.
+/// Input of a YCSB run.
 #[derive(Clone, Debug)]
 pub struct YcsbRun {
-    /// The engine's name, or `name=path` of a library.
+    /// Name of the engine, or `name=path` of a library.
     pub engine: String,
-    /// The workload and the store's options.
+    /// Properties of the workload and the store.
     pub properties: Properties,
-    /// Whether the load is reported.
+    /// Whether the load phase is reported.
     pub load: bool,
-    /// Whether the workload is run after it.
+    /// Whether the run phase follows the load phase.
     pub run: bool,
-    /// Settings that hold before the properties: folder, seed, compression ratio, progress.
+    /// Base settings, overridden by the properties: directory, seed, compression ratio, progress.
     pub base: BenchConfig,
 }
 
@@ -36,7 +36,7 @@ struct Quiet<'a>(&'a mut dyn Write);
 
 impl Listener for Quiet<'_> {
     fn sample(&mut self, sample: &TaskSample) {
-        // Talk that cannot be written has nobody listening.
+        // A failed write means that no reader is left, so the error is ignored.
         let speed = sample.ops_per_sec.unwrap_or(f64::NAN);
         let _ = writeln!(
             self.0,
@@ -48,8 +48,8 @@ impl Listener for Quiet<'_> {
     fn stats(&mut self, _: &str, _: &str) {}
 }
 
-/// Loads, and runs where asked; the samples of what is reported, in order. An engine that asks for a
-/// process of its own is run in one.
+/// Executes the load phase and, if requested, the run phase. Returns the samples of the reported
+/// phases, in order. An engine that requires a subprocess runs in one.
 pub fn run(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> {
     let (name, path) = split_spec(&run.engine);
     let apart = engine_named(name, path)?.apart();
@@ -62,7 +62,7 @@ pub fn run(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> {
     Ok(reply.samples.into_iter().map(|(_, _, sample)| sample).collect())
 }
 
-/// The same in this process, whatever the engine.
+/// Like [`run`], but always in this process.
 pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> {
     let (name, path) = split_spec(&run.engine);
     let engine = engine_named(name, path)?;
@@ -72,7 +72,7 @@ pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> 
     let mut config = run.base.clone();
     let decided = run.properties.decided_here(&engines);
     if !decided.is_empty() {
-        // Talk that cannot be written has nobody listening.
+        // A failed write means that no reader is left, so the error is ignored.
         let _ = writeln!(talk, "without effect, as the lab decides it: {}", decided.join(", "));
     }
     for (option, value) in run.properties.of_stores(&engines) {
@@ -109,7 +109,7 @@ pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> 
     Ok(samples.into_iter().filter(|sample| !sample.hidden).collect())
 }
 
-/// The load, hidden where it is not reported, and the run.
+/// Returns the load phase, hidden if not reported, and the run phase if requested.
 fn phases(workload: &Workload, run: &YcsbRun) -> Vec<Phase> {
     let mut load = workload.load.clone();
     load.start = Start::Empty;

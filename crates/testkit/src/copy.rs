@@ -1,16 +1,15 @@
-//! Copying a directory from one file system to another, by the `Fs` trait alone.
+//! Copies a directory from one file system to another, through the `Fs` trait alone.
 
 use std::io;
 use std::path::Path;
 
 use esker::fs::Fs;
 
-/// Copies the directory `path` with everything under it from `from` to the same path of `to`,
-/// making the directories above it if `to` lacks them. Files that `to` already has are replaced.
-/// Nothing is synced.
+/// Copies the directory `path` with its whole content from `from` to the same path of `to`. Creates
+/// missing parent directories in `to`. Replaces existing files of `to`. Syncs nothing.
 ///
 /// # Errors
-/// The first error of either file system; a part may have been copied then.
+/// The first error of either file system. Part of the directory may have been copied.
 pub fn copy_dir(from: &dyn Fs, to: &dyn Fs, path: &Path) -> io::Result<()> {
     let above: Vec<&Path> = path.ancestors().skip(1).collect();
     for dir in above.into_iter().rev() {
@@ -40,7 +39,7 @@ fn copy_below(from: &dyn Fs, to: &dyn Fs, path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker::fs::mem::MemFs;
+    use esker::fs::MemFs;
 
     #[test]
     fn files_and_directories_arrive_whole() {

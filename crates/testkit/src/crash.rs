@@ -1,13 +1,17 @@
-//! A file system in memory that knows what a power failure would leave.
+//! A file system in memory that computes the state after a power failure.
 //!
-//! Each file keeps the bytes of its last sync and the changes since; each directory keeps the names
-//! of its last sync and the changes since. What stays true: a running program sees every change at
-//! once; [`CrashFs::crash_image`] is one moment of the whole file system, also while other threads
-//! write; a sync of a file says nothing of its name, and a sync of a directory nothing of what is
-//! in its files.
+//! Each file keeps the bytes of its last sync and the changes since. Each directory keeps the names
+//! of its last sync and the changes since.
 //!
-//! A [`CrashFs`] is one process's view of the disk: after [`CrashFs::next_process`] the old view and
-//! everything opened through it answer with errors, and their locks are free.
+//! Invariants:
+//! 1. A running program sees every change at once.
+//! 2. [`CrashFs::crash_image`] is one moment of the whole file system, also while other threads
+//!    write.
+//! 3. A sync of a file does not make its name durable, and a sync of a directory does not make the
+//!    content of its files durable.
+//!
+//! A [`CrashFs`] is one process's view of the disk. After [`CrashFs::next_process`] the old view
+//! and every file opened through it return errors, and their locks are released.
 
 mod image;
 mod model;
@@ -22,8 +26,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use esker::fs::mem::MemFs;
-use esker::fs::{DirEntry, FileLock, Fs, ReadableFile, WritableFile, parent_of};
+use esker::fs::MemFs;
+use esker::fs::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 use parking_lot::{Mutex, MutexGuard};
 
 pub use image::Image;
@@ -34,37 +38,38 @@ use nodes::{Change, Inode};
 
 use crate::rng::SplitMix64;
 
-/// A mapped file is this much longer than what was appended, in steps of as much.
+/// Step, in bytes, in which the length of a memory-mapped file grows ahead of the appended data.
 const WINDOW_BYTES: usize = 4096;
 
-/// What a disk can be told to do wrong, so that a test of tests has something to find.
+/// Deliberate errors of the disk, which a test of the tests has to detect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flaws {
-    /// Syncing a file does nothing and says that it did.
+    /// A sync of a file does nothing and reports success.
     pub sync_ignored: bool,
-    /// Syncing a directory does nothing and says that it did.
+    /// A sync of a directory does nothing and reports success.
     pub dir_sync_ignored: bool,
-    /// Cutting a file does nothing and says that it did.
+    /// A truncation of a file does nothing and reports success.
     pub cut_ignored: bool,
 }
 
 #[derive(Default)]
 struct State {
     inodes: Vec<Inode>,
-    /// All that ever were: a crash may bring a removed one back.
+    /// All directories ever created: a crash may restore a removed one.
     dirs: Vec<Dir>,
-    /// Those that are there.
+    /// The existing directories.
     paths: BTreeMap<PathBuf, usize>,
     name_changes: u64,
-    /// Who holds which lock; a lock freed by force is not freed again by its old holder.
+    /// The ticket of each lock's holder. The old holder of a forcibly released lock does not
+    /// release it again.
     locks: BTreeMap<PathBuf, u64>,
     lock_count: u64,
-    /// Views of processes before this one are dead.
+    /// Number of the live process. Views of earlier processes are dead.
     process: u64,
     unique: SplitMix64,
     flaws: Flaws,
-    /// Syncs of files until one fails, and whether all after it do; what they should have made
-    /// durable is dropped.
+    /// Number of file syncs until one fails, and whether all later ones fail too. A failed sync
+    /// drops the changes that it should have made durable.
     failing_sync: Option<(u64, bool)>,
     failed_syncs: u64,
 }
@@ -75,6 +80,11 @@ fn error(kind: io::ErrorKind, message: &str) -> io::Error {
 
 fn not_found() -> io::Error {
     error(io::ErrorKind::NotFound, "no such file or directory")
+}
+
+/// Returns the parent directory of `path`.
+fn parent_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
 }
 
 fn name_of(path: &Path) -> io::Result<OsString> {
@@ -93,9 +103,9 @@ impl State {
         Node::Dir(self.dirs.len() - 1)
     }
 
-    /// A directory, and the name in it, that a path means.
+    /// Returns the directory of a path, and the name in it.
     fn place(&self, path: &Path) -> io::Result<(usize, OsString)> {
-        Ok((self.dir(&parent_of(path))?, name_of(path)?))
+        Ok((self.dir(parent_of(path))?, name_of(path)?))
     }
 
     fn set_name(&mut self, path: &Path, node: Node) -> io::Result<()> {
@@ -108,7 +118,7 @@ impl State {
         if let Some(dir) = self.paths.get(path) {
             return Some(Node::Dir(*dir));
         }
-        let above = self.dir(&parent_of(path)).ok()?;
+        let above = self.dir(parent_of(path)).ok()?;
         self.dirs[above].now.get(path.file_name()?).copied()
     }
 
@@ -139,8 +149,8 @@ struct Disk {
     watcher: Mutex<Option<Watcher>>,
 }
 
-/// Files in memory that remember what was synced. The root `/` and the directory `.` are there,
-/// durably, from the beginning.
+/// Files in memory with a record of synced data. The root `/` and the directory `.` exist, durably,
+/// from the beginning.
 #[derive(Clone)]
 pub struct CrashFs {
     disk: Arc<Disk>,
@@ -148,12 +158,12 @@ pub struct CrashFs {
 }
 
 impl CrashFs {
-    /// An empty file system.
+    /// Creates an empty file system.
     pub fn new() -> Arc<CrashFs> {
         CrashFs::seeded(0)
     }
 
-    /// An empty file system whose [`Fs::unique_number`]s are those of the seed.
+    /// Creates an empty file system whose [`Fs::unique_number`]s follow from the seed.
     pub fn seeded(seed: u64) -> Arc<CrashFs> {
         let disk = Disk::default();
         {
@@ -166,40 +176,40 @@ impl CrashFs {
         Arc::new(CrashFs { disk: Arc::new(disk), process: 0 })
     }
 
-    /// Calls `watcher` after every operation that changes something or makes it durable, in place
-    /// of the one before. It must not write to this file system.
+    /// Calls `watcher` after every operation that changes data or makes it durable, and replaces
+    /// the previous watcher. The watcher must not write to this file system.
     pub fn watch(&self, watcher: impl Fn(&CrashFs) + Send + Sync + 'static) {
         *self.disk.watcher.lock() = Some(Arc::new(watcher));
     }
 
-    /// Ends the watching.
+    /// Removes the watcher.
     pub fn unwatch(&self) {
         *self.disk.watcher.lock() = None;
     }
 
-    /// Makes the disk misbehave.
+    /// Sets the disk's deliberate errors.
     pub fn set_flaws(&self, flaws: Flaws) {
         self.disk.state.lock().flaws = flaws;
     }
 
-    /// The `nth` sync of a file from now fails and drops what it should have made durable; with
-    /// `for_ever` all after it do too.
+    /// Makes the `nth` file sync from now fail and drop the changes that it should have made
+    /// durable. With `for_ever`, all later syncs fail too.
     pub fn fail_sync(&self, nth: u64, for_ever: bool) {
         self.disk.state.lock().failing_sync = Some((nth, for_ever));
     }
 
-    /// Syncs succeed again.
+    /// Makes syncs succeed again.
     pub fn heal_syncs(&self) {
         self.disk.state.lock().failing_sync = None;
     }
 
-    /// How many syncs have failed.
+    /// Returns the number of failed syncs.
     pub fn failed_syncs(&self) -> u64 {
         self.disk.state.lock().failed_syncs
     }
 
-    /// The process dies and another one begins: what was opened through this view answers with
-    /// errors from now on, and locks are free.
+    /// Ends the process and starts another. Files opened through this view return errors from now
+    /// on, and locks are released.
     pub fn next_process(&self) -> Arc<CrashFs> {
         let mut state = self.disk.state.lock();
         state.process += 1;
@@ -207,20 +217,21 @@ impl CrashFs {
         Arc::new(CrashFs { disk: self.disk.clone(), process: state.process })
     }
 
-    /// The files a crash at this moment would leave. This file system is not changed and goes on.
+    /// Returns the files after a crash at this moment. This file system does not change and
+    /// continues.
     pub fn crash_image(&self, model: CrashModel) -> Arc<MemFs> {
         self.image(model).to_mem()
     }
 
-    /// [`CrashFs::crash_image`] as a value.
+    /// Returns [`CrashFs::crash_image`] as a value.
     pub fn image(&self, model: CrashModel) -> Image {
         let state = self.disk.state.lock();
         let mut rng = SplitMix64::new(model.seed());
-        // Two names of one file see the same bytes, so each file's fate is drawn once.
+        // Two names of one file see the same bytes, so each file's outcome is drawn once.
         let contents = model::contents(&state.inodes, model, &mut rng);
         let names = state.names_after(model, &mut rng);
         let mut image = Image { contents, ..Image::default() };
-        // Parents come before what they hold.
+        // Parents come before their content.
         let roots = ["/", "."].map(PathBuf::from);
         let mut reached: VecDeque<(PathBuf, usize)> = roots.into_iter().zip(0..).collect();
         while let Some((path, dir)) = reached.pop_front() {
@@ -240,7 +251,7 @@ impl CrashFs {
         image
     }
 
-    /// Bytes of all files that are not synced yet, counted per change.
+    /// Returns the unsynced bytes of all files, counted per change.
     pub fn unsynced_bytes(&self) -> u64 {
         let state = self.disk.state.lock();
         let changes = state.inodes.iter().flat_map(|inode| &inode.changes);
@@ -252,19 +263,19 @@ impl CrashFs {
             .sum()
     }
 
-    /// Makes everything durable.
+    /// Makes all changes durable.
     pub fn sync_everything(&self) {
         let mut state = self.disk.state.lock();
         state.inodes.iter_mut().for_each(Inode::sync);
         state.dirs.iter_mut().for_each(Dir::sync);
     }
 
-    /// Frees all locks, as the death of the process that holds them does.
+    /// Releases all locks, as the death of their process does.
     pub fn drop_locks(&self) {
         self.disk.state.lock().locks.clear();
     }
 
-    /// The state, for a process that lives.
+    /// Returns the state, or an error if this view's process is dead.
     fn state(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.disk.state.lock();
         if state.process == self.process {
@@ -273,7 +284,7 @@ impl CrashFs {
         Err(error(io::ErrorKind::Other, "this process is dead"))
     }
 
-    /// Tells the watcher; the state's lock must be free.
+    /// Calls the watcher. The state's lock must be free.
     fn changed(&self) {
         let watcher = self.disk.watcher.lock().clone();
         if let Some(watcher) = watcher {
@@ -281,7 +292,7 @@ impl CrashFs {
         }
     }
 
-    /// Makes a change that the watcher hears of if it succeeds.
+    /// Applies a change, and calls the watcher if the change succeeds.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         let made = change(&mut *self.state()?)?;
         self.changed();
@@ -304,7 +315,8 @@ impl ReadableFile for CrashFile {
         let bytes = &state.inodes[self.inode].now;
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
         let found = start.checked_add(buf.len()).and_then(|end| bytes.get(start..end));
-        let short = || error(io::ErrorKind::UnexpectedEof, "the file is shorter");
+        let short =
+            || error(io::ErrorKind::UnexpectedEof, "the file is shorter than the requested range");
         buf.copy_from_slice(found.ok_or_else(short)?);
         Ok(())
     }
@@ -427,7 +439,7 @@ impl Fs for CrashFs {
                 return Err(error(io::ErrorKind::IsADirectory, "is a directory"));
             }
             let (old, new) = (state.place(from)?, state.place(to)?);
-            // Two names of one file stay two: so POSIX has it.
+            // POSIX: a rename between two names of one file keeps both.
             if there != Some(Node::File(inode)) {
                 state.move_name(old, new, Node::File(inode));
             }
@@ -459,7 +471,10 @@ impl Fs for CrashFs {
             match state.node(path) {
                 Some(Node::Dir(_)) => return Ok(()),
                 Some(Node::File(_)) => {
-                    return Err(error(io::ErrorKind::AlreadyExists, "a file has this name"));
+                    return Err(error(
+                        io::ErrorKind::AlreadyExists,
+                        "a file with this name exists",
+                    ));
                 }
                 None => {}
             }
@@ -514,7 +529,7 @@ impl Fs for CrashFs {
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn FileLock>> {
         let ticket = self.change(|state| {
             if state.locks.contains_key(path) {
-                return Err(error(io::ErrorKind::WouldBlock, "another has the lock"));
+                return Err(error(io::ErrorKind::WouldBlock, "another handle holds the lock"));
             }
             let inode = match state.node(path) {
                 None => state.create(path)?,

@@ -1,8 +1,8 @@
-//! A file system that fails on command: the N-th operation of chosen kinds returns an error, once
-//! or from then on. It also counts every operation.
+//! A file system that fails on command: the N-th operation of selected kinds returns an error,
+//! either once or from then on. It also counts every operation.
 //!
-//! What stays true: with no fault armed it changes nothing that passes through it; a failed
-//! operation has no effect, except that a write may leave a part of its bytes, as the kernel's may.
+//! Invariants: without an armed fault it changes nothing. A failed operation has no effect, except
+//! that a write may leave part of its bytes, as the kernel's writes may.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub enum Op {
     Lock,
 }
 
-/// How many kinds of operations there are.
+/// Number of kinds of operations.
 const OPS: usize = Op::Lock as usize + 1;
 
 /// A set of [`Op`]s.
@@ -55,7 +55,7 @@ pub struct OpMask(u16);
 impl OpMask {
     /// Every operation.
     pub const ALL: OpMask = OpMask((1 << OPS) - 1);
-    /// Every operation that changes what is stored or makes it durable.
+    /// Every operation that changes stored data or makes it durable.
     pub const CHANGES: OpMask = OpMask::of(&[
         Op::Create,
         Op::Write,
@@ -71,7 +71,7 @@ impl OpMask {
     /// Every operation that needs space on the device.
     pub const GROWTH: OpMask = OpMask::of(&[Op::Create, Op::Write, Op::Link, Op::Dir]);
 
-    /// The set of `ops`.
+    /// Returns the set of `ops`.
     pub const fn of(ops: &[Op]) -> OpMask {
         let mut bits = 0;
         let mut index = 0;
@@ -82,13 +82,13 @@ impl OpMask {
         OpMask(bits)
     }
 
-    /// Whether `op` is in the set.
+    /// Returns whether `op` is in the set.
     pub const fn contains(self, op: Op) -> bool {
         self.0 & (1 << op as u16) != 0
     }
 }
 
-/// What a fault does.
+/// The effect of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
     /// The device is full. A write leaves half of its bytes.
@@ -97,12 +97,13 @@ pub enum FaultKind {
     Quota,
     /// An input/output error. A write leaves nothing.
     Io,
-    /// A write leaves all but its last byte and says so; any other operation fails as with `Io`.
+    /// A write leaves all but its last byte and returns an error. Any other operation fails as with
+    /// `Io`.
     ShortWrite,
     /// The file is shorter than expected. A write leaves nothing.
     UnexpectedEof,
-    /// The process ends: what [`FaultFs::at_death`] was given is called and does not return. A write
-    /// leaves half of its bytes.
+    /// The process ends: the callback given to [`FaultFs::at_death`] is called and does not return.
+    /// A write leaves half of its bytes.
     Death,
 }
 
@@ -118,7 +119,7 @@ impl FaultKind {
         io::Error::new(kind, "a fault of the test")
     }
 
-    /// How many of `len` bytes a failed write leaves.
+    /// Returns the number of bytes that a failed write of `len` bytes leaves.
     fn written(self, len: usize) -> usize {
         match self {
             FaultKind::NoSpace | FaultKind::Quota | FaultKind::Death => len / 2,
@@ -128,60 +129,60 @@ impl FaultKind {
     }
 }
 
-/// Which operation fails, and how.
+/// The operation that fails, and the kind of failure.
 #[derive(Debug, Clone)]
 pub struct Fault {
     /// The kinds of operations that count and fail.
     pub ops: OpMask,
-    /// Only operations on paths whose file name contains this; empty for all. A rename or link
-    /// counts by its new name.
+    /// Restricts the fault to paths whose file name contains this text; empty for all paths. A
+    /// rename or link is matched by its new name.
     pub name_contains: String,
-    /// The first to fail, counted among those from the arming on; 1 is the very next.
+    /// Number of the first failing operation, counted from arming. 1 is the very next operation.
     pub nth: u64,
-    /// Whether every later one fails too.
+    /// Whether every later operation fails too.
     pub for_ever: bool,
-    /// How.
+    /// The kind of failure.
     pub kind: FaultKind,
 }
 
 impl Fault {
-    /// The `nth` operation in `ops` fails once with `kind`.
+    /// Returns a fault in which the `nth` operation in `ops` fails once with `kind`.
     pub fn once(ops: OpMask, nth: u64, kind: FaultKind) -> Fault {
         Fault { ops, name_contains: String::new(), nth, for_ever: false, kind }
     }
 
-    /// The `nth` operation in `ops` and all later ones fail with `kind`.
+    /// Returns a fault in which the `nth` operation in `ops` and all later ones fail with `kind`.
     pub fn for_ever(ops: OpMask, nth: u64, kind: FaultKind) -> Fault {
         Fault { for_ever: true, ..Fault::once(ops, nth, kind) }
     }
 
-    /// The same, only for file names that contain `part`.
+    /// Restricts the fault to file names that contain `part`.
     pub fn on(mut self, part: &str) -> Fault {
         self.name_contains = part.to_string();
         self
     }
 }
 
-/// Ends the process at an operation on a file.
+/// Callback that ends the process at an operation on a file.
 pub type Death = Arc<dyn Fn(Op, &Path) + Send + Sync>;
 
-/// How often each kind of operation was asked for, those that failed included.
+/// Number of operations of each kind, including failed ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     operations: [u64; OPS],
-    /// Bytes of writes that succeeded.
+    /// Bytes of successful writes.
     pub written_bytes: u64,
-    /// Bytes of reads that succeeded.
+    /// Bytes of successful reads.
     pub read_bytes: u64,
 }
 
 impl Counts {
-    /// How often `op` was asked for.
+    /// Returns the number of operations `op`.
     pub fn of(&self, op: Op) -> u64 {
         self.operations[op as usize]
     }
 
-    /// How often any operation was asked for.
+    /// Returns the number of all operations.
     pub fn total(&self) -> u64 {
         self.operations.iter().sum()
     }
@@ -191,7 +192,7 @@ impl Counts {
 struct State {
     counts: Counts,
     fault: Option<Fault>,
-    /// Operations that matched the armed fault so far.
+    /// Number of operations that matched the armed fault.
     matched: u64,
     hits: u64,
     death: Option<Death>,
@@ -202,7 +203,7 @@ struct State {
 struct Plan(Arc<Mutex<State>>);
 
 impl Plan {
-    /// Counts an operation; what it fails with when it is one to fail.
+    /// Counts an operation. Returns the kind of failure if the operation is to fail.
     fn fault(&self, op: Op, path: &Path) -> Option<FaultKind> {
         let state = &mut *self.0.lock();
         state.counts.operations[op as usize] += 1;
@@ -222,7 +223,7 @@ impl Plan {
         self.fault(op, path).map_or(Ok(()), |kind| Err(self.failed(kind, op, path)))
     }
 
-    /// What the caller is told, if it lives.
+    /// Returns the caller's error, if the process survives.
     fn failed(&self, kind: FaultKind, op: Op, path: &Path) -> io::Error {
         let death = self.0.lock().death.clone().filter(|_| kind == FaultKind::Death);
         if let Some(death) = death {
@@ -232,41 +233,41 @@ impl Plan {
     }
 }
 
-/// Passes everything to another file system, except for the fault.
+/// A file system that passes every operation to another one, except for the fault.
 pub struct FaultFs {
     inner: Arc<dyn Fs>,
     plan: Plan,
 }
 
 impl FaultFs {
-    /// A file system over `inner` that does not fail yet.
+    /// Creates a file system over `inner` without a fault.
     pub fn new(inner: Arc<dyn Fs>) -> Arc<FaultFs> {
         Arc::new(FaultFs { inner, plan: Plan::default() })
     }
 
-    /// Arms a fault in place of the one before, also for files that are open. Counting to its
-    /// `nth` starts now.
+    /// Arms a fault and replaces the previous one, also for open files. The count to its `nth`
+    /// operation starts now.
     pub fn arm(&self, fault: Fault) {
         let mut state = self.plan.0.lock();
         (state.fault, state.matched, state.hits) = (Some(fault), 0, 0);
     }
 
-    /// What [`FaultKind::Death`] calls.
+    /// Sets the callback of [`FaultKind::Death`].
     pub fn at_death(&self, death: Death) {
         self.plan.0.lock().death = Some(death);
     }
 
-    /// No more failures. [`FaultFs::hits`] stays.
+    /// Removes the fault. [`FaultFs::hits`] keeps its value.
     pub fn disarm(&self) {
         self.plan.0.lock().fault = None;
     }
 
-    /// How many operations the fault armed last has failed.
+    /// Returns the number of operations failed by the last armed fault.
     pub fn hits(&self) -> u64 {
         self.plan.0.lock().hits
     }
 
-    /// Operations and bytes since the beginning.
+    /// Returns the operations and bytes since creation.
     pub fn counts(&self) -> Counts {
         self.plan.0.lock().counts.clone()
     }
@@ -447,7 +448,7 @@ impl Fs for FaultFs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker::fs::mem::MemFs;
+    use esker::fs::MemFs;
 
     fn file(fs: &FaultFs, name: &str) -> Box<dyn WritableFile> {
         fs.create_new(&Path::new("/").join(name)).unwrap()

@@ -1,6 +1,6 @@
-//! Tools for testing Esker: seeded randomness, a file system that fails on command, one that loses
-//! what was not synced, campaigns that use both, processes that are killed and judged, fuzzing of
-//! decoders, and a way to copy a directory between file systems.
+//! Tools for testing Esker: seeded randomness, a file system that fails on command, a file system
+//! that loses unsynced data, campaigns that use both, processes that are killed and then judged,
+//! fuzzing of decoders, and a copy of directories between file systems.
 
 pub mod campaign;
 pub mod copy;

@@ -1,4 +1,4 @@
-//! A small seeded generator, so that a failing test can be run again.
+//! A small seeded generator of random numbers, which makes a failing test repeatable.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
 /// 2014).
@@ -6,12 +6,12 @@
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// A generator that always gives the same numbers for the same seed.
+    /// Creates a generator that gives the same numbers for the same seed.
     pub fn new(seed: u64) -> SplitMix64 {
         SplitMix64(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -20,12 +20,12 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, nearly uniform; 0 when `bound` is 0.
+    /// Returns a number below `bound`, nearly uniform; 0 when `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// `true` once in `one_in` times; never when `one_in` is 0.
+    /// Returns `true` with probability 1 / `one_in`; never when `one_in` is 0.
     pub fn chance(&mut self, one_in: u64) -> bool {
         one_in != 0 && self.below(one_in) == 0
     }

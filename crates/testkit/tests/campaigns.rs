@@ -1,7 +1,7 @@
-//! The campaigns of `make crash` in small, and what they must have reached.
+//! Small versions of the campaigns of `make crash`, with minimum counts.
 //!
-//! Failure history these guard against: acknowledged writes lost or brought back by a power cut at
-//! any operation, a store that does not open again, damage served as data, errors taken for the end.
+//! These tests guard against past failures: acknowledged writes lost or restored by a power cut at
+//! any operation; a store that does not reopen; damage returned as data; errors taken for the end.
 
 use esker::Policy;
 use esker_testkit::campaign::chores::{self, Chore, World};
@@ -31,7 +31,7 @@ fn a_power_cut_after_any_operation_leaves_what_was_promised() {
             cuts::run(&script(*policy, **theme, (seed * 8 + number) as u64, 60), &effort())
         });
         sound(&tally);
-        for what in ["images", "nested images", "images three deep", "checkpoints"] {
+        for what in ["images", "nested images", "images of depth 3", "checkpoints"] {
             assert!(tally.of(what) > 0, "{policy} had no {what}");
         }
         assert!(tally.of("flushes") > 20 && tally.of("merges") > 0, "{policy}");
@@ -61,7 +61,7 @@ fn damage_is_never_served() {
     for closed in [true, false] {
         let tally = rot::every_bit(&Store::make(Policy::Leveled, Theme::Levels, 1, 12, closed));
         sound(&tally);
-        // Its last write was synced, and something says so whatever bit of it flips.
+        // The last write was synced, and some record proves it, whichever bit flips.
         assert_eq!(tally.of("unproven tail"), 0);
         let tally = rot::random(&Store::make(Policy::Fluid, Theme::Mixed, 2, 80, closed), 1, 2_000);
         sound(&tally);
@@ -115,7 +115,10 @@ fn a_repair_of_anything_ends_with_a_whole_store_or_an_error() {
     for (policy, theme, closed) in stores {
         let tally = rot::repaired(&Store::make(policy, theme, 3, 80, closed), 1, 2_000);
         sound(&tally);
-        assert!(tally.of("mended in part") > 200 && tally.of("mended whole") > 50, "{policy}");
+        assert!(
+            tally.of("repaired partly") > 200 && tally.of("repaired completely") > 50,
+            "{policy}"
+        );
     }
 }
 
@@ -128,7 +131,7 @@ fn a_power_cut_during_a_repair_loses_nothing_that_could_be_saved() {
         let effort = Effort { nest_one_in: 40, ..effort() };
         let tally = mends::run(&store, &effort);
         sound(&tally);
-        for what in ["images", "nested images", "images three deep", "refused", "opened"] {
+        for what in ["images", "nested images", "images of depth 3", "refused", "opened"] {
             assert!(tally.of(what) > 0, "{policy} had no {what}");
         }
     }

@@ -1,13 +1,13 @@
-//! Each campaign against a disk or a store that is broken on purpose: it must notice.
+//! Each campaign against a deliberately broken disk or store, which it must detect.
 //!
-//! Failure history these guard against: a test of crashes that never failed because a typo kept it
-//! from looking.
+//! These tests guard against a past failure: a crash test that never failed, because a typing error
+//! kept it from checking.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::fs::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 use esker::{Options, Policy};
 use esker_testkit::campaign::chores::{self, Chore, World};
@@ -22,7 +22,7 @@ use esker_testkit::campaign::tally::{Tally, Verdict};
 use esker_testkit::crash::Flaws;
 use parking_lot::Mutex;
 
-/// The cuts of a script about `theme` on a disk with these flaws.
+/// Runs the cuts of a script about `theme` on a disk with these flaws.
 fn cuts_on(theme: Theme, flaws: Flaws, depth: u32) -> Tally {
     let effort = Effort { seeds: 1, nest_one_in: 10, depth, flaws };
     cuts::run(&script(Policy::Leveled, theme, 3, 60), &effort)
@@ -56,7 +56,7 @@ fn a_disk_that_ignores_syncs_of_directories_is_noticed_by_a_repair() {
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 
-/// Says that everything went well, whatever happened.
+/// A file system that reports success for every write and sync, whatever happened.
 struct Liar(Arc<dyn Fs>);
 
 struct LiarFile(Box<dyn WritableFile>);
@@ -143,7 +143,7 @@ fn a_store_without_checksums_is_noticed() {
 
 #[test]
 fn a_log_reader_that_skips_the_durable_marks_is_noticed() {
-    // No flush, so that the log is long.
+    // Without a flush, the log is long.
     let store = Store::make(Policy::Leveled, Theme::Logs, 3, 40, false);
     let tally = rot::without_marks(&store);
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);

@@ -1,7 +1,7 @@
-//! Every decoder under changed inputs, with bounded memory.
+//! Every decoder on changed inputs, with bounded memory.
 //!
-//! `FUZZ_SECONDS` drives each target for that long instead of a fixed number of cases; `SEED` says
-//! where to begin. Inputs that once failed are kept in `fuzz/corpus`.
+//! `FUZZ_SECONDS` sets a duration per target instead of a fixed number of cases. `SEED` sets the
+//! first seed. `fuzz/corpus` holds inputs that once failed.
 
 use std::alloc::System;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use cap::Cap;
 use esker_testkit::fuzz::drive::{Effort, corpus, drive};
 use esker_testkit::fuzz::{CANARY, TARGETS};
 
-/// A decoder that takes memory for what is not there dies of this.
+/// A decoder that allocates memory for absent data fails at this limit.
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, 192 << 20);
 

@@ -1,5 +1,5 @@
 //! The short form of `make kills` and `make soak`: a few dozen processes die, and an oracle outside
-//! of them judges what they leave.
+//! judges the remaining stores.
 
 use std::process::Command;
 

@@ -1,11 +1,11 @@
-//! No dead files: every `.rs` is a crate's root or declared by a `mod`.
+//! Check for dead files: every `.rs` file must be a crate's root or be declared by a `mod`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::source::{Source, is_word};
 
-/// Says which files nothing declares.
+/// Reports the files without a declaration.
 pub fn check(sources: &[Source], problems: &mut Vec<String>) {
     let mut reached: BTreeSet<PathBuf> = BTreeSet::new();
     let mut waiting: Vec<&Source> = sources.iter().filter(|s| is_root(&s.path)).collect();
@@ -26,7 +26,7 @@ pub fn check(sources: &[Source], problems: &mut Vec<String>) {
     }
 }
 
-/// Files Cargo finds by itself.
+/// Returns whether Cargo finds the file by itself.
 fn is_root(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let parent = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
@@ -38,14 +38,14 @@ fn is_root(path: &Path) -> bool {
     }
 }
 
-/// Where the modules a file declares are looked for.
+/// Returns the directory in which a file's declared modules are searched.
 fn folder_of(path: &Path) -> PathBuf {
     let parent = path.parent().unwrap_or(Path::new(""));
     let name = path.file_stem().unwrap_or_default();
     if is_root(path) || name == "mod" { parent.to_path_buf() } else { parent.join(name) }
 }
 
-/// The names in `mod name;`.
+/// Returns the names in `mod name;`.
 fn declared(source: &Source) -> impl Iterator<Item = &str> {
     source.words("mod").filter_map(|at| {
         let rest = source.code[at + 3..].trim_start();

@@ -1,8 +1,8 @@
-//! Relative links in Markdown lead somewhere.
+//! Check that relative links in Markdown point to existing files.
 
 use std::path::Path;
 
-/// Says which links of the Markdown file `path` lead nowhere.
+/// Reports the dead links of the Markdown file `path`.
 pub fn check(root: &Path, path: &Path, text: &str, problems: &mut Vec<String>) {
     let folder = root.join(path.parent().unwrap_or(Path::new("")));
     let mut fenced = false;
@@ -23,8 +23,8 @@ pub fn check(root: &Path, path: &Path, text: &str, problems: &mut Vec<String>) {
     }
 }
 
-/// The targets of `[text](target)` and `src="target"` in a line, without titles; code spans are
-/// left out.
+/// Returns the targets of `[text](target)` and `src="target"` in a line, without titles. Code spans
+/// are skipped.
 fn targets(line: &str) -> Vec<&str> {
     let mut targets = Vec::new();
     for (i, part) in line.split('`').enumerate() {

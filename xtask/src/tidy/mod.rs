@@ -1,4 +1,4 @@
-//! The shape of the tree: what `ARCHITECTURE.md` promises, checked.
+//! Checks of the source tree's structure against the promises of `ARCHITECTURE.md`.
 
 pub mod dead;
 pub mod imports;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use source::Source;
 
-/// Everything that is wrong in the tree under `root`, one line each: `path:line: what`.
+/// Returns all problems in the tree under `root`, one line each: `path:line: what`.
 pub fn problems(root: &Path) -> io::Result<Vec<String>> {
     let mut files = Vec::new();
     walk(root, root, &mut files)?;
@@ -38,7 +38,7 @@ pub fn problems(root: &Path) -> io::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Rust, Markdown, shell and TOML files under `dir`, relative to `root`.
+/// Collects Rust, Markdown, shell and TOML files under `dir`, relative to `root`.
 fn walk(root: &Path, dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;

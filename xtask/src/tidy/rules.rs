@@ -1,14 +1,14 @@
-//! The rules themselves, in one place.
+//! The rules of the checks, in one place.
 
-/// The most lines of a file.
+/// Maximum number of lines of a file.
 pub const FILE_LINES_MAX: usize = 600;
-/// The most lines of a function, from `fn` to its closing brace.
+/// Maximum number of lines of a function, from `fn` to its closing brace.
 pub const FUNCTION_LINES_MAX: usize = 70;
 
-/// Folders that hold nothing of ours, by name.
+/// Names of directories without files of the project.
 pub const SKIPPED_FOLDERS: &[&str] = &["target", "bench", "node_modules", "corpus"];
 
-/// What unfinished work is marked with, spelled so that this file holds none of it.
+/// Marks of unfinished work, spelled so that this file contains none of them.
 pub const UNFINISHED: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -16,7 +16,7 @@ pub const UNFINISHED: &[&str] = &[
     concat!("unimplemented", "!"),
 ];
 
-/// The only files in which `unsafe` may stand; each block there says why it is sound.
+/// The only files that may contain `unsafe`; each block in them has a safety argument.
 pub const UNSAFE_FILES: &[&str] = &[
     "crates/esker/src/base/chunk.rs",
     "crates/esker/src/base/crew.rs",
@@ -38,7 +38,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/esker/src/memtable/arena.rs",
     "crates/esker/src/memtable/slab.rs",
     "crates/esker/src/fs/mapped.rs",
-    // The C interfaces: pointers in and out, and functions with C's names.
+    // The C interfaces: raw pointers as arguments and results, and functions with C names.
     "bindings/c/src/callbacks.rs",
     "bindings/c/src/ffi.rs",
     "bindings/leveldb/src/batch.rs",
@@ -72,8 +72,8 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/peers/src/wiredtiger.rs",
 ];
 
-/// The engine's modules by layer. A module imports lower layers only; the modules of layer 0 know
-/// each other, those of every other layer are strangers.
+/// Modules of the engine by layer. A module may import only lower layers. Modules of layer 0 may
+/// also import each other; modules of any other layer may not.
 pub const LAYERS: &[&[&str]] = &[
     &["base", "options", "metrics", "error", "codec"],
     &["fs"],
@@ -83,15 +83,15 @@ pub const LAYERS: &[&[&str]] = &[
     &["db"],
 ];
 
-/// Imports allowed against the rule: from, to.
+/// Imports allowed despite the rule: importing module, imported module.
 pub const EXCEPTIONS: &[(&str, &str)] = &[("table", "cache")];
 
-/// The layer of a module of the engine.
+/// Returns the layer of a module of the engine.
 pub fn layer(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&module))
 }
 
-/// Whether module `from` may import module `to`.
+/// Returns whether module `from` may import module `to`.
 pub fn may_import(from: &str, to: &str) -> bool {
     if from == to || EXCEPTIONS.contains(&(from, to)) {
         return true;

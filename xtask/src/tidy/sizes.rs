@@ -1,9 +1,9 @@
-//! Files and functions stay short.
+//! Check of the length of files and functions.
 
 use super::rules::{FILE_LINES_MAX, FUNCTION_LINES_MAX};
 use super::source::{Source, closing_brace};
 
-/// Says which are too long.
+/// Reports files and functions above the maximum length.
 pub fn check(source: &Source, problems: &mut Vec<String>) {
     let path = source.path.display();
     let lines = source.text.lines().count();
@@ -22,8 +22,8 @@ pub fn check(source: &Source, problems: &mut Vec<String>) {
     }
 }
 
-/// Where the body of the function whose `fn` is at `at` opens; `None` without one, as in a trait
-/// or a type.
+/// Returns the start of the body of the function whose `fn` is at `at`; `None` without a body, as
+/// in a trait or a type.
 fn body(code: &str, at: usize) -> Option<usize> {
     let mut depth = 0i32;
     for (i, byte) in code.bytes().enumerate().skip(at) {
@@ -41,12 +41,13 @@ fn body(code: &str, at: usize) -> Option<usize> {
     None
 }
 
-/// Whether the `=` at `i` is part of `=>` or `>=` or the like, never of a signature's end.
+/// Returns whether the `=` at `i` is the first of `==`, which does not end a signature.
 fn arrow(code: &str, i: usize) -> bool {
     code.as_bytes()[i] == b'=' && matches!(code.as_bytes().get(i + 1), Some(b'='))
 }
 
-/// Whether a comma or `=` at `i` stands within the angle brackets or the `where` of a signature.
+/// Returns whether a comma or `=` at `i` is within the angle brackets or the `where` of a
+/// signature.
 fn generic(code: &str, at: usize, i: usize) -> bool {
     let signature = &code[at..i];
     let opened = signature.matches('<').count();

@@ -1,31 +1,32 @@
-//! A Rust file as text and as code: the same text with comments and literals blanked, so that
-//! words, braces and lines can be found by plain search.
+//! A Rust file as text and as code. The code is the same text with comments and literals blanked,
+//! so that a plain search finds words, braces and lines.
 
 use std::path::PathBuf;
 
 /// A Rust file.
 pub struct Source {
-    /// Relative to the repository's root.
+    /// Path relative to the repository's root.
     pub path: PathBuf,
-    /// As it is.
+    /// The unchanged text.
     pub text: String,
-    /// With comments and the insides of literals as spaces; newlines and lengths are kept.
+    /// The text with comments and the contents of literals as spaces; newlines and lengths are
+    /// kept.
     pub code: String,
 }
 
 impl Source {
-    /// Blanks `text`.
+    /// Creates the source of `text`, with the code blanked.
     pub fn new(path: PathBuf, text: String) -> Source {
         let code = blank(&text);
         Source { path, text, code }
     }
 
-    /// The line of a place in the code, from 1.
+    /// Returns the line of a position in the code, from 1.
     pub fn line_of(&self, at: usize) -> usize {
         1 + self.code[..at].bytes().filter(|byte| *byte == b'\n').count()
     }
 
-    /// Every place where `word` stands as a whole word in the code.
+    /// Returns every position of `word` as a whole word in the code.
     pub fn words<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
         let code = self.code.as_bytes();
         self.code.match_indices(word).map(|(at, _)| at).filter(move |at| {
@@ -35,7 +36,7 @@ impl Source {
         })
     }
 
-    /// The code without `#[cfg(test)]` modules written out in the file.
+    /// Returns the code without inline `#[cfg(test)]` modules.
     pub fn code_without_tests(&self) -> String {
         let mut code = self.code.clone();
         while let Some(at) = code.find("#[cfg(test)]") {
@@ -52,12 +53,13 @@ impl Source {
     }
 }
 
-/// Whether a byte can be part of an identifier.
+/// Returns whether a byte can be part of an identifier.
 pub fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The place of the brace that closes the one at `open`; the last byte when there is none.
+/// Returns the position of the brace that closes the brace at `open`; the last byte if there is
+/// none.
 pub fn closing_brace(code: &str, open: usize) -> usize {
     let mut depth = 0;
     for (at, byte) in code.bytes().enumerate().skip(open) {
@@ -73,7 +75,7 @@ pub fn closing_brace(code: &str, open: usize) -> usize {
     code.len() - 1
 }
 
-/// The text with everything that is not code as spaces.
+/// Returns the text with everything except code replaced by spaces.
 fn blank(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
@@ -142,7 +144,7 @@ fn raw_string_end(bytes: &[u8], start: usize) -> Option<usize> {
     Some(find(bytes, start + 2 + hashes, &close) + close.len())
 }
 
-/// The end of a character literal; `None` for a lifetime.
+/// Returns the end of a character literal; `None` for a lifetime.
 fn char_end(text: &str, start: usize) -> Option<usize> {
     let mut chars = text[start + 1..].char_indices();
     chars.next()?;

@@ -1,29 +1,29 @@
-//! `esker_batch_*`: operations applied together.
+//! `esker_batch_*`: write batches.
 
 use std::ffi::{c_char, c_void};
 
 use esker::Batch;
-use esker::base::key::Kind;
+use esker::BatchOp;
 
 use crate::failure::{Outcome, attempt, there};
 use crate::ffi;
 
-/// Operations applied together. To be used by one thread at a time.
+/// Operations applied atomically. A batch may be used by one thread at a time.
 #[derive(Default)]
 pub struct esker_batch_t {
     pub(crate) batch: Batch,
 }
 
-/// Is shown a put: state, key and its length, value and its length.
+/// Receives a put: state, key, key length, value, value length.
 pub type esker_put_seen_t =
     Option<unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize)>;
-/// Is shown a delete: state, key and its length.
+/// Receives a delete: state, key, key length.
 pub type esker_delete_seen_t = Option<unsafe extern "C" fn(*mut c_void, *const u8, usize)>;
-/// Is shown a range delete: state, first key, its length, the end, its length.
+/// Receives a range deletion: state, start (inclusive), its length, end (exclusive), its length.
 pub type esker_delete_range_seen_t =
     Option<unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize)>;
 
-/// An empty batch.
+/// Creates an empty batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_batch_create() -> Box<esker_batch_t> {
     Box::default()
@@ -35,7 +35,7 @@ pub extern "C" fn esker_batch_destroy(batch: Option<Box<esker_batch_t>>) {
     drop(batch);
 }
 
-/// Forgets every operation; the memory is kept.
+/// Removes all operations and keeps the allocated memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_batch_clear(batch: Option<&mut esker_batch_t>) {
     if let Some(batch) = batch {
@@ -43,30 +43,30 @@ pub extern "C" fn esker_batch_clear(batch: Option<&mut esker_batch_t>) {
     }
 }
 
-/// How many operations it holds; 0 for NULL.
+/// Returns the number of operations; 0 for NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_batch_count(batch: Option<&esker_batch_t>) -> usize {
     batch.map_or(0, |batch| batch.batch.len())
 }
 
-/// Bytes of memory its operations take; 0 for NULL.
+/// Returns the memory of the operations in bytes; 0 for NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_batch_size_bytes(batch: Option<&esker_batch_t>) -> usize {
     batch.map_or(0, |batch| batch.batch.size_bytes())
 }
 
-/// Adds to `batch` what `add` finds.
+/// Runs `add` on the batch.
 unsafe fn add(
     batch: Option<&mut esker_batch_t>,
     message: Option<&mut *mut c_char>,
     add: impl FnOnce(&mut Batch) -> Outcome<()>,
 ) -> i32 {
     let outcome = attempt(|| add(&mut there(batch, "batch")?.batch));
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
 }
 
-/// Sets a key to a value. A key or value that is too long makes the write of the batch fail.
+/// Adds a put. If a key or value is too long, the write of the batch fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_batch_put(
     batch: Option<&mut esker_batch_t>,
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn esker_batch_put(
     value_len: usize,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for buffers and messages.
+    // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
         add(batch, message, |batch| {
             batch.put(ffi::bytes(key, key_len, "key")?, ffi::bytes(value, value_len, "value")?);
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn esker_batch_put(
     }
 }
 
-/// Deletes a key.
+/// Adds a delete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_batch_delete(
     batch: Option<&mut esker_batch_t>,
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn esker_batch_delete(
     key_len: usize,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for buffers and messages.
+    // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
         add(batch, message, |batch| {
             batch.delete(ffi::bytes(key, key_len, "key")?);
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn esker_batch_delete(
     }
 }
 
-/// Deletes every key from `start` up to but without `end`.
+/// Adds a range deletion from `start` (inclusive) to `end` (exclusive).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_batch_delete_range(
     batch: Option<&mut esker_batch_t>,
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn esker_batch_delete_range(
     end_len: usize,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for buffers and messages.
+    // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
         add(batch, message, |batch| {
             batch.delete_range(
@@ -124,16 +124,16 @@ pub unsafe extern "C" fn esker_batch_delete_range(
     }
 }
 
-/// Adds every operation of `other`, which stays as it is, behind this batch's own. Both may be the
-/// same.
+/// Appends the operations of `other` to `batch`. Both may be the same batch; otherwise `other` is
+/// not changed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_batch_append(
     batch: *mut esker_batch_t,
     other: *const esker_batch_t,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for handles and messages; the copy is made before the batch is
-    // borrowed to be changed, since both may be one.
+    // SAFETY: the caller meets the header's contract for handles and messages. If both are one
+    // batch, it is copied before it is borrowed mutably.
     unsafe {
         let same = std::ptr::eq(batch, other);
         let copy = other.as_ref().filter(|_| same).map(|other| other.batch.clone());
@@ -145,7 +145,8 @@ pub unsafe extern "C" fn esker_batch_append(
     }
 }
 
-/// Shows every operation in order; a NULL function leaves out the operations of its kind.
+/// Calls a function for every operation, in order. With a NULL function, operations of its kind are
+/// skipped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_batch_iterate(
     batch: Option<&esker_batch_t>,
@@ -156,17 +157,24 @@ pub unsafe extern "C" fn esker_batch_iterate(
 ) {
     let Some(batch) = batch else { return };
     for op in batch.batch.operations() {
-        let (key, value) = (op.key, op.value);
-        // SAFETY: the caller's functions with the caller's pointer and bytes that live through the
-        // call.
+        // SAFETY: the functions and `state` belong together by the caller's contract; key and value
+        // outlive the call.
         unsafe {
-            match (op.kind, put, deleted, range_deleted) {
-                (Kind::Put, Some(put), _, _) => {
-                    put(state, key.as_ptr(), key.len(), value.as_ptr(), value.len());
+            match op {
+                BatchOp::Put { key, value } => {
+                    if let Some(put) = put {
+                        put(state, key.as_ptr(), key.len(), value.as_ptr(), value.len());
+                    }
                 }
-                (Kind::Delete, _, Some(deleted), _) => deleted(state, key.as_ptr(), key.len()),
-                (Kind::RangeDelete, _, _, Some(range)) => {
-                    range(state, key.as_ptr(), key.len(), value.as_ptr(), value.len());
+                BatchOp::Delete { key } => {
+                    if let Some(deleted) = deleted {
+                        deleted(state, key.as_ptr(), key.len());
+                    }
+                }
+                BatchOp::DeleteRange { start, end } => {
+                    if let Some(range) = range_deleted {
+                        range(state, start.as_ptr(), start.len(), end.as_ptr(), end.len());
+                    }
                 }
                 _ => {}
             }

@@ -1,6 +1,6 @@
-//! What the whole interface shares: durability as a number, the version, freeing.
+//! Shared parts of the interface: durability numbers, the version, freeing.
 //!
-//! What stays true: a number that stands for nothing is the caller's mistake, not a default.
+//! Invariant: an unknown number is an invalid argument, never a default.
 
 use std::ffi::{c_char, c_void};
 
@@ -9,16 +9,16 @@ use esker::{Durability, WriteOptions};
 use crate::failure::{Failure, Outcome};
 use crate::ffi;
 
-/// As the store's option `durability` says.
+/// The store's option `durability` decides.
 pub const ESKER_DURABILITY_DEFAULT: i32 = 0;
-/// Not logged: lost when the process ends before a flush.
+/// Not logged in the WAL: lost if the process ends before a flush.
 pub const ESKER_DURABILITY_NONE: i32 = 1;
-/// Survives `kill -9` once the call returned, but not a power loss.
+/// A completed write survives `kill -9`, but not a power loss.
 pub const ESKER_DURABILITY_BUFFERED: i32 = 2;
-/// Survives a power loss once the call returned.
+/// A completed write survives a power loss.
 pub const ESKER_DURABILITY_SYNC: i32 = 3;
 
-/// The write options a number of the interface stands for.
+/// Returns the write options for a durability number.
 #[inline]
 pub fn write_options(number: i32) -> Outcome<WriteOptions> {
     let durability = match number {
@@ -30,19 +30,19 @@ pub fn write_options(number: i32) -> Outcome<WriteOptions> {
             return Err(Failure::invalid(format!("there is no durability {other}; it is 0 to 3")));
         }
     };
-    Ok(WriteOptions { durability })
+    Ok(WriteOptions::default().durability(durability))
 }
 
-/// The version, such as `0.1.0`. Not to be freed.
+/// Returns the version, such as `0.1.0`. It must not be freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
 
-/// Frees a text or a value that a function here gave out; NULL is allowed.
+/// Frees a text or a value returned by a function of this interface; NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_free(memory: *mut c_void) {
-    // SAFETY: the header says what may be passed.
+    // SAFETY: the caller meets the contract of the header.
     unsafe { ffi::free(memory) }
 }

@@ -19,7 +19,7 @@ pub unsafe extern "C" fn esker_put(
     durability: i32,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for buffers and messages.
+    // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
         let outcome = attempt(|| {
             let options = write_options(durability)?;
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn esker_put(
     }
 }
 
-/// Deletes a key, whether it is there or not.
+/// Deletes a key. A missing key is not a failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_delete(
     db: Option<&esker_db_t>,
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn esker_delete(
     durability: i32,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for buffers and messages.
+    // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
         let outcome = attempt(|| {
             let options = write_options(durability)?;
@@ -51,8 +51,8 @@ pub unsafe extern "C" fn esker_delete(
     }
 }
 
-/// Applies a batch: all of it becomes visible at once and survives a crash whole or not at all.
-/// The batch stays as it is.
+/// Applies a batch atomically: its operations become visible together, and a crash keeps all or
+/// none of them. The batch is not changed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_write(
     db: Option<&esker_db_t>,
@@ -65,6 +65,6 @@ pub unsafe extern "C" fn esker_write(
         let batch = there(batch, "batch")?;
         Ok(esker_db_t::open(db)?.write_with(&batch.batch, &options)?)
     });
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
 }

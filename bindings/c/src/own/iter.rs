@@ -1,4 +1,4 @@
-//! `esker_iter_*`: keys in order.
+//! `esker_iter_*`: iterators over keys in order.
 
 use std::ffi::c_char;
 use std::ops::Bound;
@@ -10,31 +10,31 @@ use super::store::{esker_db_t, optional};
 use crate::failure::{Failure, Outcome, attempt, there};
 use crate::ffi;
 
-/// Walks the keys of a store as it was when this was made. To be used by one thread at a time. It
-/// may be freed before or after the store.
+/// An iterator over the keys of a store, in its state at the creation of the iterator. It may be
+/// used by one thread at a time, and freed before or after the store.
 pub struct esker_iter_t {
     walk: Walk,
 }
 
-/// An iterator and the failure it met, which stays until the next seek.
+/// An iterator and its first failure since the last seek.
 pub struct Walk {
     iter: DbIterator,
     failed: Option<Failure>,
 }
 
 impl Walk {
-    /// A walk that stands where `iter` does.
+    /// Wraps `iter` at its current position.
     pub fn new(iter: DbIterator) -> Walk {
         Walk { iter, failed: None }
     }
 
-    /// Moves to a place of its own: forgets an earlier failure.
+    /// Moves to an absolute position, and clears an earlier failure.
     pub fn seek(&mut self, seek: impl FnOnce(&mut DbIterator) -> Outcome<()>) {
         self.failed = None;
         self.step(seek);
     }
 
-    /// Moves on from where it stands.
+    /// Moves relative to the current position.
     #[inline]
     pub fn step(&mut self, step: impl FnOnce(&mut DbIterator) -> Outcome<()>) {
         let iter = &mut self.iter;
@@ -43,33 +43,33 @@ impl Walk {
         }
     }
 
-    /// Whether it stands on a key; no longer once a step failed.
+    /// Returns whether the iterator is at a key and no step has failed.
     #[inline]
     pub fn valid(&self) -> bool {
         self.failed.is_none() && self.iter.valid()
     }
 
-    /// The key it stands on.
+    /// Returns the current key.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.iter.key()
     }
 
-    /// The value of that key.
+    /// Returns the current value.
     #[inline]
     pub fn value(&self) -> &[u8] {
         self.iter.value()
     }
 
-    /// The failure of a step since the last seek.
+    /// Returns the first failure since the last seek.
     pub fn failure(&self) -> Option<&Failure> {
         self.failed.as_ref()
     }
 }
 
-/// An iterator over the keys from `start` up to but without `end` (a NULL one is no bound), now or
-/// at `snapshot`. It stands nowhere until the first seek. With `fill_cache` 0, blocks read do not
-/// enter the cache.
+/// Creates an iterator over the keys from `start` (inclusive) to `end` (exclusive); NULL means no
+/// bound. It reads the current state, or `snapshot` if that is not NULL. It has no position until
+/// the first seek. With `fill_cache` 0, its reads insert no blocks into the cache.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_iter_create(
     db: Option<&esker_db_t>,
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn esker_iter_create(
     iter: Option<&mut *mut esker_iter_t>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for buffers and messages.
+    // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
         let outcome = attempt(|| {
             let place = there(iter, "place for the iterator")?;
@@ -90,10 +90,9 @@ pub unsafe extern "C" fn esker_iter_create(
             let owned = |key: Option<&[u8]>| key.map(<[u8]>::to_vec);
             let from = owned(optional(start, start_len)?).map_or(Bound::Unbounded, Bound::Included);
             let to = owned(optional(end, end_len)?).map_or(Bound::Unbounded, Bound::Excluded);
-            let options = ReadOptions {
-                snapshot: snapshot.map(|s| &s.snapshot),
-                fill_cache: fill_cache != 0,
-            };
+            let options = ReadOptions::default()
+                .snapshot(snapshot.map(|s| &s.snapshot))
+                .fill_cache(fill_cache != 0);
             let made = esker_db_t::open(db)?.iter_with(&options, (from, to))?;
             *place = Box::into_raw(Box::new(esker_iter_t { walk: Walk::new(made) }));
             Ok(())
@@ -111,7 +110,7 @@ pub extern "C" fn esker_iter_destroy(iter: Option<Box<esker_iter_t>>) {
     });
 }
 
-/// 1 when the iterator stands on a key, 0 at either end, after a failure, and for NULL.
+/// Returns 1 if the iterator is at a key; 0 past either end, after a failure, and for NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_valid(iter: Option<&esker_iter_t>) -> u8 {
     u8::from(iter.is_some_and(|iter| iter.walk.valid()))
@@ -133,7 +132,7 @@ pub extern "C" fn esker_iter_seek_to_last(iter: Option<&mut esker_iter_t>) {
     }
 }
 
-/// Moves to the first key at or behind this one.
+/// Moves to the first key at or after `key`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_iter_seek(
     iter: Option<&mut esker_iter_t>,
@@ -141,13 +140,13 @@ pub unsafe extern "C" fn esker_iter_seek(
     key_len: usize,
 ) {
     if let Some(iter) = iter {
-        // SAFETY: the header's contract for buffers.
+        // SAFETY: the caller meets the header's contract for buffers.
         let key = unsafe { ffi::bytes(key, key_len, "key") };
         iter.walk.seek(|iter| Ok(iter.seek(key?)?));
     }
 }
 
-/// Moves to the last key at or before this one.
+/// Moves to the last key at or before `key`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_iter_seek_for_prev(
     iter: Option<&mut esker_iter_t>,
@@ -155,29 +154,29 @@ pub unsafe extern "C" fn esker_iter_seek_for_prev(
     key_len: usize,
 ) {
     if let Some(iter) = iter {
-        // SAFETY: the header's contract for buffers.
+        // SAFETY: the caller meets the header's contract for buffers.
         let key = unsafe { ffi::bytes(key, key_len, "key") };
         iter.walk.seek(|iter| Ok(iter.seek_for_prev(key?)?));
     }
 }
 
-/// Moves to the next key; does nothing when the iterator stands on none.
+/// Moves to the next key. Does nothing if the iterator is not at a key.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_next(iter: Option<&mut esker_iter_t>) {
     if let Some(iter) = iter {
-        iter.walk.step(|iter| Ok(iter.advance()?));
+        iter.walk.step(|iter| Ok(iter.move_next()?));
     }
 }
 
-/// Moves to the previous key; does nothing when the iterator stands on none.
+/// Moves to the previous key. Does nothing if the iterator is not at a key.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_prev(iter: Option<&mut esker_iter_t>) {
     if let Some(iter) = iter {
-        iter.walk.step(|iter| Ok(iter.retreat()?));
+        iter.walk.step(|iter| Ok(iter.move_prev()?));
     }
 }
 
-/// The key the iterator stands on, until it moves; empty when it stands on none.
+/// Returns the current key, valid until the iterator moves; empty if it is not at a key.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_key(
     iter: Option<&esker_iter_t>,
@@ -186,7 +185,7 @@ pub extern "C" fn esker_iter_key(
     lend(iter.map_or(&[], |iter| iter.walk.key()), key_len).cast()
 }
 
-/// The value of that key, until the iterator moves; empty when it stands on none.
+/// Returns the current value, valid until the iterator moves; empty if it is not at a key.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_value(
     iter: Option<&esker_iter_t>,
@@ -195,7 +194,8 @@ pub extern "C" fn esker_iter_value(
     lend(iter.map_or(&[], |iter| iter.walk.value()), value_len).cast()
 }
 
-/// What the iterator met: `ESKER_OK` when nothing, also at either end. Stays until the next seek.
+/// Returns the iterator's failure, which stays until the next seek; `ESKER_OK` if there is none,
+/// also past either end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_iter_failure(
     iter: Option<&esker_iter_t>,
@@ -205,11 +205,11 @@ pub unsafe extern "C" fn esker_iter_failure(
         Some(failure) => Err(failure.clone()),
         None => Ok(()),
     });
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
 }
 
-/// Shows `bytes` to C.
+/// Returns a pointer to `bytes`, and stores their length in `len`.
 #[inline]
 pub fn lend(bytes: &[u8], len: Option<&mut usize>) -> *const c_char {
     if let Some(len) = len {

@@ -1,8 +1,10 @@
 //! Esker's own C interface: the functions and types of `include/esker.h`.
 //!
-//! What stays true: a handle is made by one function and freed by one other; freeing null does
-//! nothing; what a handle was made from may be freed before it, except that a batch, a buffer or
-//! a path is only lent for the call.
+//! Invariants:
+//! 1. Each type of handle is created by one function and freed by one other function. Freeing null
+//!    does nothing.
+//! 2. The objects that a handle was created from may be freed before the handle.
+//! 3. A batch, a buffer or a path is borrowed only for the duration of a call.
 
 pub mod batch;
 pub mod common;

@@ -1,10 +1,10 @@
-//! `esker_options_*`: how a store is opened.
+//! `esker_options_*`: options for opening a store.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{KeyOrder, Options};
 
 use crate::callbacks::{
@@ -14,38 +14,38 @@ use crate::callbacks::{
 use crate::failure::{attempt, there};
 use crate::ffi;
 
-/// How a store is opened: every option of `docs/options.md`, and the caller's functions.
+/// Options for opening a store: all options of `docs/options.md`, and the caller's functions.
 #[derive(Default)]
 pub struct esker_options_t {
     pub(crate) options: Options,
     pub(crate) fs: Option<Arc<dyn Fs>>,
 }
 
-/// A file system in memory. Stores in it are gone when the last handle and store let it go.
+/// An in-memory file system. Its stores are lost once its last handle and last store are freed.
 pub struct esker_memory_t {
     pub(crate) fs: Arc<MemFs>,
 }
 
 impl esker_memory_t {
-    /// The file system, for a store that is to live in it.
+    /// Returns the file system, for a store in it.
     pub fn shared(&self) -> Arc<dyn Fs> {
         self.fs.clone()
     }
 }
 
-/// Options with every default.
+/// Creates options with the defaults.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_options_create() -> Box<esker_options_t> {
     Box::default()
 }
 
-/// Frees options; stores opened with them are not concerned.
+/// Frees options. Stores opened with them are not affected.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_options_destroy(options: Option<Box<esker_options_t>>) {
     drop(options);
 }
 
-/// Sets an option by its name or an alias from text, such as `"block_size"` to `"8KiB"`.
+/// Sets an option, by name or alias, from text: for example `"block_size"` to `"8KiB"`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_options_set(
     options: Option<&mut esker_options_t>,
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn esker_options_set(
     value: *const c_char,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for strings and messages.
+    // SAFETY: the caller meets the header's contract for strings and messages.
     unsafe {
         let outcome = attempt(|| {
             let (name, value) = (ffi::utf8(name, "name")?, ffi::utf8(value, "value")?);
@@ -63,23 +63,24 @@ pub unsafe extern "C" fn esker_options_set(
     }
 }
 
-/// The value of an option as text, to be freed with `esker_free`; NULL when there is none of that name.
+/// Returns the value of an option as text, which must be freed with `esker_free`; NULL for an
+/// unknown name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_options_get(
     options: Option<&esker_options_t>,
     name: *const c_char,
 ) -> *mut c_char {
     let found = attempt(|| {
-        // SAFETY: the header's contract for strings.
+        // SAFETY: the caller meets the header's contract for strings.
         let name = unsafe { ffi::utf8(name, "name") }?;
         Ok(there(options, "options handle")?.options.get(name))
     });
     found.ok().flatten().map_or(std::ptr::null_mut(), |text| ffi::give_text(&text))
 }
 
-/// Orders keys by `compare`, which returns a negative, zero or positive number. The order must
-/// never change for a name. `state` goes to each call, which may come from any thread, and to
-/// `destructor` (which may be NULL) at the end, also when this fails.
+/// Sets the key order to `compare`, which returns a negative number, zero or a positive number. The
+/// order of a given name must never change. Each call, which may come from any thread, receives
+/// `state`. `destructor`, which may be NULL, receives `state` at the end, also if this call fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_options_set_comparator(
     options: Option<&mut esker_options_t>,
@@ -95,12 +96,12 @@ pub unsafe extern "C" fn esker_options_set_comparator(
             KeyOrder::Custom(Arc::new(comparator));
         Ok(())
     });
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
 }
 
-/// Filters files by the caller's functions instead of the Bloom filter. `create` returns memory
-/// from `malloc`; `may_match` must not return 0 for a key the filter was made from.
+/// Replaces the Bloom filter by the caller's filter functions. `create` returns memory allocated
+/// with `malloc`. `may_match` must not return 0 for a key in the filter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_options_set_filter(
     options: Option<&mut esker_options_t>,
@@ -116,23 +117,23 @@ pub unsafe extern "C" fn esker_options_set_filter(
         there(options, "options handle")?.options.filter_policy = Some(Arc::new(filter));
         Ok(())
     });
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
 }
 
-/// An empty file system in memory.
+/// Creates an empty in-memory file system.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_memory_create() -> Box<esker_memory_t> {
     Box::new(esker_memory_t { fs: MemFs::new() })
 }
 
-/// Lets the file system go; stores open in it stay open.
+/// Frees the handle of the file system. Open stores in it stay open.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_memory_destroy(memory: Option<Box<esker_memory_t>>) {
     drop(memory);
 }
 
-/// Opens stores in `memory` instead of on disk; NULL is the disk again.
+/// Selects `memory` instead of the disk for stores; NULL selects the disk again.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_options_set_memory(
     options: Option<&mut esker_options_t>,

@@ -8,15 +8,15 @@ use super::store::esker_db_t;
 use crate::failure::{Outcome, attempt, there};
 use crate::ffi;
 
-/// The store as it was at one moment. It may be freed before or after the store.
+/// A snapshot of the store. It may be freed before or after the store.
 pub struct esker_snapshot_t {
     pub(crate) snapshot: Snapshot,
 }
 
-/// Is shown a value: state, value and its length. The value lives through the call.
+/// Receives a value: state, value, value length. The value is valid only during the call.
 pub type esker_see_t = Option<unsafe extern "C" fn(*mut c_void, *const u8, usize)>;
 
-/// The store as it is now.
+/// Creates a snapshot of the current state.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_snapshot_create(
     db: Option<&esker_db_t>,
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn esker_snapshot_create(
         *place = Box::into_raw(Box::new(esker_snapshot_t { snapshot }));
         Ok(())
     });
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
 }
 
@@ -51,14 +51,16 @@ unsafe fn find(
     key: *const u8,
     key_len: usize,
 ) -> Outcome<Option<Slice>> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let key = unsafe { ffi::bytes(key, key_len, "key") }?;
-    let options = ReadOptions { snapshot: snapshot.map(|s| &s.snapshot), fill_cache };
+    let options =
+        ReadOptions::default().snapshot(snapshot.map(|s| &s.snapshot)).fill_cache(fill_cache);
     Ok(esker_db_t::open(db)?.get_with(key, &options)?)
 }
 
-/// Finds the value of a key, now or (when `snapshot` is not NULL) then. `*value` becomes a copy to
-/// be freed with `esker_free`, or NULL when the key is not there, which is no failure.
+/// Reads the value of a key: the current one, or the one in `snapshot` if that is not NULL. Sets
+/// `*value` to a copy, which must be freed with `esker_free`, or to NULL if the key is missing. A
+/// missing key is not a failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_get(
     db: Option<&esker_db_t>,
@@ -69,7 +71,7 @@ pub unsafe extern "C" fn esker_get(
     value_len: Option<&mut usize>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for buffers and messages.
+    // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
         let outcome = attempt(|| {
             let value = there(value, "place for the value")?;
@@ -84,8 +86,8 @@ pub unsafe extern "C" fn esker_get(
     }
 }
 
-/// Finds the value of a key and shows it to `see` where it lies, without a copy; `see` is not
-/// called when the key is not there. With `fill_cache` 0, blocks read do not enter the cache.
+/// Reads the value of a key and passes it to `see` without a copy. `see` is not called if the key
+/// is missing. With `fill_cache` 0, the read inserts no blocks into the cache.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_get_visit(
     db: Option<&esker_db_t>,
@@ -97,8 +99,8 @@ pub unsafe extern "C" fn esker_get_visit(
     see: esker_see_t,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for buffers and messages; the value lives through the call of
-    // the caller's function.
+    // SAFETY: the caller meets the header's contract for buffers and messages; the value outlives
+    // the call of `see`.
     unsafe {
         let outcome = attempt(|| {
             let see = there(see, "function that is shown the value")?;

@@ -1,11 +1,11 @@
-//! `esker_open` and what else concerns a store as a whole.
+//! `esker_open` and other functions on a whole store.
 
 use std::ffi::c_char;
 use std::path::Path;
 use std::sync::Arc;
 
 use esker::fs::Fs;
-use esker::fs::os::OsFs;
+use esker::fs::OsFs;
 use esker::{Db, Options};
 use esker_bindings::calling::{self, Functions};
 use esker_bindings::handle::{Handle, Opened};
@@ -15,24 +15,23 @@ use super::options::esker_options_t;
 use crate::failure::{Failure, Outcome, attempt, there};
 use crate::ffi;
 
-/// An open store. Every function may be called on it from many threads at once, except
-/// `esker_db_destroy`.
+/// An open store. Many threads may call functions on it concurrently, except `esker_db_destroy`.
 pub struct esker_db_t {
     handle: Handle,
 }
 
 impl esker_db_t {
-    /// A handle to `db`.
+    /// Creates a handle to `db`.
     pub fn new(db: Db) -> Box<esker_db_t> {
         Box::new(esker_db_t { handle: Handle::new(db) })
     }
 
-    /// A handle to `db`, refused to these functions of the store's.
+    /// Creates a handle to `db`. It refuses calls from within the store's `functions`.
     fn of(db: Db, functions: Functions) -> Box<esker_db_t> {
         Box::new(esker_db_t { handle: Handle::of(db, functions) })
     }
 
-    /// The store, if it was not closed.
+    /// Returns the store, or a failure if the handle is null or closed.
     #[inline]
     pub fn open(handle: Option<&esker_db_t>) -> Outcome<Opened> {
         Ok(there(handle, "store's handle")?.handle.open()?)
@@ -53,19 +52,19 @@ fn open_by(
     let outcome = attempt(|| {
         let place = there(db, "place for the store's handle")?;
         *place = std::ptr::null_mut();
-        // SAFETY: the header's contract for strings.
+        // SAFETY: the caller meets the header's contract for strings.
         let path = unsafe { ffi::path(path) }?;
         let chosen = options.map(|o| o.options.clone()).unwrap_or_default();
         let functions = calling::functions_of(&chosen);
         *place = Box::into_raw(esker_db_t::of(open(fs_of(options), path, chosen)?, functions));
         Ok(())
     });
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
 }
 
-/// Opens the store in the directory `path`, making it if it is not there (unless the option
-/// `create_if_missing` is off). `options` may be NULL for every default.
+/// Opens the store in the directory `path`. Creates it if it is missing, unless the option
+/// `create_if_missing` is off. NULL `options` select the defaults.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_open(
     path: *const c_char,
@@ -76,7 +75,7 @@ pub unsafe extern "C" fn esker_open(
     open_by(path, options, db, message, |fs, path, options| Db::open_on(fs, path, options))
 }
 
-/// Opens a store for reading, as it is at this moment; it may be open elsewhere.
+/// Opens the current state of a store, read-only. The store may be open elsewhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_open_read_only(
     path: *const c_char,
@@ -89,20 +88,20 @@ pub unsafe extern "C" fn esker_open_read_only(
     })
 }
 
-/// Closes the store and waits for calls that run on it. Later calls fail with `ESKER_CLOSED`;
-/// iterators and snapshots made before stay readable until the store is opened again, removed or
-/// repaired: then they may fail, but show nothing else. Closing twice is allowed.
+/// Closes the store and waits for running calls. Later calls fail with `ESKER_CLOSED`. Existing
+/// iterators and snapshots stay readable until the store is opened again, removed or repaired.
+/// After that they may fail, but they never return wrong data. Closing twice is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_close(
     db: Option<&esker_db_t>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
     let outcome = attempt(|| Ok(there(db, "store's handle")?.handle.close()?));
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
 }
 
-/// Frees the handle, closing the store if that was not done. No other call may be running on it.
+/// Frees the handle, and closes the store if it is open. No other call may be running on it.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_db_destroy(db: Option<Box<esker_db_t>>) {
     let _ = attempt(|| {
@@ -111,22 +110,23 @@ pub extern "C" fn esker_db_destroy(db: Option<Box<esker_db_t>>) {
     });
 }
 
-/// Removes a store that is not open: its own files, then the directory if it is empty.
+/// Removes a store that is not open: its files, then the directory if it is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_destroy_store(
     path: *const c_char,
     options: Option<&esker_options_t>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for strings and messages.
+    // SAFETY: the caller meets the header's contract for strings and messages.
     unsafe {
         let outcome = attempt(|| Ok(Db::destroy_on(fs_of(options), ffi::path(path)?)?));
         ffi::code(outcome, message)
     }
 }
 
-/// Rebuilds a store that is not open from what its files still prove. What was lost is told in
-/// `*lost` (a line each, to be freed with `esker_free`; NULL when nothing was); `lost` may be NULL.
+/// Rebuilds a store that is not open from the intact parts of its files. Sets `*lost` to a
+/// description of the losses, one per line, which must be freed with `esker_free`, or to NULL if
+/// nothing was lost. `lost` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_repair(
     path: *const c_char,
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn esker_repair(
     message: Option<&mut *mut c_char>,
 ) -> i32 {
     let outcome = attempt(|| {
-        // SAFETY: the header's contract for strings.
+        // SAFETY: the caller meets the header's contract for strings.
         let path = unsafe { ffi::path(path) }?;
         let chosen = options.map(|o| o.options.clone()).unwrap_or_default();
         let report = Db::repair_on(fs_of(options), path, chosen)?;
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn esker_repair(
         }
         Ok(())
     });
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
 }
 
@@ -156,27 +156,27 @@ unsafe fn on(
     act: impl FnOnce(&Db) -> Outcome<()>,
 ) -> i32 {
     let outcome = attempt(|| act(&*esker_db_t::open(db)?));
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
 }
 
-/// Writes everything in memory to tables and waits for it.
+/// Writes all memtables to tables and waits until that is done.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_flush(
     db: Option<&esker_db_t>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { on(db, message, |db| Ok(db.flush()?)) }
 }
 
-/// Makes everything written so far survive a power loss.
+/// Makes all writes so far survive a power loss.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_sync(
     db: Option<&esker_db_t>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { on(db, message, |db| Ok(db.sync()?)) }
 }
 
@@ -186,12 +186,12 @@ pub unsafe extern "C" fn esker_wait_idle(
     db: Option<&esker_db_t>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { on(db, message, |db| Ok(db.wait_idle()?)) }
 }
 
-/// Merges the keys between `start` and `end` into the deepest level and waits for it. A NULL
-/// `start` is before every key, a NULL `end` behind every key.
+/// Compacts the keys between `start` and `end` into the deepest level and waits until that is done.
+/// A NULL `start` or `end` means no bound.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_compact_range(
     db: Option<&esker_db_t>,
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn esker_compact_range(
     end_len: usize,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for buffers and messages.
+    // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
         let from = optional(start, start_len);
         let to = optional(end, end_len);
@@ -209,7 +209,8 @@ pub unsafe extern "C" fn esker_compact_range(
     }
 }
 
-/// Roughly how many bytes of tables hold the keys from `start` up to but without `end`.
+/// Sets `*size_bytes` to the approximate size of the keys from `start` (inclusive) to `end`
+/// (exclusive) in the tables, in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_approximate_size(
     db: Option<&esker_db_t>,
@@ -220,7 +221,7 @@ pub unsafe extern "C" fn esker_approximate_size(
     size_bytes: Option<&mut u64>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for buffers and messages.
+    // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
         on(db, message, |db| {
             let from = ffi::bytes(start, start_len, "start")?;
@@ -231,18 +232,18 @@ pub unsafe extern "C" fn esker_approximate_size(
     }
 }
 
-/// Makes a second store of the same content in `path`, which must not exist, by hard links.
+/// Creates a second store with the same content in `path`, by hard links. `path` must not exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_checkpoint(
     db: Option<&esker_db_t>,
     path: *const c_char,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for strings and messages.
+    // SAFETY: the caller meets the header's contract for strings and messages.
     unsafe { on(db, message, |db| Ok(db.checkpoint(ffi::path(path)?)?)) }
 }
 
-/// Changes an option that can change while the store is open.
+/// Changes an option of the open store. Fails if the option is fixed at open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_set_option(
     db: Option<&esker_db_t>,
@@ -250,7 +251,7 @@ pub unsafe extern "C" fn esker_set_option(
     value: *const c_char,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    // SAFETY: the header's contract for strings and messages.
+    // SAFETY: the caller meets the header's contract for strings and messages.
     unsafe {
         on(db, message, |db| {
             Ok(db.set_option(ffi::utf8(name, "name")?, ffi::utf8(value, "value")?)?)
@@ -258,8 +259,8 @@ pub unsafe extern "C" fn esker_set_option(
     }
 }
 
-/// A property as text, to be freed with `esker_free`; NULL when there is none of that name or the
-/// store was closed. Properties are `esker.stats`, `esker.option.NAME`, and LevelDB's
+/// Returns a property as text, which must be freed with `esker_free`; NULL for an unknown name or a
+/// closed store. The properties are `esker.stats`, `esker.option.NAME`, and LevelDB's
 /// `leveldb.stats`, `leveldb.sstables`, `leveldb.num-files-at-levelN` and
 /// `leveldb.approximate-memory-usage`.
 #[unsafe(no_mangle)]
@@ -268,14 +269,15 @@ pub unsafe extern "C" fn esker_property(
     name: *const c_char,
 ) -> *mut c_char {
     let found = attempt(|| {
-        // SAFETY: the header's contract for strings.
+        // SAFETY: the caller meets the header's contract for strings.
         let name = unsafe { ffi::utf8(name, "name") }?;
         Ok(properties::property(&*esker_db_t::open(db)?, name))
     });
     found.ok().flatten().map_or(std::ptr::null_mut(), |text| ffi::give_text(&text))
 }
 
-/// Reads every byte of the store and checks it; `ESKER_CORRUPTION` with a line for each problem.
+/// Reads and checks every byte of the store. Fails with `ESKER_CORRUPTION` and a message with one
+/// line per problem.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_verify(
     db: Option<&esker_db_t>,
@@ -289,11 +291,11 @@ pub unsafe extern "C" fn esker_verify(
         let lines: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         Err(Failure { code: crate::failure::ESKER_CORRUPTION, message: lines.join("\n") })
     };
-    // SAFETY: the header's contract for messages.
+    // SAFETY: the caller meets the header's contract for messages.
     unsafe { on(db, message, check) }
 }
 
-/// A key that is not there when the pointer is null.
+/// Returns the key, or `None` if the pointer is null and the length is 0.
 ///
 /// # Safety
 /// As for [`ffi::bytes`].
@@ -301,6 +303,6 @@ pub unsafe fn optional<'a, T>(start: *const T, len: usize) -> Outcome<Option<&'a
     if start.is_null() && len == 0 {
         return Ok(None);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { ffi::bytes(start, len, "key") }.map(Some)
 }

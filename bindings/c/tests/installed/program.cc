@@ -1,4 +1,4 @@
-// A program in C++ on the installed library: a pair written and read back. The argument is the
+// A C++ program for the installed library. Writes a pair and reads it back. The argument is the
 // directory of the store.
 #include <esker.h>
 

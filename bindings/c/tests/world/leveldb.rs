@@ -1,7 +1,8 @@
-//! Random calls of LevelDB's functions on one store and everything made of it.
+//! Random calls of LevelDB's functions on one store and its objects.
 //!
-//! What stays true: LevelDB's own rule, that iterators and snapshots go before their store, is kept;
-//! everything else is done in any order, also with nothing and with lengths that no buffer has.
+//! Invariants:
+//! 1. Iterators and snapshots are freed before their store, which is LevelDB's own rule.
+//! 2. All other calls are made in any order, also with nulls and impossible lengths.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -19,7 +20,7 @@ use super::own::{backwards, backwards_name, count, keep_all, matches_all};
 
 const PATH: &CStr = c"/a/b/store";
 
-/// One store and everything made of it.
+/// One store and its objects.
 pub struct World {
     rng: Rng,
     memory: Box<esker_memory_t>,
@@ -34,12 +35,12 @@ pub struct World {
     iters: Vec<(Box<leveldb_iterator_t>, Standing)>,
 }
 
-/// The text at `err`, freed; empty when the call did what it says.
+/// Returns the text at `err`, and frees it; empty if the call succeeded.
 fn taken(err: &mut *mut c_char) -> String {
     if err.is_null() {
         return String::new();
     }
-    // SAFETY: a text of the library's, freed once.
+    // SAFETY: a text of the library, freed once.
     unsafe {
         let text = CStr::from_ptr(*err).to_string_lossy().into_owned();
         leveldb_free((*err).cast());
@@ -48,7 +49,7 @@ fn taken(err: &mut *mut c_char) -> String {
     }
 }
 
-/// What a batch shows, as operations.
+/// Records a put of a batch as an operation.
 unsafe extern "C" fn put_seen(
     state: *mut c_void,
     key: *const c_char,
@@ -56,7 +57,7 @@ unsafe extern "C" fn put_seen(
     value: *const c_char,
     value_len: usize,
 ) {
-    // SAFETY: the state is a list of operations; buffers live through the call.
+    // SAFETY: the state is a list of operations; the buffers are valid during the call.
     unsafe {
         let key = std::slice::from_raw_parts(key.cast::<u8>(), key_len).to_vec();
         let value = std::slice::from_raw_parts(value.cast::<u8>(), value_len).to_vec();
@@ -73,7 +74,7 @@ unsafe extern "C" fn delete_seen(state: *mut c_void, key: *const c_char, key_len
 }
 
 impl World {
-    /// A world whose store does not exist yet. `freed` counts the states of callbacks freed.
+    /// Creates a world without a store. `freed` counts the freed states of callbacks.
     pub fn new(seed: u64, freed: *mut u32) -> World {
         let mut rng = Rng(seed);
         let memory = esker_memory_create();
@@ -121,7 +122,7 @@ impl World {
         }
     }
 
-    /// Takes one random step.
+    /// Makes one random call.
     pub fn step(&mut self) {
         match self.rng.below(40) {
             0..4 => self.open(),
@@ -135,14 +136,14 @@ impl World {
         }
     }
 
-    /// An error says what; with no store it says that.
+    /// Asserts that a call succeeds if `fine` and a store is open, and otherwise fails with a text.
     fn expect(&self, fine: bool, text: &str) {
         assert_eq!(text.is_empty(), fine && self.db.is_some(), "{text}");
     }
 
     fn open(&mut self) {
         let mut err = null_mut();
-        // SAFETY: lent for the call.
+        // SAFETY: borrowed for the call.
         let db = unsafe { leveldb_open(Some(&self.options), PATH.as_ptr(), Some(&mut err)) };
         let text = taken(&mut err);
         assert_eq!(text.is_empty(), db.is_some());
@@ -158,7 +159,7 @@ impl World {
         leveldb_close(self.db.take());
         let mut err = null_mut();
         let what = self.rng.below(6);
-        // SAFETY: lent for the calls.
+        // SAFETY: borrowed for the calls.
         unsafe {
             let (options, place) = (Some(&*self.options), Some(&mut err));
             match what {
@@ -180,7 +181,7 @@ impl World {
 
     fn release(&mut self) {
         if let Some((snapshot, _)) = self.snapshot.take() {
-            // SAFETY: made by the library, freed here only.
+            // SAFETY: created by the library, freed only here.
             let snapshot = unsafe { Box::from_raw(snapshot) };
             leveldb_release_snapshot(self.db.as_deref(), Some(snapshot));
         }
@@ -205,7 +206,7 @@ impl World {
         let writes = (!self.rng.chance(3)).then_some(&*self.writes);
         let db = self.db.as_deref();
         let op = if self.rng.chance(4) {
-            // SAFETY: buffers are lent; a length nobody has is refused before it is read.
+            // SAFETY: buffers are borrowed; an impossible length is refused before the read.
             unsafe { leveldb_delete(db, writes, k, len, Some(&mut err)) };
             Op::Delete(key)
         } else {
@@ -226,7 +227,7 @@ impl World {
         let k: *const c_char = key.as_ptr().cast();
         let batch = &mut *self.batch;
         let mut err = null_mut();
-        // SAFETY: buffers are lent; the list of operations outlives the call.
+        // SAFETY: buffers are borrowed; the list of operations outlives the call.
         unsafe {
             match self.rng.below(10) {
                 0 => (leveldb_writebatch_clear(Some(batch)), self.ops.clear()).1,
@@ -265,7 +266,7 @@ impl World {
         }
     }
 
-    /// Read options, at the snapshot or not.
+    /// Returns read options, with or without the snapshot.
     fn reads(&mut self) -> (Box<leveldb_readoptions_t>, bool) {
         let mut reads = leveldb_readoptions_create();
         leveldb_readoptions_set_fill_cache(Some(&mut reads), self.rng.below(2) as u8);
@@ -284,7 +285,7 @@ impl World {
         let key = self.rng.key();
         let (reads, then) = self.reads();
         let (mut err, mut len) = (null_mut(), 9);
-        // SAFETY: buffers are lent; the value is copied and freed.
+        // SAFETY: buffers are borrowed; the value is copied and freed.
         let found = unsafe {
             let k = key.as_ptr().cast();
             let (db, reads, place) = (self.db.as_deref(), Some(&*reads), Some(&mut len));
@@ -325,7 +326,7 @@ impl World {
                 0 => (leveldb_iter_seek_to_first(Some(iter)), standing.first()).1,
                 1 => (leveldb_iter_seek_to_last(Some(iter)), standing.last()).1,
                 2 => {
-                    // SAFETY: lent for the call.
+                    // SAFETY: borrowed for the call.
                     unsafe { leveldb_iter_seek(Some(iter), key.as_ptr().cast(), key.len()) };
                     standing.seek(&key);
                 }
@@ -342,7 +343,7 @@ impl World {
         let (mut key_len, mut value_len) = (1, 1);
         let key = leveldb_iter_key(Some(iter), Some(&mut key_len));
         let value = leveldb_iter_value(Some(iter), Some(&mut value_len));
-        // SAFETY: what is lent is compared before the iterator moves.
+        // SAFETY: borrowed keys and values are compared before the iterator moves.
         unsafe {
             leveldb_iter_get_error(Some(iter), Some(&mut err));
             let lent = |start: *const c_char, len| match len {
@@ -359,7 +360,7 @@ impl World {
         let (key, other) = (self.rng.key(), self.rng.key());
         let (k, o): (*const c_char, *const c_char) = (key.as_ptr().cast(), other.as_ptr().cast());
         let db = self.db.as_deref();
-        // SAFETY: buffers, arrays and strings are lent.
+        // SAFETY: buffers, arrays and strings are borrowed.
         unsafe {
             match self.rng.below(4) {
                 0 => leveldb_compact_range(db, null(), 0, null(), 0),

@@ -1,4 +1,4 @@
-//! A store and everything made of it, through either C interface, beside a model of what it holds.
+//! A store and its objects through either C interface, together with a model of the content.
 
 pub mod leveldb;
 pub mod model;

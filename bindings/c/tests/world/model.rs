@@ -1,14 +1,14 @@
-//! What a store, its snapshots and its iterators must answer.
+//! Model of the expected results of a store, its snapshots and its iterators.
 //!
-//! What stays true: pairs are in the store's order, which may be backwards.
+//! Invariant: pairs are in the store's order, which may be reversed.
 
 use std::cmp::Ordering;
 
-/// SplitMix64; each sequence has its own seed.
+/// SplitMix64 generator. Each sequence has its own seed.
 pub struct Rng(pub u64);
 
 impl Rng {
-    /// The next number.
+    /// Returns the next number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -17,17 +17,17 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
-    /// Once in so many times.
+    /// Returns true with a probability of 1 in `one_in`.
     pub fn chance(&mut self, one_in: usize) -> bool {
         self.below(one_in) == 0
     }
 
-    /// A key: few of them, near each other, also the empty one.
+    /// Returns a key from a small set of similar keys, including the empty key.
     pub fn key(&mut self) -> Vec<u8> {
         let len = self.below(4);
         let mut key: Vec<u8> = (0..len).map(|_| b"\0a\xfe\xff"[self.below(4)]).collect();
@@ -37,7 +37,7 @@ impl Rng {
         key
     }
 
-    /// A value: empty, short, or longer than a block.
+    /// Returns a value: empty, short, or longer than a block.
     pub fn value(&mut self) -> Vec<u8> {
         let len = [0, 1, 9, 40, 40, 200, 5_000][self.below(7)];
         let letter = self.next() as u8;
@@ -53,7 +53,7 @@ pub enum Op {
     DeleteRange(Vec<u8>, Vec<u8>),
 }
 
-/// What a store holds.
+/// Content of a store.
 #[derive(Debug, Clone, Default)]
 pub struct Content {
     pub backwards: bool,
@@ -94,7 +94,7 @@ impl Content {
         }
     }
 
-    /// The pairs from `start` up to but without `end`.
+    /// Returns the pairs from `start` (inclusive) to `end` (exclusive).
     pub fn between(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Content {
         let inside = |key: &[u8]| {
             start.is_none_or(|start| self.compare(key, start) != Ordering::Less)
@@ -105,7 +105,7 @@ impl Content {
     }
 }
 
-/// An iterator's answers.
+/// Model of an iterator: its content and position.
 #[derive(Debug, Clone)]
 pub struct Standing {
     pub content: Content,
@@ -152,7 +152,7 @@ impl Standing {
         }
     }
 
-    /// Key and value where it stands; empty ones when it stands nowhere.
+    /// Returns the current key and value; both are empty if there is no position.
     pub fn pair(&self) -> (&[u8], &[u8]) {
         self.at.map_or((&[], &[]), |at| {
             let (key, value) = &self.content.pairs[at];

@@ -1,7 +1,8 @@
-//! Random calls of the `esker_*` functions on one store and everything made of it.
+//! Random calls of the `esker_*` functions on one store and its objects.
 //!
-//! What stays true: every handle is freed once; what is freed is not used again; everything else a
-//! caller may do is done, in any order, also with nothing and with lengths that no buffer has.
+//! Invariants:
+//! 1. Every handle is freed once and not used afterwards.
+//! 2. All other allowed calls are made in any order, also with nulls and impossible lengths.
 
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -25,7 +26,7 @@ const LOCKED: i32 = 5;
 const CLOSED: i32 = 8;
 const PATH: &CStr = c"/store";
 
-/// The caller's order: backwards.
+/// A comparator for reverse bytewise order.
 pub unsafe extern "C" fn backwards(
     _state: *mut c_void,
     a: *const c_char,
@@ -33,7 +34,7 @@ pub unsafe extern "C" fn backwards(
     b: *const c_char,
     b_len: usize,
 ) -> c_int {
-    // SAFETY: the interface gives valid buffers.
+    // SAFETY: the interface passes valid buffers.
     let (a, b) = unsafe {
         (
             std::slice::from_raw_parts(a.cast::<u8>(), a_len),
@@ -51,13 +52,13 @@ pub unsafe extern "C" fn backwards_name(_state: *mut c_void) -> *const c_char {
     c"sequences.backwards".as_ptr()
 }
 
-/// Counts how often a state was freed.
+/// Counts the frees of a state.
 pub unsafe extern "C" fn count(state: *mut c_void) {
-    // SAFETY: the sequence passes a counter that outlives all stores.
+    // SAFETY: the state is a counter of the sequence that outlives all stores.
     unsafe { *state.cast::<u32>() += 1 }
 }
 
-/// A filter that keeps everything.
+/// Creates a filter that matches every key.
 pub unsafe extern "C" fn keep_all(
     _state: *mut c_void,
     _keys: *const *const c_char,
@@ -65,7 +66,7 @@ pub unsafe extern "C" fn keep_all(
     _count: c_int,
     len: *mut usize,
 ) -> *mut c_char {
-    // SAFETY: the interface gives a place for the length; the memory is `malloc`'s.
+    // SAFETY: the interface passes a place for the length; the memory comes from `calloc`.
     unsafe {
         *len = 1;
         libc::calloc(1, 1).cast()
@@ -82,14 +83,14 @@ pub unsafe extern "C" fn matches_all(
     1
 }
 
-/// What `esker_get_visit` shows, and a call back into the store from there.
+/// State of an `esker_get_visit` callback: the store for a nested call, and the value.
 struct Seen {
     db: *mut esker_db_t,
     value: Option<Vec<u8>>,
 }
 
 unsafe extern "C" fn see(state: *mut c_void, value: *const u8, len: usize) {
-    // SAFETY: the state is a `Seen` that outlives the call; the value lives through it.
+    // SAFETY: the state is a `Seen` that outlives the call; the value is valid during the call.
     unsafe {
         let seen = &mut *state.cast::<Seen>();
         seen.value = Some(std::slice::from_raw_parts(value, len).to_vec());
@@ -98,11 +99,11 @@ unsafe extern "C" fn see(state: *mut c_void, value: *const u8, len: usize) {
     }
 }
 
-/// A place for messages, which must say something after failures and nothing else.
+/// Asserts that there is a message exactly if `code` is a failure, and frees it.
 fn message_of(code: i32, message: &mut *mut c_char) {
     assert_eq!(code == OK, message.is_null(), "code {code}");
     if !message.is_null() {
-        // SAFETY: a text of the library's, freed once.
+        // SAFETY: a text of the library, freed once.
         unsafe {
             assert!(CStr::from_ptr(*message).to_bytes().len() > 8);
             esker_free((*message).cast());
@@ -111,7 +112,7 @@ fn message_of(code: i32, message: &mut *mut c_char) {
     }
 }
 
-/// A buffer as the caller passes it: lent, `NULL`, or with a length nobody has.
+/// A buffer argument: borrowed, `NULL`, or with an impossible length.
 #[derive(Clone, Copy)]
 struct Lent {
     start: *const u8,
@@ -128,7 +129,7 @@ fn lend(rng: &mut Rng, bytes: &[u8]) -> Lent {
     }
 }
 
-/// One store and everything made of it.
+/// One store and its objects.
 pub struct World {
     rng: Rng,
     memory: Option<Box<esker_memory_t>>,
@@ -137,16 +138,17 @@ pub struct World {
     closed: bool,
     content: Content,
     batches: Vec<(Box<esker_batch_t>, Vec<Op>)>,
-    /// With the opening of the store that each belongs to.
+    /// Snapshots, each with its content and the number of the opening that it belongs to.
     snapshots: Vec<(*mut esker_snapshot_t, Content, u32)>,
     openings: u32,
-    /// The last says that their files were taken away since: they may fail, but not be wrong.
+    /// Iterators, each with its model, and whether its files may have been removed since. Such an
+    /// iterator may fail, but must not return wrong data.
     iters: Vec<(*mut esker_iter_t, Standing, bool)>,
     copies: u32,
 }
 
 impl World {
-    /// A world whose store does not exist yet. `freed` counts the states of callbacks freed.
+    /// Creates a world without a store. `freed` counts the freed states of callbacks.
     pub fn new(seed: u64, freed: *mut u32) -> World {
         let mut rng = Rng(seed);
         let memory = esker_memory_create();
@@ -155,7 +157,7 @@ impl World {
         let backwards_order = rng.chance(4);
         let threads = [c"0", c"0", c"1"][rng.below(3)];
         let policy = [c"leveled", c"tiered", c"fragmented", c"lazy", c"fluid"][rng.below(5)];
-        // SAFETY: lent strings; the counter outlives every store.
+        // SAFETY: borrowed strings; the counter outlives every store.
         unsafe {
             for (name, value) in [
                 (c"background_threads", threads),
@@ -200,11 +202,11 @@ impl World {
 
 impl World {
     fn db(&self) -> Option<&esker_db_t> {
-        // SAFETY: null, or not freed.
+        // SAFETY: null or alive.
         unsafe { self.db.as_ref() }
     }
 
-    /// What a call must answer when its buffers were fine or not.
+    /// Asserts the code of a call; `fine` tells whether its buffers were valid.
     fn expect(&self, fine: bool, code: i32) {
         match (fine, self.db.is_null(), self.closed) {
             (true, false, false) => assert_eq!(code, OK),
@@ -214,7 +216,7 @@ impl World {
         }
     }
 
-    /// Takes one random step.
+    /// Makes one random call.
     pub fn step(&mut self) {
         match self.rng.below(40) {
             0..3 => self.open(),
@@ -232,7 +234,7 @@ impl World {
 
     fn open(&mut self) {
         let (mut db, mut message) = (null_mut(), null_mut());
-        // SAFETY: lent for the call; the handle is kept until it is freed.
+        // SAFETY: borrowed for the call; the handle is kept until it is freed.
         let code = unsafe {
             esker_open(PATH.as_ptr(), Some(&self.options), Some(&mut db), Some(&mut message))
         };
@@ -243,14 +245,14 @@ impl World {
             self.free_db();
             (self.db, self.closed) = (db, false);
             self.openings += 1;
-            // Its compactions take away what older iterators may not have open.
+            // Compactions of this opening may remove files that older iterators do not hold open.
             self.iters.iter_mut().for_each(|iter| iter.2 = true);
         }
     }
 
     fn free_db(&mut self) {
         if !self.db.is_null() {
-            // SAFETY: made by `esker_open`, freed here only.
+            // SAFETY: created by `esker_open`, freed only here.
             esker_db_destroy(Some(unsafe { Box::from_raw(self.db) }));
             self.db = null_mut();
         }
@@ -275,7 +277,7 @@ impl World {
         let durability = self.rng.below(6) as i32 - 1;
         let known = (0..=3).contains(&durability);
         let mut message = null_mut();
-        // SAFETY: buffers are lent; lengths nobody has are refused before they are read.
+        // SAFETY: buffers are borrowed; an impossible length is refused before the read.
         unsafe {
             let place = Some(&mut message);
             if self.rng.chance(4) {
@@ -326,7 +328,7 @@ impl World {
         }
     }
 
-    /// Also a batch behind itself.
+    /// Appends a batch to another one or to itself.
     fn append(&mut self, at: usize) {
         let other = self.rng.below(self.batches.len());
         if self.batches[at].1.len() + self.batches[other].1.len() > 400 {
@@ -409,7 +411,7 @@ impl World {
         }
     }
 
-    /// Whether a snapshot is of the store as it is open now.
+    /// Returns whether a snapshot belongs to the current opening of the store.
     fn belongs(&self, snapshot: Option<usize>) -> bool {
         snapshot.is_none_or(|at| self.snapshots[at].2 == self.openings)
     }
@@ -417,7 +419,7 @@ impl World {
     fn snapshot(&mut self) {
         if self.snapshots.len() > 2 || (!self.snapshots.is_empty() && self.rng.chance(2)) {
             let at = self.rng.below(self.snapshots.len());
-            // SAFETY: made by the library, freed here only.
+            // SAFETY: created by the library, freed only here.
             esker_snapshot_destroy(Some(unsafe {
                 Box::from_raw(self.snapshots.swap_remove(at).0)
             }));

@@ -1,8 +1,8 @@
 """Esker, an embedded, durable, ordered key-value store.
 
-Keys and values are bytes, or anything that shows its bytes; keys are kept in order. The classes have plyvel's names and behaviour, so
-``import esker.plyvel as plyvel`` runs programs written for it; besides, a database has the methods
-of a mapping, and takes each of Esker's options by name::
+Keys and values are bytes, or any object with the buffer protocol. Keys are ordered. The classes
+have plyvel's names and behaviour, so ``import esker.plyvel as plyvel`` runs programs written for
+plyvel. In addition, a database has the methods of a mapping, and takes Esker's options by name::
 
     import esker
 
@@ -14,7 +14,7 @@ of a mapping, and takes each of Esker's options by name::
         for key, value in db.iterator(prefix=b"b"):
             print(key, value)
 
-What fails raises ``esker.Error`` or one of its children; what is closed raises ``RuntimeError``.
+Failures raise ``esker.Error`` or a subclass. Calls on closed objects raise ``RuntimeError``.
 """
 
 import atexit as _atexit

@@ -1,13 +1,13 @@
-"""The exceptions. Those of plyvel have its parents, so that the same ``except`` catches them."""
+"""The exceptions. They have the base classes of plyvel's, for the same ``except`` clauses."""
 
 import builtins
 
 
 class Error(Exception):
-    """Something the engine refused or could not do; the parent of the other errors.
+    """A failure of the engine, or a refused call; the base class of the other errors.
 
-    ``kind`` names it in a word or two (such as ``"corruption"``), ``path`` is the file or directory
-    concerned and ``offset_bytes`` the place in it; they are None where they do not apply.
+    ``kind`` is a short name (such as ``"corruption"``), ``path`` is the affected file or directory,
+    and ``offset_bytes`` is the position in the file. They are None if they do not apply.
     """
 
     kind = None
@@ -16,18 +16,18 @@ class Error(Exception):
 
 
 class IOError(Error, builtins.IOError):
-    """The operating system refused; ``errno`` says why.
+    """The operating system refused an operation; ``errno`` is its error number.
 
-    Also when the database is not there, is open elsewhere, or takes no writes any more.
+    Also raised if the database is missing, is open elsewhere, or accepts no more writes.
     """
 
 
 class CorruptionError(Error):
-    """Bytes on disk are not what was written. They were not served; ``repair_db`` saves the rest."""
+    """Bytes on disk differ from the bytes written; they were not returned. See ``repair_db``."""
 
 
 class IteratorInvalidError(Error):
-    """A raw iterator stands on no key."""
+    """A raw iterator is not at a key."""
 
 
 for _class in (Error, IOError, CorruptionError, IteratorInvalidError):

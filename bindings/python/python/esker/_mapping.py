@@ -28,10 +28,10 @@ class _Items(ItemsView):
 
 
 class Mapping(MutableMapping):
-    """Bytes to bytes, in the order of the keys; what ``DB.mapping()`` gives.
+    """A mapping from bytes to bytes, ordered by key; the result of ``DB.mapping()``.
 
-    Iterating, ``keys()``, ``values()`` and ``items()`` show the database as it was when they were
-    asked, and ``reversed`` goes backwards. ``len`` and ``values()``'s ``in`` walk over everything.
+    An iteration, also over ``keys()``, ``values()`` and ``items()``, shows the state at its start.
+    ``reversed`` iterates backwards. ``len``, and ``in`` on ``values()``, scan all entries.
     """
 
     __slots__ = ("_db", "__weakref__")
@@ -68,41 +68,41 @@ class Mapping(MutableMapping):
             return any(True for _ in entries)
 
     def get(self, key, default=None):
-        """The value of ``key``, or ``default``."""
+        """Returns the value of ``key``, or ``default``."""
         return self._db.get(key, default)
 
     def keys(self):
-        """The keys."""
+        """Returns a view of the keys."""
         return _Keys(self)
 
     def values(self):
-        """The values."""
+        """Returns a view of the values."""
         return _Values(self)
 
     def items(self):
-        """The pairs."""
+        """Returns a view of the pairs."""
         return _Items(self)
 
     def setdefault(self, key, default):
-        """The value of ``key``, which is set to ``default`` first if it is not there."""
+        """Returns the value of ``key``; a missing key is first set to ``default``."""
         return super().setdefault(key, default)
 
     def popitem(self):
-        """Takes out the pair with the last key, as a dict takes out its last. KeyError if empty."""
+        """Removes and returns the pair with the last key. Raises KeyError if there is none."""
         for key, value in self._db.iterator(reverse=True):
             del self[key]
             return key, value
         raise KeyError("the database is empty")
 
     def update(self, other=()):
-        """Sets many keys, from a mapping or pairs, in one batch: all of them or none."""
+        """Sets keys from a mapping or pairs, atomically in one batch."""
         pairs = ((key, other[key]) for key in other.keys()) if hasattr(other, "keys") else other
         with self._db.write_batch(transaction=True) as batch:
             for key, value in pairs:
                 batch.put(key, value)
 
     def clear(self):
-        """Deletes every key, in one batch."""
+        """Deletes all keys, in one batch."""
         first = next(self._db.iterator(include_value=False), None)
         last = next(self._db.iterator(include_value=False, reverse=True), None)
         if first is None or last is None:

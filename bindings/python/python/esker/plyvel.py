@@ -1,11 +1,11 @@
-"""A stand-in for plyvel: ``import esker.plyvel as plyvel``, and nothing else changes.
+"""A replacement for plyvel: ``import esker.plyvel as plyvel`` is the only change in a program.
 
-To stand in for it in programs that cannot be changed::
+To replace plyvel in programs that cannot be changed::
 
     import sys, esker.plyvel
     sys.modules["plyvel"] = esker.plyvel
 
-Databases are Esker's; ``esker import leveldb OLD NEW`` copies one of LevelDB's.
+Databases have Esker's format; ``esker import leveldb OLD NEW`` copies a LevelDB database.
 """
 
 from . import (
@@ -19,7 +19,7 @@ from . import (
     repair_db,
 )
 
-#: The version of LevelDB whose behaviour this has.
+#: The LevelDB version with the same behaviour.
 __leveldb_version__ = "1.23"
 
 __all__ = [

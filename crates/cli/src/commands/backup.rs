@@ -1,11 +1,11 @@
-//! `esker backup`: one more backup in a directory of them; what is in one; fewer of them.
+//! `esker backup`: adds a backup to a backup directory, lists its backups, or prunes them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use clap::{Args, Subcommand};
-use esker::base::units::human_bytes;
+use esker::internals::human_bytes;
 use esker::{BackupInfo, BackupOptions, Db};
 use esker_lab::record::env::utc_text;
 use serde_json::{Value, json};
@@ -21,13 +21,13 @@ use crate::store::open_writer;
 pub struct BackupArgs {
     #[command(subcommand)]
     what: Option<What>,
-    /// The store's directory (`./list` where that is its name)
+    /// Store directory (`./list` if that is its name)
     #[arg(required = true)]
     db: Option<PathBuf>,
-    /// The directory of its backups; made if it is not there
+    /// Backup directory; created if missing
     #[arg(required = true)]
     dir: Option<PathBuf>,
-    /// Take the directory over from the store that it belongs to, whose backups stay
+    /// Take over the directory from the store it belongs to; existing backups remain
     #[arg(long)]
     take_over: bool,
 }
@@ -36,16 +36,16 @@ pub struct BackupArgs {
 enum What {
     /// List the backups in a directory, oldest first: number, time, tables and bytes, store
     List {
-        /// The directory of backups
+        /// Backup directory
         dir: PathBuf,
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Remove the oldest backups; those that are left are whole without them
+    /// Remove the oldest backups; the remaining ones stay complete
     Prune {
-        /// The directory of backups
+        /// Backup directory
         dir: PathBuf,
-        /// How many to keep, at least 1
+        /// Number of backups to keep, at least 1
         #[arg(long, value_name = "N")]
         keep: usize,
         #[command(flatten)]
@@ -53,26 +53,28 @@ enum What {
     },
 }
 
-/// Makes a backup, lists them, or removes some.
+/// Creates a backup, lists the backups, or prunes them.
 pub fn run(args: &BackupArgs, global: &Global) -> Outcome {
     if args.what.is_some() && (args.take_over || args.db.is_some() || !global.set.is_empty()) {
         return Err(Failure::usage(
-            "list and prune take the directory of backups behind their name, and neither a store, \
-             --take-over nor --set (a directory of that name is ./list)",
+            "list and prune take only a backup directory, without a store, --take-over or --set; \
+             for a store directory named list, write ./list",
         ));
     }
     match (&args.what, &args.db, &args.dir) {
         (Some(What::List { dir, json }), ..) => list(dir, &global.with(json)),
         (Some(What::Prune { dir, keep, json }), ..) => prune(dir, *keep, &global.with(json)),
         (None, Some(db), Some(dir)) => back_up(db, dir, args.take_over, global),
-        _ => Err(Failure::usage("backup takes a store and a directory, `list` or `prune`")),
+        _ => {
+            Err(Failure::usage("backup needs a store and a backup directory, or `list` or `prune`"))
+        }
     }
 }
 
-/// Copies what the last backup does not have, and reads all of it back.
+/// Copies the files missing from the last backup, and reads the new backup back in full.
 fn back_up(store: &Path, dir: &Path, take_over: bool, global: &Global) -> Outcome {
     let db = open_writer(store, global, false)?;
-    let made = db.backup_with(dir, &BackupOptions { take_over })?;
+    let made = db.backup_with(dir, &BackupOptions::default().take_over(take_over))?;
     db.close()?;
     let path = made.path.display().to_string();
     print(
@@ -86,7 +88,7 @@ fn back_up(store: &Path, dir: &Path, take_over: bool, global: &Global) -> Outcom
         },
         || {
             format!(
-                "backup {}: {} copied ({}), {} shared with the one before ({}): {path}",
+                "backup {}: {} copied ({}), {} shared with the previous backup ({}): {path}",
                 made.number,
                 counted(made.copied_files, "table"),
                 human_bytes(made.copied_bytes),
@@ -107,7 +109,7 @@ fn list(dir: &Path, global: &Global) -> Outcome {
     }
     out.flush()?;
     if backups.is_empty() && !global.json {
-        say(&format!("esker: {}: no backup", dir.display()));
+        say(&format!("esker: {}: the directory holds no backup", dir.display()));
     }
     Ok(0)
 }

@@ -1,6 +1,6 @@
-//! `esker bench`: the lab's benchmark, with the flags db_bench has.
+//! `esker bench`: the lab's benchmark, with db_bench's flags.
 //!
-//! Flags are not parsed here: each `--name=value` (or `--name value`) goes to the lab as it is.
+//! Flags are not parsed here: each `--name=value` (or `--name value`) goes to the lab unchanged.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -20,12 +20,12 @@ use crate::store::split;
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct BenchArgs {
-    /// db_bench's flags, as --name=value, and --help for the list of them
+    /// db_bench's flags, as --name=value; --help lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
     flags: Vec<OsString>,
 }
 
-/// Runs the benchmark: rows to stdout, talk to stderr.
+/// Runs the benchmark: rows to stdout, messages to stderr.
 pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     let Some(config) = configure(args, global)? else {
         return help();
@@ -38,10 +38,10 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     if outcome.exit_code == 0 {
         return Ok(0);
     }
-    Err(LabError::engine("something could not be measured; the rows say what").into())
+    Err(LabError::engine("some measurements failed; the rows name the causes").into())
 }
 
-/// The settings; `None` when help is asked for.
+/// Returns the settings; `None` if help is requested.
 fn configure(args: &BenchArgs, global: &Global) -> Result<Option<BenchConfig>, Failure> {
     let mut config = esker_peers::bench::config();
     config.progress = std::io::stderr().is_terminal();
@@ -58,7 +58,7 @@ fn configure(args: &BenchArgs, global: &Global) -> Result<Option<BenchConfig>, F
             return Ok(None);
         }
         let Some(name) = flag.strip_prefix("--") else {
-            return Err(Failure::usage(format!("bench takes --name=value, not {flag:?}")));
+            return Err(Failure::usage(format!("bench expects --name=value, found {flag:?}")));
         };
         match name.split_once('=') {
             Some((name, value)) => config.set(name, value),
@@ -76,17 +76,20 @@ fn configure(args: &BenchArgs, global: &Global) -> Result<Option<BenchConfig>, F
 fn help() -> Outcome {
     use std::io::Write;
     let mut out = stdout();
-    writeln!(out, "Measure Esker beside other stores\n\nUsage: esker bench [--NAME=VALUE]...\n")?;
+    writeln!(
+        out,
+        "Benchmark Esker against other stores\n\nUsage: esker bench [--NAME=VALUE]...\n"
+    )?;
     for (name, value, what) in FLAGS {
         let flag = if value.is_empty() { format!("--{name}") } else { format!("--{name}={value}") };
         writeln!(out, "  {flag:<32} {what}")?;
     }
-    writeln!(out, "\nEvery option of Esker is a flag too: see `esker options`.")?;
+    writeln!(out, "\nEach store option of Esker is also a flag: see `esker options`.")?;
     out.flush()?;
     Ok(0)
 }
 
-/// The commit this command was built from, as its build script found it.
+/// Returns the commit of this build, as determined by the build script.
 pub fn built_from() -> BuiltFrom {
     let commit = Some(env!("ESKER_COMMIT").to_string()).filter(|commit| !commit.is_empty());
     let dirty = match env!("ESKER_COMMIT_DIRTY") {
@@ -97,14 +100,14 @@ pub fn built_from() -> BuiltFrom {
     BuiltFrom { commit, dirty }
 }
 
-/// What an interrupted run would leave: its record stays, its temporary stores do not.
+/// Cleans up after an interrupted run: keeps its record and removes its temporary stores.
 pub fn remove_temporary_stores() {
     remove_stores(std::process::id());
-    let line = "esker: what was measured until now is in the record file";
+    let line = "esker: the record file holds the measurements so far";
     crate::failure::tell(crate::failure::json_asked(), line);
 }
 
-/// Tries of a removal that a run which goes on writing meanwhile can disturb.
+/// Maximum number of removal attempts, since a run that still writes can disturb a removal.
 const REMOVE_TRIES: usize = 50;
 
 /// Removes the temporary stores of process `id`, which may still be writing to them.
@@ -119,7 +122,7 @@ pub fn remove_stores(id: u32) {
             return;
         }
         for entry in left {
-            // What cannot be removed now is tried again, and at last left behind.
+            // A failed removal is retried. After the last try the directory is left behind.
             let _ = std::fs::remove_dir_all(entry.path());
         }
         std::thread::sleep(std::time::Duration::from_millis(2));

@@ -1,4 +1,4 @@
-//! `esker checkpoint`: a second store of the same content.
+//! `esker checkpoint`: a second store with the same content.
 
 use std::path::PathBuf;
 
@@ -13,13 +13,13 @@ use crate::store::open_writer;
 /// Arguments of `checkpoint`.
 #[derive(Args)]
 pub struct CheckpointArgs {
-    /// The store's directory
+    /// Store directory
     db: PathBuf,
-    /// The new store's directory, on the same file system; it must not exist
+    /// New store directory, on the same file system; must not exist
     dir: PathBuf,
 }
 
-/// Links the files of the store into the new directory.
+/// Links the store's files into the new directory.
 pub fn run(args: &CheckpointArgs, global: &Global) -> Outcome {
     let db = open_writer(&args.db, global, false)?;
     db.checkpoint(&args.dir)?;

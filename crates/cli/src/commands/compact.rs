@@ -1,10 +1,10 @@
-//! `esker compact`: everything merged down, or a range.
+//! `esker compact`: a full compaction, or the compaction of a range.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use esker::base::units::human_bytes;
+use esker::internals::human_bytes;
 use serde_json::json;
 
 use super::{bytes_of, print};
@@ -15,15 +15,15 @@ use crate::store::open_writer;
 /// Arguments of `compact`.
 #[derive(Args)]
 pub struct CompactArgs {
-    /// The store's directory
+    /// Store directory
     db: PathBuf,
-    /// The first key; from the start when left out
+    /// First key [default: the start]
     from: Option<OsString>,
-    /// The last key; to the end when left out
+    /// Last key [default: the end]
     to: Option<OsString>,
 }
 
-/// Merges and says what the tables take before and after.
+/// Compacts, and prints the table bytes before and after.
 pub fn run(args: &CompactArgs, global: &Global) -> Outcome {
     let form = global.form();
     let bound = |what: &str, arg: &Option<OsString>| {

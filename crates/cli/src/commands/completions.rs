@@ -1,4 +1,4 @@
-//! `esker completions`: what a shell needs to complete the command.
+//! `esker completions`: a completion script for a shell.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::failure::Outcome;
 /// Arguments of `completions`.
 #[derive(Args)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -1,4 +1,4 @@
-//! `esker delete`: one key or a range.
+//! `esker delete`: deletes one key or a range.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,22 +15,22 @@ use crate::store::open_writer;
 /// Arguments of `delete`.
 #[derive(Args)]
 pub struct DeleteArgs {
-    /// The store's directory
+    /// Store directory
     db: PathBuf,
-    /// The key, or the first key of the range
+    /// Key, or first key of the range
     key: OsString,
-    /// Delete every key from KEY up to, not including, this one
+    /// Delete all keys from KEY up to END, exclusive
     #[arg(long, value_name = "END")]
     to: Option<OsString>,
-    /// End with exit code 1 when the key was not there; otherwise that is no error
+    /// Exit with code 1 if the key does not exist
     #[arg(long, conflicts_with = "to")]
     must_exist: bool,
-    /// Return only when the deletion would survive a power loss
+    /// Return only once the deletion survives a power loss
     #[arg(long)]
     sync: bool,
 }
 
-/// Deletes; a key that is not there is an error only where asked.
+/// Deletes. A missing key is an error only with `must_exist`.
 pub fn run(args: &DeleteArgs, global: &Global) -> Outcome {
     let form = global.form();
     let key = bytes_of(form, "key", &args.key)?;
@@ -46,7 +46,7 @@ pub fn run(args: &DeleteArgs, global: &Global) -> Outcome {
         None => batch.delete(&key),
     };
     let durability = args.sync.then_some(Durability::Sync);
-    db.write_with(&batch, &WriteOptions { durability })?;
+    db.write_with(&batch, &WriteOptions::default().durability(durability))?;
     db.close()?;
     print(form, || json!({ "ok": true }), String::new)?;
     Ok(0)

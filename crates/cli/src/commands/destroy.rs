@@ -1,4 +1,4 @@
-//! `esker destroy`: a store's files removed, after asking.
+//! `esker destroy`: removes a store's files, after confirmation.
 
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
@@ -15,21 +15,21 @@ use crate::store::in_use;
 /// Arguments of `destroy`.
 #[derive(Args)]
 pub struct DestroyArgs {
-    /// The store's directory
+    /// Store directory
     db: PathBuf,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
 
-/// Removes the store once `y` or `yes` was answered.
+/// Removes the store after the answer `y` or `yes`.
 pub fn run(args: &DestroyArgs, global: &Global) -> Outcome {
     let dir = &args.db;
     if !dir.exists() {
         return Err(esker::Error::not_found("there is no store here").at(dir).into());
     }
-    if !args.yes && !confirmed(&format!("Remove the store {} and all it holds?", dir.display())) {
-        return Err(Failure::usage("nothing was removed: answer y, or give --yes"));
+    if !args.yes && !confirmed(&format!("Remove the store {} and all its data?", dir.display())) {
+        return Err(Failure::usage("nothing was removed; answer y, or pass --yes"));
     }
     Db::destroy(dir).map_err(in_use)?;
     print(global.form(), || json!({ "ok": true }), String::new)?;

@@ -1,4 +1,4 @@
-//! `esker dump`: every pair as text that `load` reads.
+//! `esker dump`: writes all pairs as text that `load` reads.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -20,31 +20,31 @@ use crate::store::open_reader;
 /// Arguments of `dump`.
 #[derive(Args)]
 pub struct DumpArgs {
-    /// The store's directory
+    /// Store directory
     db: PathBuf,
-    /// The file to write, which must not exist; standard output when left out or -
+    /// Output file, which must not exist; standard output if omitted or -
     file: Option<PathBuf>,
-    /// The first key
+    /// First key
     #[arg(long, value_name = "KEY")]
     from: Option<std::ffi::OsString>,
-    /// The key to stop before
+    /// Key to stop before
     #[arg(long, value_name = "KEY")]
     to: Option<std::ffi::OsString>,
 }
 
-/// Where a dump goes.
+/// Destination of a dump.
 enum Sink {
     Stdout(BufWriter<io::StdoutLock<'static>>),
     File(BufWriter<File>, PathBuf),
 }
 
 impl Sink {
-    /// Creates the file, readable by its owner only; one that exists is not touched.
+    /// Creates the file with access for its owner only. An existing file is not touched.
     fn create(path: &Path) -> Result<Sink, Failure> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let file = file.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => Failure::usage(format!(
-                "{}: the file exists, and dump does not write over it",
+                "{}: the file exists, and dump does not overwrite it; name a new file",
                 path.display()
             )),
             _ => Failure::file("create the dump", path, &error),
@@ -72,7 +72,7 @@ impl Sink {
     }
 }
 
-/// Writes the pairs between a first line and a last line.
+/// Writes a first line, the pairs, and a last line.
 pub fn run(args: &DumpArgs, global: &Global) -> Outcome {
     let form = global.form();
     let bound = |arg: &Option<std::ffi::OsString>| {
@@ -99,13 +99,13 @@ pub fn run(args: &DumpArgs, global: &Global) -> Outcome {
         sink.write(&line)?;
         tally.add(iter.key(), iter.value());
         progress.set(tally.count);
-        iter.advance()?;
+        iter.move_next()?;
     }
     drop(progress);
     if interrupt::asked() {
         sink.finish()?;
         return Err(Failure::interrupted(format!(
-            "interrupted after {}; the dump has no last line, so it cannot pass for whole",
+            "interrupted after {}; the dump has no last line, so `load` reports it as incomplete",
             counted(tally.count, "pair")
         )));
     }

@@ -1,4 +1,4 @@
-//! `esker lab engines`: which engines can be measured here, and how to get the others.
+//! `esker lab engines`: lists the engines available here, and how to get the others.
 
 use std::io::Write;
 
@@ -21,7 +21,7 @@ pub struct EnginesArgs {
 }
 
 impl EnginesArgs {
-    /// Whether JSON was asked for.
+    /// Returns whether `--json` was given.
     pub fn json(&self) -> bool {
         self.json.json
     }
@@ -29,17 +29,17 @@ impl EnginesArgs {
 
 #[derive(Subcommand)]
 enum What {
-    /// Fetch an engine's newest release, check it, and use it from then on
+    /// Download an engine's newest release, verify it, and use it from then on
     Install {
-        /// The engine; `rocksdb` is the one that can be fetched
+        /// Engine name; only `rocksdb` can be downloaded
         name: String,
-        /// Another release than the one known
+        /// Release to install instead of the known one
         #[arg(long)]
         version: Option<String>,
     },
 }
 
-/// Lists or installs: the list and the library's path to stdout, talk to stderr.
+/// Lists or installs engines. The list and the library's path go to stdout, messages to stderr.
 pub fn run(args: &EnginesArgs) -> Outcome {
     let mut out = stdout();
     match &args.what {
@@ -60,11 +60,17 @@ pub fn run(args: &EnginesArgs) -> Outcome {
         None => {
             let mut table = Table::new();
             table.load_style(presets::NOTHING);
-            table.set_header(["engine", "state", "what, or why not", "licence", "how to get it"]);
+            table.set_header([
+                "engine",
+                "state",
+                "description or missing part",
+                "licence",
+                "installation",
+            ]);
             for engine in install::list() {
                 let state = match (&engine.missing, engine.apart) {
                     (Some(_), _) => "missing",
-                    (None, true) => "ready, in a process of its own",
+                    (None, true) => "ready, in a separate process",
                     (None, false) => "ready",
                 };
                 let what = engine.description.or(engine.missing).unwrap_or_default();
@@ -75,7 +81,7 @@ pub fn run(args: &EnginesArgs) -> Outcome {
         Some(What::Install { name, version }) => {
             let mut talk = std::io::stderr();
             let path = install::install(name, version.as_deref(), &mut talk)?;
-            tell(args.json(), "it is used from now on for the engine `rocksdb`");
+            tell(args.json(), "the engine `rocksdb` uses this library from now on");
             let path = path.display().to_string();
             let line = if args.json() { json!({ "path": path }).to_string() } else { path };
             writeln!(out, "{line}")?;

@@ -1,4 +1,4 @@
-//! `esker get`: the value of one key.
+//! `esker get`: prints the value of one key.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,16 +15,16 @@ use crate::store::open_reader;
 /// Arguments of `get`.
 #[derive(Args)]
 pub struct GetArgs {
-    /// The store's directory
+    /// Store directory
     db: PathBuf,
-    /// The key
+    /// Key
     key: OsString,
-    /// Write the value's bytes as they are, without a newline
+    /// Write the raw bytes of the value, without a newline
     #[arg(long, conflicts_with_all = ["json", "hex", "base64"])]
     raw: bool,
 }
 
-/// Prints the value; exit code 1 when the key is not there.
+/// Prints the value; exit code 1 if the key does not exist.
 pub fn run(args: &GetArgs, global: &Global) -> Outcome {
     let form = global.form();
     let key = bytes_of(form, "key", &args.key)?;

@@ -1,14 +1,18 @@
-//! `esker import`: another engine's store, read through its own library, as a new store of ours.
+//! `esker import`: copies another engine's store into a new Esker store, with the other engine's
+//! own library.
 //!
-//! What stays true: the new store is kept only when it reads back with the count and the checksum
-//! of what was read; on any failure it is removed, and the source was only read.
+//! Invariants:
+//! 1. The new store is kept only if it reads back with the pair count and checksum of the source.
+//! 2. Any failure removes the new store.
+//! 3. Pairs are only read from the source. The other engine's library may write there to recover
+//!    its log.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use esker::base::checksum::checksum;
-use esker::tree::foreign;
+use esker::internals::checksum;
+use esker::internals::foreign;
 use esker::{Batch, Db, ErrorKind, WriteOptions};
 use esker_lab::target::Direction;
 use esker_peers::LevelDb;
@@ -21,32 +25,32 @@ use crate::interrupt;
 use crate::progress::{Count, Progress};
 use crate::store::{in_use, options};
 
-/// A batch is written at this many bytes.
+/// Size in bytes at which a batch is written.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Whose store it is.
+/// Engine of the source store.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Engine {
-    /// LevelDB, with its bytewise order
+    /// LevelDB with bytewise key order
     Leveldb,
 }
 
 /// Arguments of `import`.
 #[derive(Args)]
 pub struct ImportArgs {
-    /// Whose store it is
+    /// Engine of the source store
     #[arg(value_enum)]
     engine: Engine,
-    /// The directory of the store to read; closed, and with room: its library recovers its log
+    /// Directory of the store to read; closed, with free space, since its library recovers its log
     source: PathBuf,
-    /// The new store's directory; there must be no store in it
+    /// New store directory; must not contain a store
     db: PathBuf,
-    /// The engine's shared library; the installed one when left out
+    /// Engine's shared library [default: the installed one]
     #[arg(long, value_name = "PATH")]
     library: Option<String>,
 }
 
-/// What a walk over all pairs came to: the same for the same pairs in the same order.
+/// Totals of a scan over all pairs: equal for the same pairs in the same order.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Sums {
     pairs: u64,
@@ -62,7 +66,7 @@ impl Sums {
     }
 }
 
-/// Copies, reads back and compares.
+/// Copies the store, reads it back and compares the totals.
 pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
     let Engine::Leveldb = args.engine;
     check_source(&args.source)?;
@@ -105,7 +109,7 @@ pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
     Ok(0)
 }
 
-/// Refuses a directory that LevelDB would not call its own, before its library touches it.
+/// Rejects a directory not recognized as LevelDB's, before the LevelDB library touches it.
 fn check_source(dir: &Path) -> Result<(), Failure> {
     let entries = std::fs::read_dir(dir).map_err(|error| Failure::file("list", dir, &error))?;
     let names: Vec<String> = entries
@@ -116,25 +120,28 @@ fn check_source(dir: &Path) -> Result<(), Failure> {
     match foreign::identify(&names) {
         Some(foreign::LEVELDB) => Ok(()),
         other => {
-            let what = other.unwrap_or("no LevelDB directory");
-            Err(Failure::usage(format!("{}: this is {what}, not LevelDB's", dir.display())))
+            let what = other.unwrap_or("an unknown directory");
+            Err(Failure::usage(format!(
+                "{}: this is {what}, not a LevelDB directory",
+                dir.display()
+            )))
         }
     }
 }
 
-/// Refuses a directory that is a store already, saying what can be done.
+/// Rejects a directory that already holds a store, with advice.
 fn refuse_store(dir: &Path) -> Result<(), Failure> {
     if !dir.join("CURRENT").exists() {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{0}: there is a store here already, and import makes a new one: name another directory, or \
+        "{0}: a store exists here, and import creates a new store; name another directory, or \
          remove this store first with `esker destroy {0}`",
         dir.display()
     )))
 }
 
-/// Copies every pair; what was read.
+/// Copies all pairs; returns their totals.
 fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure> {
     let mut progress = Progress::new("import", None, Count::Pairs);
     let mut sums = Sums::default();
@@ -144,7 +151,8 @@ fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure
         sums.add(key, value);
         batch.put(key, value);
         if batch.size_bytes() >= BATCH_BYTES {
-            // What no log holds is flushed below, before anything is promised.
+            // These writes skip the WAL; the flush below makes them durable before success is
+            // reported.
             failed = db.write_with(&batch, &WriteOptions::NONE).err().map(Failure::from);
             batch.clear();
             progress.set(sums.pairs);
@@ -163,14 +171,14 @@ fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure
     Ok(sums)
 }
 
-/// Reads the new store back; what was read from the source must be what it holds.
+/// Reads the new store back; fails if its totals differ from the source's.
 fn compare(db: &Db, read: Sums) -> Result<Sums, Failure> {
     let mut held = Sums::default();
     let mut pairs = db.iter()?;
     pairs.seek_to_first()?;
     while pairs.valid() {
         held.add(pairs.key(), pairs.value());
-        pairs.advance()?;
+        pairs.move_next()?;
     }
     if held == read {
         return Ok(held);

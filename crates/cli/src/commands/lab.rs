@@ -1,4 +1,4 @@
-//! `esker lab`: experiments are listed, checked, run, reported and compared.
+//! `esker lab`: lists, checks, runs, reports and compares experiments.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::args::{JsonFlag, SetFlag};
 use crate::failure::{Failure, NOT_FOUND, Outcome, say, tell};
 use crate::interrupt;
 
-/// Where records are kept.
+/// Default directory of the records.
 const RECORDS: &str = "bench/record";
 
 /// Arguments of `lab`.
@@ -31,38 +31,38 @@ pub struct LabArgs {
 
 #[derive(Subcommand)]
 enum What {
-    /// List the experiments there are
+    /// List the available experiments
     List {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Check experiment files and explain mistakes by line
+    /// Check experiment files and report mistakes by line
     Check {
-        /// Files, or names of experiments
+        /// Files or names of experiments
         #[arg(required = true)]
         files: Vec<String>,
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Run an experiment; every turn is saved at once
+    /// Run an experiment, saving every run at once
     Run(RunArgs),
-    /// Report a record as text, Markdown, CSV or a page
+    /// Report a record as text, Markdown, CSV or an HTML page
     Report(ReportArgs),
     /// Load and run a YCSB workload on one engine, with YCSB's properties and result lines
     Ycsb(super::ycsb::YcsbArgs),
     /// List the engines that can be measured, or install one
     Engines(super::engines::EnginesArgs),
-    /// Run the turn that standard input describes; the lab calls this itself
+    /// Execute the run described on standard input; called only by the lab itself
     #[command(hide = true)]
     Turn,
-    /// Compare two records of one experiment; ends with 1 where something got slower
+    /// Compare two records of one experiment; exit code 1 if a measure got slower
     Compare {
-        /// The record before: a file, or an experiment's name for its newest record (NAME~1: the
-        /// one before that)
+        /// Record before: a file, or an experiment's name for its newest record (NAME~1: the record
+        /// before that)
         before: String,
-        /// The record after, named the same way
+        /// Record after: a file or a name, as for the first
         after: String,
-        /// Compare also what was not measured on equal terms
+        /// Compare also measurements with unequal conditions
         #[arg(long)]
         force: bool,
     },
@@ -70,36 +70,36 @@ enum What {
 
 #[derive(Args)]
 struct RunArgs {
-    /// An experiment's name, or a file
+    /// Experiment's name, or a file
     name: String,
-    /// A multiple of the default sizes, or `full` for the document's own
+    /// Multiple of the default sizes, or `full` for the document's own sizes
     #[arg(long, default_value = "1")]
     scale: String,
-    /// Turns of each engine at each point, instead of the experiment's
+    /// Runs of each engine at each point [default: the experiment's]
     #[arg(long)]
     repetitions: Option<usize>,
-    /// These engines instead, comma-separated: NAME, or NAME:PATH of a library
+    /// Engines to measure instead, comma-separated: NAME, or NAME:PATH of a library
     #[arg(long)]
     engines: Option<String>,
-    /// Only the series of this name, or else those whose names hold it; may be given again
+    /// Only the series with this name, or else all series whose name contains it; repeatable
     #[arg(long, value_name = "NAME")]
     series: Vec<String>,
-    /// Go on with this record
+    /// Resume this record
     #[arg(long, value_name = "RECORD")]
     resume: Option<PathBuf>,
-    /// Folder of the records
+    /// Directory of the records
     #[arg(long, default_value = RECORDS, value_name = "DIR")]
     record: PathBuf,
-    /// Folder for the stores, instead of a temporary one
+    /// Directory for the stores instead of a temporary one
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
-    /// Write the page there
+    /// Write an HTML page to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// The file of series that need one: CSV, or JSON lines where its name ends in .jsonl
+    /// Input file for series that need one: CSV, or JSON lines if its name ends in .jsonl
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Print the record as one JSON object instead of tables; errors too, on stderr
+    /// Print the record as one JSON object instead of tables; also for errors, on stderr
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -108,21 +108,22 @@ struct RunArgs {
 
 #[derive(Args)]
 struct ReportArgs {
-    /// A record's file, or an experiment's name for its newest record (NAME~1: the one before that)
+    /// Record: a file, or an experiment's name for its newest record (NAME~1: the record before
+    /// that)
     record: Option<String>,
-    /// How it is printed
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     form: Form,
-    /// Write the page there instead of printing
+    /// Write an HTML page to this file instead of printing
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Print the record as one JSON object; errors too, on stderr
+    /// Print the record as one JSON object; also for errors, on stderr
     #[arg(long, conflicts_with_all = ["form", "html"])]
     json: bool,
 }
 
 impl LabArgs {
-    /// Whether JSON was asked for.
+    /// Returns whether `--json` was given.
     pub fn json(&self) -> bool {
         match &self.what {
             What::List { json } | What::Check { json, .. } => json.json,
@@ -141,7 +142,7 @@ enum Form {
     Csv,
 }
 
-/// Does what is asked: data to stdout, talk to stderr.
+/// Runs the command: data to stdout, messages to stderr.
 pub fn run(args: &LabArgs) -> Outcome {
     match &args.what {
         What::List { json } => list(json.json),
@@ -155,7 +156,7 @@ pub fn run(args: &LabArgs) -> Outcome {
     }
 }
 
-/// A turn in a process of its own, which ends with the one that asked for it.
+/// Executes one run in this subprocess, which ends together with its parent process.
 fn turn() -> Outcome {
     interrupt::exit_after(|| super::bench::remove_stores(std::process::id()));
     esker_lab::run::apart::end_with_parent();
@@ -182,7 +183,7 @@ fn list(json: bool) -> Outcome {
         }
         let title = match parsed {
             Ok(experiment) => experiment.file.title,
-            Err(mistakes) => format!("{} mistake(s): see esker lab check", mistakes.len()),
+            Err(mistakes) => format!("{} mistake(s); run `esker lab check`", mistakes.len()),
         };
         writeln!(out, "{}\t{title}\t{place}", found.name)?;
     }
@@ -218,14 +219,14 @@ fn check(files: &[String], json: bool) -> Outcome {
         return Ok(0);
     }
     let files = super::counted(wrong, "file");
-    Err(Failure::usage(format!("there are mistakes in {files}, and nothing was run")))
+    Err(Failure::usage(format!("found mistakes in {files}, and nothing was run")))
 }
 
 fn place(found: &Found) -> String {
     found.path.as_ref().map_or(found.name.clone(), |path| path.display().to_string())
 }
 
-/// Parses what was found; mistakes become one failure that names the first.
+/// Parses an experiment; mistakes become one failure that names the first.
 fn parsed(found: &Found) -> Result<Experiment, Failure> {
     Experiment::parse(&found.name, &found.text, &esker_peers::lab::known()).map_err(|mistakes| {
         let first =
@@ -275,7 +276,7 @@ fn run_experiment(args: &RunArgs) -> Outcome {
     }
     if outcome.failed {
         return Err(
-            LabError::engine("something could not be measured; the record says what").into()
+            LabError::engine("some measurements failed; the record names the causes").into()
         );
     }
     Ok(0)
@@ -321,12 +322,14 @@ fn compare(before: &str, after: &str, force: bool) -> Outcome {
     let ((_, before), (_, after)) = (record_named(before)?, record_named(after)?);
     if before.experiment != after.experiment {
         let (one, other) = (&before.experiment, &after.experiment);
-        return Err(Failure::usage(format!("one record is of {one}, the other of {other}")));
+        return Err(Failure::usage(format!(
+            "the records belong to different experiments: {one} and {other}"
+        )));
     }
     if lab_compare::points_in_common(&before, &after).is_empty() {
         return Err(Failure::usage(format!(
-            "the two records have no point in common (one is at scale {}, the other at {}): run both \
-             with the same --scale and --series",
+            "the two records have no point in common (their scales are {} and {}); run both with \
+             the same --scale and --series",
             before.scale, after.scale
         )));
     }
@@ -338,8 +341,8 @@ fn compare(before: &str, after: &str, force: bool) -> Outcome {
     }
     if incomparable > 0 && !force {
         return Err(Failure::usage(format!(
-            "the two records were not measured on equal terms ({incomparable} difference(s), above): \
-             measure one of them again, or compare them all the same with --force"
+            "the two records were measured on different terms ({incomparable} difference(s), \
+             listed above); measure one of them again, or compare them anyway with --force"
         )));
     }
     let mut out = stdout();
@@ -348,7 +351,7 @@ fn compare(before: &str, after: &str, force: bool) -> Outcome {
     Ok(if slower > 0 { NOT_FOUND } else { 0 })
 }
 
-/// The record as a line.
+/// Writes the record as one line of JSON.
 fn write_json(record: &LabRecord, out: &mut dyn Write) -> Result<(), Failure> {
     serde_json::to_writer(&mut *out, record).map_err(std::io::Error::from)?;
     Ok(writeln!(out)?)

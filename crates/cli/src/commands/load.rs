@@ -1,4 +1,4 @@
-//! `esker load`: pairs from a file or standard input, in batches.
+//! `esker load`: loads pairs from a file or standard input, in batches.
 
 use std::fs::File;
 use std::io::Read;
@@ -22,39 +22,39 @@ use crate::rows::input::Input;
 use crate::rows::jsonl::JsonRows;
 use crate::store::open_writer;
 
-/// A batch is written at this many pairs or bytes.
+/// Limits of a batch, in pairs and in bytes.
 const BATCH_PAIRS: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
-/// Bad rows said one by one; further ones are only counted.
+/// Maximum number of bad rows reported one by one; further bad rows are only counted.
 const BAD_ROWS_SAID: u64 = 100;
 
-/// What the file holds.
+/// Format of the input file.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Comma-separated, the first row names the columns
+    /// Comma-separated; the first row names the columns
     Csv,
-    /// Tab-separated, no header unless a column is given by name
+    /// Tab-separated; no header unless a column is given by name
     Tsv,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
-    /// What `esker dump` writes
+    /// Output of `esker dump`
     Dump,
 }
 
 /// Arguments of `load`.
 #[derive(Args)]
 pub struct LoadArgs {
-    /// The store's directory; made if it is not there
+    /// Store directory; created if missing
     db: PathBuf,
-    /// The file; standard input when left out or -
+    /// Input file; standard input if omitted or -
     file: Option<PathBuf>,
-    /// What the file holds; by its name and beginning when left out
+    /// Input format [default: detected from the file's name and beginning]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The key's column by name or number from 1, or its field in JSON [default: 1, or key]
+    /// Key column by name or number from 1, or JSON field of the key [default: 1, or key]
     #[arg(long, value_name = "COLUMN")]
     key_column: Option<String>,
-    /// The value's column by name or number from 1, or its field in JSON [default: 2, or value]
+    /// Value column by name or number from 1, or JSON field of the value [default: 2, or value]
     #[arg(long, value_name = "COLUMN")]
     value_column: Option<String>,
     /// The first row names the columns
@@ -63,14 +63,13 @@ pub struct LoadArgs {
     /// The first row is data; columns are numbers
     #[arg(long)]
     no_header: bool,
-    /// Fields of CSV and TSV are spelled as `scan` prints them, \xNN and \\; in TSV, quotes stand
-    /// for themselves then
+    /// Decode \xNN and \\ in CSV and TSV fields, as printed by `scan`; quotes in TSV are literal
     #[arg(long)]
     escaped: bool,
-    /// End with exit code 0 although there were bad rows
+    /// Exit with code 0 despite bad rows
     #[arg(long)]
     allow_bad_rows: bool,
-    /// Return only when everything would survive a power loss
+    /// Return only once all pairs survive a power loss
     #[arg(long)]
     sync: bool,
 }
@@ -81,7 +80,7 @@ struct Sums {
     bad: u64,
 }
 
-/// Loads the pairs; bad rows are said on stderr with their line and counted.
+/// Loads the pairs. Bad rows are reported on stderr with their line, and counted.
 pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
     let (mut rows, total) = open_rows(args, global)?;
     let db = open_writer(&args.db, global, true)?;
@@ -99,7 +98,7 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
     });
     if let Err(failure) = finished {
         let loaded = counted(sums.loaded, "pair");
-        tell(global.json, &format!("esker: {loaded} loaded before this:"));
+        tell(global.json, &format!("esker: {loaded} loaded before this error:"));
         return Err(failure);
     }
     let seconds = started.elapsed().as_secs_f64();
@@ -115,11 +114,11 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
         },
     )?;
     if interrupt::asked() {
-        let message = "interrupted; what was loaded until then is in the store";
+        let message = "interrupted; the store holds the pairs loaded so far";
         return Err(Failure::interrupted(message));
     }
     if let Err(why) = end {
-        let message = format!("{}: {why}; what could be read is loaded", source(args).display());
+        let message = format!("{}: {why}; the readable pairs were loaded", source(args).display());
         return Err(Failure::of(ErrorKind::Corruption, message));
     }
     if sums.bad == 0 {
@@ -141,7 +140,7 @@ fn load(
     progress: &mut Progress,
     json: bool,
 ) -> Result<(), Failure> {
-    let options = WriteOptions { durability: None::<Durability> };
+    let options = WriteOptions::default().durability(None::<Durability>);
     let mut batch = Batch::new();
     while !interrupt::asked() {
         let row = rows.next().map_err(|error| Failure::file("read", source, &error))?;
@@ -170,11 +169,11 @@ fn load(
     Ok(())
 }
 
-/// A pair the store would refuse is a bad row, not the end of the load.
+/// Checks a pair against the store's limits. A refused pair is a bad row and does not end the load.
 fn fits(key: &[u8], value: &[u8]) -> Result<(), String> {
     let said = |error: esker::Error| error.message().to_string();
-    esker::write::batch::check_key(key).map_err(said)?;
-    esker::write::batch::check_value(value).map_err(said)
+    esker::internals::check_key(key).map_err(said)?;
+    esker::internals::check_value(value).map_err(said)
 }
 
 fn say_bad(json: bool, count: u64, line: u64, why: &str) {
@@ -192,7 +191,7 @@ fn source(args: &LoadArgs) -> &Path {
     args.file.as_deref().filter(|file| file.as_os_str() != "-").unwrap_or("standard input".as_ref())
 }
 
-/// The rows of the file, and its length where it has one.
+/// Opens the rows of the file; the second value is the file's length, if known.
 fn open_rows(args: &LoadArgs, global: &Global) -> Result<(Box<dyn Rows>, Option<u64>), Failure> {
     let path = source(args);
     let fail = |error: std::io::Error| Failure::file("read", path, &error);

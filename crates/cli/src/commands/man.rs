@@ -1,7 +1,7 @@
-//! `esker man`: manual pages, made of the definitions that the command line is read by.
+//! `esker man`: manual pages, generated from the definitions of the command line parser.
 //!
-//! What stays true: every command that `esker help` shows has a page, and a page names no flag that
-//! its command does not take.
+//! Invariant: every command shown by `esker help` has a page, and a page names only flags that its
+//! command takes.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,20 +15,20 @@ use super::stdout;
 use crate::args::Cli;
 use crate::failure::{Failure, Outcome};
 
-/// The section of commands.
+/// Manual section of commands.
 const SECTION: &str = "1";
 
 /// Arguments of `man`.
 #[derive(Args)]
 pub struct ManArgs {
-    /// The command, such as `bench` or `lab run`; esker(1) when left out
+    /// Command, such as `bench` or `lab run` [default: the page esker(1)]
     command: Vec<String>,
-    /// Write the pages of all commands there, as esker.1, esker-get.1 and so on
+    /// Write the pages of all commands to this directory, as esker.1, esker-get.1 and so on
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
 
-/// Prints a page, or writes all of them.
+/// Prints a page, or writes all pages.
 pub fn run(args: &ManArgs) -> Outcome {
     let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
@@ -47,7 +47,7 @@ pub fn run(args: &ManArgs) -> Outcome {
             let pages = pages(&root, None)?;
             let page = pages.iter().find(|page| page.name == name).ok_or_else(|| {
                 Failure::usage(format!(
-                    "there is no command {:?}; `esker help` lists them",
+                    "unknown command {:?}; `esker help` lists the commands",
                     args.command.join(" ")
                 ))
             })?;
@@ -59,14 +59,14 @@ pub fn run(args: &ManArgs) -> Outcome {
     Ok(0)
 }
 
-/// One page.
+/// A manual page.
 struct Page {
-    /// Its name without the section, such as `esker-lab-run`.
+    /// Page name without the section, such as `esker-lab-run`.
     name: String,
     text: Vec<u8>,
 }
 
-/// The page of `command`, and those of the commands below it.
+/// Returns the page of `command` and the pages of its subcommands.
 fn pages(command: &Command, above: Option<&str>) -> Result<Vec<Page>, Failure> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_string();
     let mut found = Vec::new();
@@ -108,7 +108,7 @@ fn page(command: &Command, name: &str, above: Option<&str>) -> Result<Vec<u8>, F
     Ok(text)
 }
 
-/// The flags of `bench`, which are the lab's to read.
+/// Adds the flags of `bench`, which are parsed by the lab.
 fn bench_flags(page: &mut Roff) {
     page.control("SH", ["FLAGS"]);
     for (name, value, what) in FLAGS {
@@ -121,11 +121,11 @@ fn bench_flags(page: &mut Roff) {
         page.text([roman(*what)]);
     }
     page.control("PP", []);
-    page.text([roman("Every option of Esker is a flag too: see "), bold("esker-options")]);
+    page.text([roman("Each store option of Esker is also a flag: see "), bold("esker-options")]);
     page.text([roman(format!("({SECTION})."))]);
 }
 
-/// What help says after the flags: the exit codes under a heading of their own.
+/// Adds the help text that follows the flags, with the exit codes under their own heading.
 fn notes(command: &Command, page: &mut Roff) {
     let Some(help) = command.get_after_help() else { return };
     let mut heading = "";

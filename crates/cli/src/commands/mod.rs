@@ -1,4 +1,4 @@
-//! One file per command: its arguments and what it does.
+//! The commands, one file each: arguments and implementation.
 
 pub mod backup;
 pub mod bench;
@@ -32,12 +32,12 @@ use serde_json::Value;
 use crate::bytes::{Form, of_arg};
 use crate::failure::Failure;
 
-/// Standard output, buffered: flush before returning.
+/// Returns buffered standard output. The caller must flush it before returning.
 fn stdout() -> BufWriter<io::StdoutLock<'static>> {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }
 
-/// Prints one line: a JSON object under `--json`, else `text`.
+/// Prints one line: a JSON object with `--json`, otherwise `text`.
 fn print(
     form: Form,
     json: impl FnOnce() -> Value,
@@ -55,12 +55,12 @@ fn print(
     Ok(out.flush()?)
 }
 
-/// The bytes of a key or value given as an argument.
+/// Returns the bytes of a key or value given as an argument.
 fn bytes_of(form: Form, what: &str, arg: &OsStr) -> Result<Vec<u8>, Failure> {
     form.encoding.read(of_arg(arg)).map_err(|why| Failure::usage(format!("the {what}: {why}")))
 }
 
-/// `count` of `one`, as people say it.
+/// Formats `count` with the noun `one`, in the plural if needed.
 fn counted(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }

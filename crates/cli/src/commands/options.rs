@@ -1,15 +1,16 @@
-//! `esker options`: every knob with its default, range and other names.
+//! `esker options`: lists every option with its default, range and aliases.
 //!
-//! What stays true: a line is no wider than the terminal, and no wider than 80 columns in a pipe;
-//! the first line of an option holds its name and value, so that `grep` finds them.
+//! Invariants:
+//! 1. A line is no wider than the terminal, and no wider than 80 columns in a pipe.
+//! 2. The first line of an option contains its name and value, so that `grep` finds both.
 
 use std::io::Write;
 
 use clap::Args;
 use comfy_table::Table;
-use esker::base::units::{GIB, KIB, MIB};
-use esker::options::value::Range;
-use esker::{KNOBS, Knob, Options, When};
+use esker::OptionRange as Range;
+use esker::internals::{GIB, KIB, MIB};
+use esker::{Mutability, OPTIONS, OptionSpec, Options};
 use serde_json::json;
 
 use super::stdout;
@@ -17,39 +18,39 @@ use crate::args::Global;
 use crate::failure::{Failure, Outcome};
 use crate::store;
 
-/// Columns where there is no terminal to ask.
+/// Width in columns without a terminal.
 const PIPE_COLUMNS: usize = 80;
-/// Longer lines are hard to read.
+/// Maximum width in columns, since longer lines are hard to read.
 const COLUMNS_MAX: usize = 100;
-/// Columns before what is said of an option.
+/// Indentation of an option's description, in columns.
 const INDENT: usize = 4;
 
 /// Arguments of `options`.
 #[derive(Args)]
 pub struct OptionsArgs {
-    /// Only options whose name or alias holds this
+    /// Only options whose name or alias contains this text
     name: Option<String>,
 }
 
-/// Prints the knobs with the values `--set` leaves them at.
+/// Prints the options, with their values after `--set`.
 pub fn run(args: &OptionsArgs, global: &Global) -> Outcome {
     let options = store::options(global)?;
-    let wanted = |knob: &&Knob| match &args.name {
+    let wanted = |spec: &&OptionSpec| match &args.name {
         None => true,
         Some(part) => {
             let part = part.to_ascii_lowercase().replace('-', "_");
             let holds = |name: &str| name.to_ascii_lowercase().contains(&part);
-            holds(knob.name) || knob.aliases.iter().any(|alias| holds(alias))
+            holds(spec.name) || spec.aliases.iter().any(|alias| holds(alias))
         }
     };
-    let knobs: Vec<&Knob> = KNOBS.iter().filter(wanted).collect();
+    let knobs: Vec<&OptionSpec> = OPTIONS.iter().filter(wanted).collect();
     if let (true, Some(part)) = (knobs.is_empty(), &args.name) {
-        return Err(Failure::usage(format!("no option's name holds {part:?}")));
+        return Err(Failure::usage(format!("no option name contains {part:?}")));
     }
     let mut out = stdout();
     if global.json {
-        for knob in knobs {
-            writeln!(out, "{}", to_json(knob, &options))?;
+        for spec in knobs {
+            writeln!(out, "{}", to_json(spec, &options))?;
         }
     } else {
         let columns = columns();
@@ -60,44 +61,44 @@ pub fn run(args: &OptionsArgs, global: &Global) -> Outcome {
     Ok(0)
 }
 
-fn to_json(knob: &Knob, options: &Options) -> serde_json::Value {
+fn to_json(spec: &OptionSpec, options: &Options) -> serde_json::Value {
     json!({
-        "name": knob.name, "value": options.get(knob.name), "default": knob.default,
-        "unit": knob.unit, "range": knob.range.to_string(), "changeable": knob.when.name(),
-        "aliases": knob.aliases, "doc": knob.doc,
+        "name": spec.name, "value": options.get(spec.name), "default": spec.default,
+        "unit": spec.unit, "range": spec.range.to_string(), "changeable": spec.mutability.name(),
+        "aliases": spec.aliases, "doc": spec.doc,
     })
 }
 
-/// The terminal's columns within reason; those of a pipe where there is none.
+/// Returns the terminal's width within limits; without a terminal, the width for a pipe.
 fn columns() -> usize {
     let columns = Table::new().width().map_or(PIPE_COLUMNS, usize::from);
     columns.clamp(40, COLUMNS_MAX)
 }
 
-/// `name = value`, and below it, indented, what it does and takes.
-fn to_text(knob: &Knob, options: &Options, columns: usize) -> String {
-    let value = options.get(knob.name).unwrap_or_default();
-    let mut text = format!("{} = {value}", knob.name);
-    if value != knob.default {
-        text += &format!(" (default {})", knob.default);
+/// Formats an option: `name = value`, then its description and range, indented.
+fn to_text(spec: &OptionSpec, options: &Options, columns: usize) -> String {
+    let value = options.get(spec.name).unwrap_or_default();
+    let mut text = format!("{} = {value}", spec.name);
+    if value != spec.default {
+        text += &format!(" (default {})", spec.default);
     }
     text.push('\n');
-    let when = match knob.when {
-        When::Open => "set when the store is opened",
-        When::Live => "can change while the store is open",
+    let when = match spec.mutability {
+        Mutability::Open => "set when the store is opened",
+        Mutability::Live => "can change while the store is open",
     };
     let mut say = |words: &str| wrap(words, columns, &mut text);
-    say(knob.doc);
-    say(&format!("{}; {when}", takes(knob)));
-    if !knob.aliases.is_empty() {
-        say(&format!("also called {}", knob.aliases.join(", ")));
+    say(spec.doc);
+    say(&format!("{}; {when}", takes(spec)));
+    if !spec.aliases.is_empty() {
+        say(&format!("also called {}", spec.aliases.join(", ")));
     }
     text
 }
 
-/// What the option takes, sizes in units that are read at a glance.
-fn takes(knob: &Knob) -> String {
-    match (&knob.range, knob.unit) {
+/// Returns the accepted values of the option, with sizes in readable units.
+fn takes(spec: &OptionSpec) -> String {
+    match (&spec.range, spec.unit) {
         (Range::Whole(low, high), "bytes") => format!("{} to {}", size(*low), size(*high)),
         (Range::WholeOrAuto(low, high), "bytes") => {
             format!("{} to {}, or auto", size(*low), size(*high))
@@ -110,7 +111,7 @@ fn takes(knob: &Knob) -> String {
     }
 }
 
-/// Whole KiB, MiB or GiB where the number is that; else bytes.
+/// Formats a size in KiB, MiB or GiB if it is a whole number of them, otherwise in bytes.
 fn size(bytes: u64) -> String {
     for (unit, name) in [(GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")] {
         if bytes >= unit && bytes.is_multiple_of(unit) {
@@ -120,7 +121,7 @@ fn size(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// Appends lines of `words`, indented and no wider than `columns` where the words allow it.
+/// Appends `words` as indented lines, no wider than `columns` unless a single word is wider.
 fn wrap(words: &str, columns: usize, text: &mut String) {
     let mut used = 0;
     for word in words.split_whitespace() {
@@ -150,13 +151,13 @@ mod tests {
     fn no_line_is_wider_than_the_terminal_and_no_word_is_lost() {
         let options = Options::default();
         for columns in [40, 80, 100] {
-            for knob in KNOBS.iter() {
-                let text = to_text(knob, &options, columns);
+            for spec in OPTIONS.iter() {
+                let text = to_text(spec, &options, columns);
                 for line in text.lines().filter(|line| line.trim().contains(' ')) {
                     assert!(line.chars().count() <= columns, "{columns}: {line:?}");
                 }
                 let words: Vec<&str> = text.split_whitespace().collect();
-                let doc: Vec<&str> = knob.doc.split_whitespace().collect();
+                let doc: Vec<&str> = spec.doc.split_whitespace().collect();
                 assert!(words.windows(doc.len()).any(|part| part == doc), "{text}");
             }
         }

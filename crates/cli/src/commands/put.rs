@@ -1,4 +1,4 @@
-//! `esker put`: one pair.
+//! `esker put`: writes one pair.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -16,13 +16,13 @@ use crate::store::open_writer;
 /// Arguments of `put`.
 #[derive(Args)]
 pub struct PutArgs {
-    /// The store's directory; made if it is not there
+    /// Store directory; created if missing
     db: PathBuf,
-    /// The key
+    /// Key
     key: OsString,
-    /// The value; left out, all of standard input as it is
+    /// Value; all of standard input, unchanged, if omitted
     value: Option<OsString>,
-    /// Return only when the pair would survive a power loss
+    /// Return only once the pair survives a power loss
     #[arg(long)]
     sync: bool,
 }
@@ -44,7 +44,7 @@ pub fn run(args: &PutArgs, global: &Global) -> Outcome {
     };
     let db = open_writer(&args.db, global, true)?;
     let durability = args.sync.then_some(Durability::Sync);
-    db.put_with(&key, &value, &WriteOptions { durability })?;
+    db.put_with(&key, &value, &WriteOptions::default().durability(durability))?;
     db.close()?;
     print(form, || json!({ "ok": true }), String::new)?;
     Ok(0)

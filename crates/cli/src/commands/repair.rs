@@ -1,4 +1,4 @@
-//! `esker repair`: a new store from what the old one's files prove.
+//! `esker repair`: builds a new store from the intact data of the old store's files.
 
 use std::path::PathBuf;
 
@@ -14,16 +14,16 @@ use crate::store::{in_use, options};
 /// Arguments of `repair`.
 #[derive(Args)]
 pub struct RepairArgs {
-    /// The store's directory
+    /// Store directory
     db: PathBuf,
 }
 
-/// Prints what was kept and what was lost; exit code 3 when something was.
+/// Prints the kept and the lost data; exit code 3 if any data was lost.
 pub fn run(args: &RepairArgs, global: &Global) -> Outcome {
     let report = Db::repair(&args.db, options(global)?).map_err(in_use)?;
     if !report.manifest_readable && !global.json {
-        say("esker: the manifest could not be read, so every table found was used: keys deleted \
-             long ago may be back");
+        say("esker: the manifest is unreadable, so the repair used every existing table; keys \
+             deleted long ago may reappear");
     }
     print(
         global.form(),
@@ -51,6 +51,6 @@ pub fn run(args: &RepairArgs, global: &Global) -> Outcome {
     if report.lost.is_empty() {
         return Ok(0);
     }
-    let what = format!("{}: not everything could be saved", args.db.display());
+    let what = format!("{}: the repair could not recover all data", args.db.display());
     Err(Failure::of(ErrorKind::Corruption, what))
 }

@@ -1,4 +1,4 @@
-//! `esker restore`: a store made of a backup.
+//! `esker restore`: creates a store from a backup.
 
 use std::path::PathBuf;
 
@@ -14,16 +14,16 @@ use crate::store::options;
 /// Arguments of `restore`.
 #[derive(Args)]
 pub struct RestoreArgs {
-    /// The directory of backups
+    /// Backup directory
     dir: PathBuf,
-    /// The new store's directory; it must not exist
+    /// New store directory; must not exist
     db: PathBuf,
-    /// Which backup, by its number in `esker backup list`; the newest if not given
+    /// Backup number, as in `esker backup list` [default: the newest]
     #[arg(long, value_name = "N", alias = "number")]
     backup: Option<u64>,
 }
 
-/// Copies a backup into a new directory and reads all of it back.
+/// Copies a backup into a new directory and reads the copy back in full.
 pub fn run(args: &RestoreArgs, global: &Global) -> Outcome {
     let number = Db::restore(&args.dir, args.backup, &args.db, options(global)?)?;
     let path = args.db.display().to_string();

@@ -1,4 +1,4 @@
-//! `esker scan`: pairs in key order, either way.
+//! `esker scan`: prints pairs in ascending or descending key order.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -18,30 +18,30 @@ use crate::store::open_reader;
 /// Arguments of `scan`.
 #[derive(Args)]
 pub struct ScanArgs {
-    /// The store's directory
+    /// Store directory
     db: PathBuf,
-    /// The first key; everything from the start when left out
+    /// First key [default: the start]
     from: Option<OsString>,
-    /// The key to stop before; everything to the end when left out
+    /// Key to stop before [default: the end]
     to: Option<OsString>,
-    /// Only keys that start with this
+    /// Only keys with this prefix
     #[arg(long, conflicts_with_all = ["from", "to"])]
     prefix: Option<OsString>,
-    /// At most this many pairs; 10k are ten thousand, 1m a million
+    /// Maximum number of pairs, such as 100, 10k (ten thousand) or 1m (a million)
     #[arg(long, value_name = "N", value_parser = read_count)]
     limit: Option<u64>,
-    /// From the last key to the first
+    /// Scan from the last key to the first
     #[arg(long)]
     reverse: bool,
-    /// Print keys alone
+    /// Print only the keys
     #[arg(long)]
     keys: bool,
-    /// Print the number of pairs alone
+    /// Print only the number of pairs
     #[arg(long, conflicts_with = "keys")]
     count: bool,
 }
 
-/// Prints the pairs, one a line, key and value separated by a tab.
+/// Prints the pairs, one per line, with key and value separated by a tab.
 pub fn run(args: &ScanArgs, global: &Global) -> Outcome {
     let form = global.form();
     let bound = |what: &str, arg: &Option<OsString>| {
@@ -69,7 +69,7 @@ pub fn run(args: &ScanArgs, global: &Global) -> Outcome {
             out.write_all(&line)?;
         }
         count += 1;
-        if args.reverse { iter.retreat()? } else { iter.advance()? }
+        if args.reverse { iter.move_prev()? } else { iter.move_next()? }
     }
     if args.count {
         let text = if form.json { format!("{{\"count\":{count}}}") } else { count.to_string() };
@@ -79,11 +79,11 @@ pub fn run(args: &ScanArgs, global: &Global) -> Outcome {
     Ok(0)
 }
 
-/// The pairs from `from` up to, not including, `to`, past the cache.
+/// Returns an iterator from `from` to `to`, exclusive, that does not fill the cache.
 pub fn between(db: &Db, from: Option<Vec<u8>>, to: Option<Vec<u8>>) -> Result<DbIterator, Failure> {
     let lower = from.map_or(Bound::Unbounded, Bound::Included);
     let upper = to.map_or(Bound::Unbounded, Bound::Excluded);
-    let options = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    let options = ReadOptions::default().fill_cache(false);
     Ok(db.iter_with(&options, (lower, upper))?)
 }
 

@@ -1,4 +1,4 @@
-//! `esker shell`: commands by hand with line editing, or a script on standard input.
+//! `esker shell`: interactive commands with line editing, or a script on standard input.
 
 use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
@@ -18,30 +18,30 @@ use crate::shell::session::{Next, Session};
 use crate::store::{open_reader, open_writer};
 
 const AFTER_HELP: &str = "\
-One command a line, one answer a command: OK, the value, NOT FOUND, or ERROR kind: message. The \
-lines of scan, stats and help come before their OK. Answers are flushed at once, so another \
+Each line is one command and gets one answer: OK, the value, NOT FOUND, or ERROR kind: message. \
+scan, stats and help print their lines before OK. The shell flushes each answer, so another \
 program can drive a store through a pipe. `help` lists the commands.
 
 At a terminal, Ctrl-C stops a command and keeps the session with its open batch, Tab completes \
-commands, options and keys, and scan shows 100 pairs (`limit`). Lines typed are kept in \
-esker/history under $XDG_STATE_HOME (~/.local/state), readable by their owner alone, but for those \
-that begin with a space; ESKER_HISTORY names another file, or is `off`.";
+commands, options and keys, and scan prints at most 100 pairs (see `limit`). The shell saves input \
+lines in esker/history under $XDG_STATE_HOME (~/.local/state), readable only by the owner, except \
+lines that begin with a space. ESKER_HISTORY names another file, or is `off`.";
 
 /// Arguments of `shell`.
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ShellArgs {
-    /// The store's directory; made if it is not there
+    /// Store directory; created if missing
     db: PathBuf,
-    /// Open for reading only, also while another process has the store
+    /// Open read-only, which also works while another process has the store open
     #[arg(long)]
     read_only: bool,
-    /// End at the first error
+    /// Stop at the first error
     #[arg(long)]
     bail: bool,
 }
 
-/// Runs the session; the exit code is that of the first error, 0 when there was none.
+/// Runs the session. The exit code of a script is that of its first error, or 0.
 pub fn run(args: &ShellArgs, global: &Global) -> Outcome {
     let db = match args.read_only {
         true => open_reader(&args.db, global)?,
@@ -107,7 +107,7 @@ fn interact<'a>(
     editor.set_helper(Some(completions));
     let mut history = History::begin(&mut editor);
     if let Err(error) = interrupt::watch_session() {
-        say(&format!("esker: Ctrl-C will end the session: {error}"));
+        say(&format!("esker: cannot handle Ctrl-C, so it ends the session: {error}"));
     }
     say(&format!("{}: `help` lists the commands", args.db.display()));
     loop {

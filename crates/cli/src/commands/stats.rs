@@ -1,11 +1,11 @@
-//! `esker stats`: a store's metrics as tables or as one object.
+//! `esker stats`: prints a store's metrics as tables or as one object.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use esker::Metrics;
-use esker::base::units::human_bytes;
+use esker::internals::human_bytes;
 use serde_json::{Value, json};
 
 use super::print;
@@ -16,11 +16,12 @@ use crate::store::open_reader;
 /// Arguments of `stats`.
 #[derive(Args)]
 pub struct StatsArgs {
-    /// The store's directory
+    /// Store directory
     db: PathBuf,
 }
 
-/// Prints the metrics. What is counted since opening is zero here; `shell` has it alive.
+/// Prints the metrics. Counters since opening are zero here; the `stats` command of `shell` has
+/// live counters.
 pub fn run(args: &StatsArgs, global: &Global) -> Outcome {
     let metrics = open_reader(&args.db, global)?.metrics();
     print(global.form(), || to_json(&metrics), || to_text(&metrics))?;
@@ -31,12 +32,12 @@ fn ratio(value: Option<f64>) -> String {
     value.map_or("-".into(), |value| format!("{value:.2}"))
 }
 
-/// Bytes written per byte the user wrote; `None` before the first write.
+/// Returns the bytes written per byte written by the user; `None` before the first write.
 fn amplification(written: u64, user: u64) -> Option<f64> {
     (user > 0).then(|| written as f64 / user as f64)
 }
 
-/// The metrics as text: levels, then totals, cache and memory by owner.
+/// Formats the metrics as text: the levels, then totals, cache, and memory by owner.
 pub fn to_text(metrics: &Metrics) -> String {
     let mut levels = Table::new();
     levels.load_style(presets::NOTHING);
@@ -87,7 +88,7 @@ pub fn to_text(metrics: &Metrics) -> String {
 
 fn scrub(metrics: &Metrics) -> String {
     let found = match &metrics.scrub_problem {
-        Some(problem) => format!("{} problems, the last: {problem}", metrics.scrub_problems),
+        Some(problem) => format!("{} problems, the last one: {problem}", metrics.scrub_problems),
         None => "no problem".into(),
     };
     let read = human_bytes(metrics.scrub_bytes);
@@ -99,7 +100,7 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
     let bytes = human_bytes;
     vec![
         ("tables", format!("{} in {} files", bytes(metrics.table_bytes), metrics.table_files)),
-        ("waiting to be merged", bytes(metrics.debt_bytes)),
+        ("compaction debt", bytes(metrics.debt_bytes)),
         ("last sequence number", metrics.last_seqno.to_string()),
         ("snapshots", metrics.snapshots.to_string()),
         (
@@ -110,11 +111,14 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
             "written to the log",
             format!("{}, synced {} times", bytes(metrics.log_bytes), metrics.log_syncs),
         ),
-        ("written by flushes", format!("{} in {}", bytes(metrics.flush_bytes), metrics.flushes)),
+        (
+            "written by flushes",
+            format!("{} in {} flushes", bytes(metrics.flush_bytes), metrics.flushes),
+        ),
         (
             "written by compactions",
             format!(
-                "{} in {}, {} read",
+                "{} in {} compactions, {} read",
                 bytes(metrics.compaction_bytes),
                 metrics.compactions,
                 bytes(metrics.compaction_read_bytes)
@@ -122,14 +126,14 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
         ),
         ("write amplification", ratio(metrics.write_amplification())),
         (
-            "writers held",
+            "write delays",
             format!(
                 "slowed {} ms, stalled {} ms",
                 metrics.slowed_us / 1000,
                 metrics.stalled_us / 1000
             ),
         ),
-        ("merges held", format!("rested {} ms for readers", metrics.rested_us / 1000)),
+        ("compaction yield", format!("{} ms for reads", metrics.rested_us / 1000)),
         ("scrub", scrub(metrics)),
         (
             "cache",
@@ -144,11 +148,15 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
         ("memory: active memtable", bytes(memory.active_memtable_bytes)),
         (
             "memory: frozen memtables",
-            format!("{} in {}", bytes(memory.frozen_memtables_bytes), metrics.frozen_memtables),
+            format!(
+                "{} in {} memtables",
+                bytes(memory.frozen_memtables_bytes),
+                metrics.frozen_memtables
+            ),
         ),
-        ("memory: kept for the next memtable", bytes(memory.pooled_bytes)),
-        ("memory: between the blocks of the cache", bytes(memory.cache_spare_bytes)),
-        ("memory: outlines, out of the cache", bytes(memory.cache_lent_bytes)),
+        ("memory: pooled for the next memtable", bytes(memory.pooled_bytes)),
+        ("memory: unused parts of the cache's memory", bytes(memory.cache_spare_bytes)),
+        ("memory: block sketches, part of the cache", bytes(memory.cache_lent_bytes)),
         (
             "memory: cache",
             format!("{} of {}", bytes(memory.cache_bytes), bytes(memory.cache_capacity_bytes)),
@@ -158,7 +166,7 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The metrics as one object, units in the names.
+/// Returns the metrics as one object, with units in the field names.
 pub fn to_json(metrics: &Metrics) -> Value {
     let levels: Vec<Value> = metrics
         .levels

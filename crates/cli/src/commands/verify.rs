@@ -1,9 +1,9 @@
-//! `esker verify`: every byte, compared with its checksum.
+//! `esker verify`: checks every byte against its checksum.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use esker::base::units::human_bytes;
+use esker::internals::human_bytes;
 use serde_json::json;
 
 use super::{counted, print};
@@ -15,11 +15,11 @@ use crate::store::open_reader;
 /// Arguments of `verify`.
 #[derive(Args)]
 pub struct VerifyArgs {
-    /// The store's directory
+    /// Store directory
     db: PathBuf,
 }
 
-/// Prints what was read, and what is wrong; exit code 3 when something is.
+/// Prints the amount read and the problems; exit code 3 if there are problems.
 pub fn run(args: &VerifyArgs, global: &Global) -> Outcome {
     let db = open_reader(&args.db, global)?;
     let mut progress = Progress::new("verify", Some(0), Count::Bytes);

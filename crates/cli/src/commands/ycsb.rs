@@ -16,35 +16,35 @@ use crate::store::split;
 /// Arguments of `lab ycsb`.
 #[derive(Args)]
 pub struct YcsbArgs {
-    /// The engine, or NAME:PATH of a library with LevelDB's C interface
+    /// Engine, or NAME:PATH of a library with LevelDB's C interface
     #[arg(long, alias = "engine", default_value = "esker")]
     db: String,
-    /// Report the load
+    /// Report the load phase
     #[arg(long)]
     load: bool,
-    /// Run the workload after the load and report it
+    /// Run the workload after the load phase and report it
     #[arg(long)]
     run: bool,
-    /// A property file, or workloada to workloadf; repeatable, later ones win
+    /// Property file, or workloada to workloadf; repeatable, later files take precedence
     #[arg(short = 'P', value_name = "FILE")]
     files: Vec<String>,
-    /// A property; repeatable, wins over the files
+    /// Property; repeatable, takes precedence over the files
     #[arg(short = 'p', value_name = "NAME=VALUE")]
     properties: Vec<String>,
-    /// Threads
+    /// Number of threads
     #[arg(long)]
     threads: Option<usize>,
-    /// Operations a second that arrive, whether or not they are done in time
+    /// Arrival rate in operations per second, independent of completions
     #[arg(long)]
     target: Option<f64>,
-    /// Folder for the store, kept afterwards, instead of a temporary one
+    /// Directory for the store, kept afterwards, instead of a temporary one
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     #[command(flatten)]
     set: SetFlag,
 }
 
-/// Loads and runs; result lines to stdout.
+/// Loads and runs; result lines go to stdout.
 pub fn run(args: &YcsbArgs) -> Outcome {
     let properties = properties(args)?;
     let mut base = esker_peers::bench::config();
@@ -55,7 +55,7 @@ pub fn run(args: &YcsbArgs) -> Outcome {
         let (name, value) = split(pair)?;
         base.set(name, value).map_err(Failure::usage)?;
     }
-    // Without either both are meant.
+    // Without `--load` and `--run`, both phases are reported.
     let both = !args.load && !args.run;
     let (load, run) = (args.load || both, args.run || both);
     let ycsb = YcsbRun { engine: args.db.clone(), properties, load, run, base };
@@ -99,7 +99,7 @@ fn properties(args: &YcsbArgs) -> Result<Properties, Failure> {
     Ok(properties)
 }
 
-/// YCSB's own file of that name, where there is none.
+/// Returns YCSB's own workload file of that name, for use if no such file exists.
 fn core(file: &str) -> Option<String> {
     let name = Path::new(file).file_name()?.to_str()?;
     Some(Properties::core(name.strip_prefix("workload")?)?.text())

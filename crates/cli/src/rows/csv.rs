@@ -1,7 +1,9 @@
-//! CSV as RFC 4180 has it, and TSV: quoted fields, doubled quotes, newlines inside quotes.
+//! CSV per RFC 4180, and TSV: quoted fields, doubled quotes, newlines inside quotes.
 //!
-//! What stays true: a row is good only if it has as many fields as the first one; a quote that is
-//! never closed makes everything after it bad, since where the next row begins is then a guess.
+//! Invariants:
+//! 1. A row is good only if it has as many fields as the first row.
+//! 2. An unclosed quote makes the rest of the file bad, since the start of the next row would be a
+//!    guess.
 
 use std::io;
 
@@ -9,20 +11,20 @@ use super::input::{Input, Line, trim_newline};
 use super::{Pair, Row, Rows};
 use crate::bytes::Encoding;
 
-/// How the file is laid out and which columns are wanted.
+/// Layout of the file and selection of its columns.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// Between fields.
+    /// Separator between fields.
     pub delimiter: u8,
     /// Whether fields may be quoted.
     pub quotes: bool,
     /// Whether the first row names the columns.
     pub header: bool,
-    /// The key's column, by name or by number from 1.
+    /// Key column, by name or by number from 1.
     pub key_column: String,
-    /// The value's column.
+    /// Value column, by name or by number from 1.
     pub value_column: String,
-    /// How fields spell bytes; as they are when `None`.
+    /// Encoding of bytes in fields; `None` takes fields unchanged.
     pub encoding: Option<Encoding>,
 }
 
@@ -43,7 +45,7 @@ struct Columns {
 type Fields = Result<Vec<Vec<u8>>, String>;
 
 impl CsvRows {
-    /// Opens the file: its header is read and the columns are found.
+    /// Opens the file, reads its header and finds the columns.
     pub fn open(input: Input, layout: Layout) -> io::Result<Result<CsvRows, String>> {
         let mut rows = CsvRows { input, layout, columns: None, buffer: Vec::new() };
         if !rows.layout.header {
@@ -70,11 +72,14 @@ impl CsvRows {
                     Err(format!("there is no column {number}: rows have {}", first.len()))
                 }
                 Err(_) if !self.layout.header => {
-                    Err(format!("without a header, columns are numbers, not {column:?}"))
+                    Err(format!("without a header, a column must be a number, found {column:?}"))
                 }
                 Err(_) => {
                     let shown: Vec<_> = first.iter().map(|n| String::from_utf8_lossy(n)).collect();
-                    Err(format!("there is no column {column:?}; there are {}", shown.join(", ")))
+                    Err(format!(
+                        "there is no column {column:?}; the columns are {}",
+                        shown.join(", ")
+                    ))
                 }
             }
         };
@@ -82,7 +87,7 @@ impl CsvRows {
         Ok(Columns { count: first.len(), key, value })
     }
 
-    /// The next record and the line it starts at; blank lines are none.
+    /// Returns the next record and its first line number; blank lines are skipped.
     fn next_record(&mut self) -> io::Result<Option<(u64, Fields)>> {
         loop {
             self.buffer.clear();
@@ -93,14 +98,14 @@ impl CsvRows {
                 match self.input.read_line(&mut self.buffer)? {
                     Line::Whole => {}
                     Line::TooLong => {
-                        let why = "the row is longer than a value may be".to_string();
+                        let why = "the row exceeds the maximum length of a value".to_string();
                         return Ok(Some((first_line, Err(why))));
                     }
                     Line::End if start == 0 => return Ok(None),
                     Line::End => {
                         let why = format!(
-                            "a quoted field that opens here is never closed; lines {first_line} \
-                             to {} are not loaded",
+                            "a quoted field that starts here has no closing quote; lines \
+                             {first_line} to {} are not loaded",
                             self.input.line
                         );
                         return Ok(Some((first_line, Err(why))));
@@ -112,7 +117,8 @@ impl CsvRows {
                 if parser.line(&self.buffer[start..]) {
                     let mut fields = parser.finish();
                     if let (Err(why), true) = (&fields, self.input.line > first_line) {
-                        fields = Err(format!("{why}; the row goes on to line {}", self.input.line));
+                        fields =
+                            Err(format!("{why}; the row continues to line {}", self.input.line));
                     }
                     return Ok(Some((first_line, fields)));
                 }
@@ -125,9 +131,9 @@ impl CsvRows {
         if self.columns.is_none() {
             self.columns = Some(self.find_columns(&fields)?);
         }
-        let Some(columns) = &self.columns else { return Err("no columns".into()) };
+        let Some(columns) = &self.columns else { return Err("the columns are unknown".into()) };
         if fields.len() != columns.count {
-            return Err(format!("{} fields where {} are expected", fields.len(), columns.count));
+            return Err(format!("found {} fields, expected {}", fields.len(), columns.count));
         }
         let value = if columns.value == columns.key {
             fields[columns.key].clone()
@@ -164,7 +170,7 @@ enum At {
     QuoteInQuoted,
 }
 
-/// One record, line by line.
+/// Parser of one record, fed line by line.
 struct Parser {
     delimiter: u8,
     quotes: bool,
@@ -180,7 +186,7 @@ impl Parser {
         Parser { delimiter, quotes, at: At::FieldStart, fields, field, wrong: None }
     }
 
-    /// Takes a line with its newline; `true` when the record ends with it.
+    /// Takes a line with its newline; returns `true` if the line ends the record.
     fn line(&mut self, line: &[u8]) -> bool {
         let text = trim_newline(line);
         for &byte in text {
@@ -275,7 +281,7 @@ mod tests {
     fn columns_by_name_and_number() {
         assert_eq!(read("k,v\n1,2\n", layout("v", "1")).unwrap(), [(2, good("2", "1"))]);
         assert_eq!(read("k,v\n1,2\n", layout("k", "k")).unwrap(), [(2, good("1", "1"))]);
-        assert!(read("k,v\n", layout("key", "v")).unwrap_err().contains("there are k, v"));
+        assert!(read("k,v\n", layout("key", "v")).unwrap_err().contains("the columns are k, v"));
         assert!(read("k,v\n", layout("3", "v")).unwrap_err().contains("no column 3"));
         assert!(read("", layout("k", "v")).unwrap_err().contains("empty"));
     }
@@ -286,7 +292,7 @@ mod tests {
         let rows = read(text, layout("k", "v")).unwrap();
         assert_eq!(rows[0], (2, good("a", "1")));
         let why = |at: usize| rows[at].1.clone().unwrap_err();
-        assert!(rows[1].0 == 3 && why(1).contains("1 fields where 2"), "{rows:?}");
+        assert!(rows[1].0 == 3 && why(1).contains("found 1 fields, expected 2"), "{rows:?}");
         assert!(rows[2].0 == 4 && why(2).contains("after the closing quote"), "{rows:?}");
         assert_eq!(rows[4], (6, good("e", "5")));
         assert!(rows[5].0 == 7 && why(5).contains("lines 7 to 8"), "{rows:?}");

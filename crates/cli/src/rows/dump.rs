@@ -1,5 +1,5 @@
-//! Dumps: a first line that names the format, one pair a line, and a last line with the number of
-//! pairs and their checksum, without which a dump is not whole.
+//! Dumps: a first line that names the format, one pair per line, and a last line with the number of
+//! pairs and their checksum. A dump without the last line is incomplete.
 //!
 //! ```text
 //! esker dump 1 text
@@ -7,11 +7,11 @@
 //! end of dump: 1 pairs, checksum 0123456789abcdef
 //! ```
 //! With `--json` the lines are objects: `{"esker_dump":1,…}`, `{"key":…,"value":…}`, `{"end":…}`.
-//! The last line holds no tab and so is never a pair.
+//! The last line contains no tab and so cannot be taken for a pair.
 
 use std::io;
 
-use esker::base::checksum::checksum;
+use esker::internals::checksum;
 use serde_json::{Value, json};
 
 use super::input::{Input, Line, trim_newline};
@@ -21,12 +21,12 @@ use crate::bytes::{Encoding, Form};
 const MAGIC: &str = "esker dump 1 ";
 const JSON_MAGIC: &str = "{\"esker_dump\":";
 
-/// The number of pairs and the checksum over all of them in order.
+/// Number of pairs, and checksum over all pairs in order.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
-    /// Pairs.
+    /// Number of pairs.
     pub count: u64,
-    /// Each key's and value's checksum is seeded with the one before.
+    /// Chained checksum: the checksum of each key and value is seeded with the previous one.
     pub checksum: u64,
 }
 
@@ -37,7 +37,7 @@ impl Tally {
         self.checksum = checksum(value, checksum(key, self.checksum));
     }
 
-    /// The last line.
+    /// Returns the last line of the dump.
     pub fn last_line(&self, form: Form) -> String {
         let sum = format!("{:016x}", self.checksum);
         if form.json {
@@ -47,7 +47,7 @@ impl Tally {
     }
 }
 
-/// The first line.
+/// Returns the first line of a dump.
 pub fn first_line(form: Form) -> String {
     if form.json {
         return json!({ "esker_dump": 1, "encoding": form.encoding.name() }).to_string();
@@ -55,7 +55,7 @@ pub fn first_line(form: Form) -> String {
     format!("{MAGIC}{}", form.encoding.name())
 }
 
-/// Whether a file that begins so is a dump.
+/// Returns whether a file with this beginning is a dump.
 pub fn is_dump(beginning: &[u8]) -> bool {
     beginning.starts_with(b"esker dump ") || beginning.starts_with(JSON_MAGIC.as_bytes())
 }
@@ -72,12 +72,14 @@ pub struct DumpRows {
 }
 
 impl DumpRows {
-    /// Reads the first line.
+    /// Opens a dump and reads its first line.
     pub fn open(mut input: Input) -> io::Result<Result<DumpRows, String>> {
         let mut line = Vec::new();
         input.read_line(&mut line)?;
         let Some(form) = parse_first_line(trim_newline(&line)) else {
-            return Ok(Err("this is no dump of a version that can be read here".into()));
+            return Ok(Err(
+                "expected the first line of a dump of version 1, found another line".into()
+            ));
         };
         let buffer = Vec::new();
         let tally = Tally::default();
@@ -91,7 +93,7 @@ impl DumpRows {
             let field = |name| self.form.read_json(object.get(name).unwrap_or(&Value::Null));
             return Ok((field("key")?, field("value")?));
         }
-        let tab = line.iter().position(|byte| *byte == b'\t').ok_or("no tab in the line")?;
+        let tab = line.iter().position(|byte| *byte == b'\t').ok_or("the line has no tab")?;
         let read = |text| self.form.encoding.read(text);
         Ok((read(&line[..tab])?, read(&line[tab + 1..])?))
     }
@@ -126,7 +128,7 @@ impl Rows for DumpRows {
         }
         self.after_end |= self.end.is_some();
         let pair = match read {
-            Line::TooLong => Err("the row is longer than a value may be".into()),
+            Line::TooLong => Err("the row exceeds the maximum length of a value".into()),
             _ => self.pair(line),
         };
         match &pair {
@@ -143,10 +145,11 @@ impl Rows for DumpRows {
     fn check_end(&self) -> Result<(), String> {
         let found = self.tally.last_line(self.form);
         match &self.end {
-            None => Err("the dump has no last line: it was cut short".into()),
-            Some(_) if self.after_end => Err("the dump goes on after its last line".into()),
+            None => Err("the dump has no last line; it is truncated".into()),
+            Some(_) if self.after_end => Err("the dump continues after its last line".into()),
             Some(end) if *end != found || self.bad > 0 => Err(format!(
-                "the dump is damaged: its last line is {end:?}, its pairs give {found:?}"
+                "the dump is damaged: expected the last line {found:?} from its pairs, found \
+                 {end:?}"
             )),
             Some(_) => Ok(()),
         }

@@ -1,43 +1,43 @@
-//! Physical lines of a file or of standard input, numbered, of bounded length.
+//! Numbered physical lines of a file or of standard input, bounded in length.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// The longest row: the longest value, as escaped as can be, and its key.
+/// Maximum length of a row in bytes: the longest value with every byte escaped, plus its key.
 pub const ROW_BYTES_MAX: usize = (4 << 30) + (1 << 20);
 
-/// Lines with their number.
+/// Input as numbered lines.
 pub struct Input {
     source: BufReader<Box<dyn Read>>,
-    /// The number of the last line read, from 1.
+    /// Number of the last line read, from 1.
     pub line: u64,
-    /// Bytes read so far.
+    /// Number of bytes read so far.
     pub read_bytes: u64,
 }
 
-/// How a line came.
+/// Result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// Into the buffer, with its newline if it has one.
+    /// Line stored in the buffer, with its newline if present.
     Whole,
-    /// Longer than allowed: the buffer holds its beginning, the rest was passed over.
+    /// Line longer than allowed: the buffer contains its beginning, and the remainder was skipped.
     TooLong,
-    /// There is none.
+    /// End of the input.
     End,
 }
 
 impl Input {
-    /// Lines of `source`.
+    /// Creates the lines of `source`.
     pub fn new(source: Box<dyn Read>) -> Input {
         Input { source: BufReader::with_capacity(256 << 10, source), line: 0, read_bytes: 0 }
     }
 
-    /// What comes next, without consuming it; empty at the end.
+    /// Returns the next bytes without consuming them; empty at the end.
     pub fn peek(&mut self) -> io::Result<&[u8]> {
         self.source.fill_buf()
     }
 
-    /// Appends the next line to `out`, passing over the part beyond [`ROW_BYTES_MAX`]. A byte
-    /// order mark before the first line is dropped.
+    /// Appends the next line to `out`, and skips the part beyond [`ROW_BYTES_MAX`]. A byte order
+    /// mark before the first line is dropped.
     pub fn read_line(&mut self, out: &mut Vec<u8>) -> io::Result<Line> {
         let start = out.len();
         let room = (ROW_BYTES_MAX.saturating_sub(start)) as u64;
@@ -74,7 +74,7 @@ impl Input {
     }
 }
 
-/// A line without its newline.
+/// Returns a line without its newline.
 pub fn trim_newline(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)

@@ -1,4 +1,4 @@
-//! JSON lines: one object a line, the key and the value under two names.
+//! JSON lines: one object per line, with the key and the value under two field names.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub struct JsonRows {
 }
 
 impl JsonRows {
-    /// The pairs under `key_field` and `value_field` of each object.
+    /// Creates rows from the fields `key_field` and `value_field` of each object.
     pub fn new(input: Input, form: Form, key_field: String, value_field: String) -> JsonRows {
         JsonRows { input, form, key_field, value_field, buffer: Vec::new() }
     }
@@ -43,7 +43,7 @@ impl Rows for JsonRows {
             match read {
                 Line::End => return Ok(None),
                 Line::TooLong => {
-                    let pair = Err("the row is longer than a value may be".into());
+                    let pair = Err("the row exceeds the maximum length of a value".into());
                     return Ok(Some(Row { line, pair }));
                 }
                 Line::Whole if trim_newline(&self.buffer).trim_ascii().is_empty() => {}

@@ -1,7 +1,8 @@
 //! Pairs from files: CSV, TSV, JSON lines, dumps.
 //!
-//! What stays true: every row comes out as a pair or as a bad row with its line number and the
-//! reason; memory is bounded by the longest pair the store takes.
+//! Invariants:
+//! 1. Every row yields a pair, or a bad row with its line number and the reason.
+//! 2. Memory is bounded by the longest pair that the store accepts.
 
 pub mod csv;
 pub mod dump;
@@ -10,27 +11,27 @@ pub mod jsonl;
 
 use std::io;
 
-/// A pair, or what is wrong with a row.
+/// A pair, or the reason why the row is bad.
 pub type Pair = Result<(Vec<u8>, Vec<u8>), String>;
 
 /// One row of a file.
 #[derive(Debug)]
 pub struct Row {
-    /// The line it starts at, from 1.
+    /// First line of the row, from 1.
     pub line: u64,
-    /// What it holds.
+    /// Content of the row.
     pub pair: Pair,
 }
 
 /// A source of rows.
 pub trait Rows {
-    /// The next row; `None` at the end.
+    /// Returns the next row; `None` at the end.
     fn next(&mut self) -> io::Result<Option<Row>>;
 
-    /// How many bytes of the input were consumed.
+    /// Returns the number of input bytes consumed.
     fn read_bytes(&self) -> u64;
 
-    /// After the end: whether the input says it is whole, as far as its format can say so.
+    /// Checks, after the end, that the input is complete, as far as its format allows such a check.
     fn check_end(&self) -> Result<(), String> {
         Ok(())
     }

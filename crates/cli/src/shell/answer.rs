@@ -1,7 +1,9 @@
 //! The shell's answers, as text or as JSON lines.
 //!
-//! What stays true: each command gets exactly one closing line — `OK`, a value, `NOT FOUND` or
-//! `ERROR kind: message` — and is flushed; no value can be taken for `NOT FOUND` or an error.
+//! Invariants:
+//! 1. Each command gets exactly one closing line: `OK`, a value, `NOT FOUND` or
+//!    `ERROR kind: message`. The line is flushed.
+//! 2. No value can be confused with `NOT FOUND` or an error.
 
 use std::io::Write;
 
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use crate::bytes::{Encoding, Form};
 use crate::failure::{Failure, tell};
 
-/// Where the answers go.
+/// Writer of the answers.
 pub struct Answers<W> {
     out: W,
     form: Form,
@@ -19,37 +21,37 @@ pub struct Answers<W> {
 }
 
 impl<W: Write> Answers<W> {
-    /// Answers to `out`.
+    /// Creates a writer to `out`.
     pub fn new(out: W, form: Form) -> Answers<W> {
         Answers { out, form, line: Vec::new(), first_error_code: 0 }
     }
 
-    /// How bytes are spelled here.
+    /// Returns the encoding of bytes in the answers.
     pub fn encoding(&self) -> Encoding {
         self.form.encoding
     }
 
-    /// The exit code of the first error; 0 when there was none.
+    /// Returns the exit code of the first error; 0 without errors.
     pub fn first_error_code(&self) -> u8 {
         self.first_error_code
     }
 
-    /// Done.
+    /// Answers that the command succeeded.
     pub fn ok(&mut self) -> Result<(), Failure> {
         self.close("OK", || json!({ "ok": true }))
     }
 
-    /// The key is not there.
+    /// Answers that the key does not exist.
     pub fn not_found(&mut self) -> Result<(), Failure> {
         self.close("NOT FOUND", || json!({ "value": null }))
     }
 
-    /// A number.
+    /// Answers with a number.
     pub fn number(&mut self, number: u64) -> Result<(), Failure> {
         self.close(&number.to_string(), || json!({ "count": number }))
     }
 
-    /// A value, or that there is none.
+    /// Answers with a value, or with `NOT FOUND` for `None`.
     pub fn value(&mut self, value: Option<&[u8]>) -> Result<(), Failure> {
         let Some(value) = value else { return self.not_found() };
         if self.form.json {
@@ -69,7 +71,7 @@ impl<W: Write> Answers<W> {
         Ok(self.out.flush()?)
     }
 
-    /// One pair of a scan, in the form `put` takes; the scan is closed by [`Answers::ok`].
+    /// Writes one pair of a scan, in the form accepted by `put`. [`Answers::ok`] closes the scan.
     pub fn pair(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
         self.line.clear();
         if self.form.json {
@@ -78,7 +80,7 @@ impl<W: Write> Answers<W> {
         } else {
             self.form.encoding.write_word(key, &mut self.line);
             self.line.push(b' ');
-            // A value that begins with a quote would be read as quoted.
+            // A value that begins with a quote would be read as a quoted word.
             if value.first() == Some(&b'"') && self.form.encoding == Encoding::Text {
                 self.line.extend_from_slice(b"\\x22");
                 self.form.encoding.write(&value[1..], &mut self.line);
@@ -90,20 +92,20 @@ impl<W: Write> Answers<W> {
         Ok(self.out.write_all(&self.line)?)
     }
 
-    /// Says on stderr what is no answer, when what was answered before was written.
+    /// Flushes the answers, then prints a note on stderr.
     pub fn say(&mut self, line: &str) -> Result<(), Failure> {
         self.out.flush()?;
         tell(self.form.json, line);
         Ok(())
     }
 
-    /// Lines of talk, or an object; closed by [`Answers::ok`].
+    /// Writes informational lines, or an object. [`Answers::ok`] closes them.
     pub fn lines(&mut self, text: &str, json: impl FnOnce() -> Value) -> Result<(), Failure> {
         let text = if self.form.json { json().to_string() } else { text.trim_end().to_string() };
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    /// An error; the session goes on.
+    /// Answers with an error; the session continues.
     pub fn error(&mut self, failure: &Failure) -> Result<(), Failure> {
         if self.first_error_code == 0 {
             self.first_error_code = failure.code();

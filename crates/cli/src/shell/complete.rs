@@ -1,10 +1,11 @@
-//! What the Tab key completes: commands, options and their values, files, and keys of the store.
+//! Tab completion: commands, options and their values, files, and keys of the store.
 //!
-//! What stays true: a completion reads few keys and changes nothing; what it puts in the line reads
-//! back as the key it stands for.
+//! Invariants:
+//! 1. A completion reads few keys and changes nothing.
+//! 2. A completed word reads back as the key it stands for.
 
-use esker::options::value::Range;
-use esker::{Db, KNOBS, Knob, When};
+use esker::OptionRange as Range;
+use esker::{Db, Mutability, OPTIONS, OptionSpec};
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -13,12 +14,12 @@ use rustyline::{Context, Helper};
 
 use crate::bytes::Encoding;
 
-/// At most this many keys are shown.
+/// Maximum number of keys shown.
 const KEYS_MAX: usize = 50;
-/// Longer keys are not shown.
+/// Maximum length in bytes of a key shown.
 const KEY_BYTES_MAX: usize = 256;
 
-/// The commands of the shell, and how many keys each takes first.
+/// Commands of the shell, with the number of leading key arguments of each.
 pub const COMMANDS: &[(&str, usize)] = &[
     ("abort", 0),
     ("batch", 0),
@@ -44,7 +45,7 @@ pub const COMMANDS: &[(&str, usize)] = &[
     ("sync", 0),
 ];
 
-/// The completer of a session.
+/// Completer of a session.
 pub struct Completions<'a> {
     db: &'a Db,
     encoding: Encoding,
@@ -52,13 +53,13 @@ pub struct Completions<'a> {
 }
 
 impl<'a> Completions<'a> {
-    /// For keys of `db`, spelled as `encoding` says.
+    /// Creates a completer for keys of `db`, spelled in `encoding`.
     pub fn new(db: &'a Db, encoding: Encoding) -> Completions<'a> {
         Completions { db, encoding, files: FilenameCompleter::new() }
     }
 
-    /// Where the word to be completed starts in `head`, the line up to the cursor, and what it may
-    /// become.
+    /// Returns the start of the word to complete in `head`, the line up to the cursor, and the
+    /// possible completions.
     fn words(&self, head: &str) -> (usize, Vec<String>) {
         let start = head.rfind([' ', '\t']).map_or(0, |at| at + 1);
         let word = &head[start..];
@@ -67,7 +68,7 @@ impl<'a> Completions<'a> {
             [] => starting(word, COMMANDS.iter().map(|(name, _)| *name)),
             ["sync"] | ["snapshot"] => starting(word, ["on", "off"].into_iter()),
             ["limit"] => starting(word, ["off"].into_iter()),
-            ["set"] => starting(word, names(|knob| knob.when == When::Live)),
+            ["set"] => starting(word, names(|spec| spec.mutability == Mutability::Live)),
             ["option"] => starting(word, names(|_| true)),
             ["set", name] => starting(word, values(name).into_iter()),
             [command, keys @ ..] => {
@@ -81,7 +82,7 @@ impl<'a> Completions<'a> {
         (start, found)
     }
 
-    /// Keys that start as `word` does; none where `word` spells no bytes yet.
+    /// Returns keys with the prefix `word`; `None` if `word` is not yet a valid spelling of bytes.
     fn keys(&self, word: &str) -> Option<Vec<String>> {
         if self.encoding == Encoding::Base64 || word.starts_with('"') {
             return None;
@@ -96,7 +97,7 @@ impl<'a> Completions<'a> {
                 self.encoding.write_word(iter.key(), &mut text);
                 found.push(String::from_utf8(text).ok()?);
             }
-            iter.advance().ok()?;
+            iter.move_next().ok()?;
         }
         Some(found)
     }
@@ -107,13 +108,13 @@ fn starting<'w>(word: &str, names: impl Iterator<Item = &'w str>) -> Vec<String>
     names.filter(|name| name.starts_with(&word)).map(|name| format!("{name} ")).collect()
 }
 
-fn names(wanted: impl Fn(&Knob) -> bool) -> impl Iterator<Item = &'static str> {
-    KNOBS.iter().filter(move |knob| wanted(knob)).map(|knob| knob.name)
+fn names(wanted: impl Fn(&OptionSpec) -> bool) -> impl Iterator<Item = &'static str> {
+    OPTIONS.iter().filter(move |spec| wanted(spec)).map(|spec| spec.name)
 }
 
-/// The words that an option takes, where it takes words.
+/// Returns the words accepted by an option; empty for other kinds of options.
 fn values(name: &str) -> Vec<&'static str> {
-    match KNOBS.iter().find(|knob| knob.name == name).map(|knob| &knob.range) {
+    match OPTIONS.iter().find(|spec| spec.name == name).map(|spec| &spec.range) {
         Some(Range::Words(words)) => words.clone(),
         Some(Range::Switch) => vec!["true", "false"],
         Some(Range::WholeOrAuto(..)) => vec!["auto"],

@@ -1,7 +1,9 @@
-//! The lines typed in earlier sessions: where they are kept.
+//! History of the lines typed in earlier sessions, and its storage location.
 //!
-//! What stays true: the file is readable by its owner alone, also while it is made; `ESKER_HISTORY=off`
-//! keeps nothing; whoever cannot keep a history has a shell all the same, and is told once.
+//! Invariants:
+//! 1. Only the owner can read the file, also during its creation.
+//! 2. `ESKER_HISTORY=off` keeps no history.
+//! 3. The shell works without a history; a failure to keep one is reported once.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions, Permissions};
@@ -15,10 +17,10 @@ use rustyline::history::FileHistory;
 use super::complete::Completions;
 use crate::failure::say;
 
-/// At most this many lines are kept.
+/// Maximum number of lines kept.
 pub const LINES_MAX: usize = 1_000;
 
-/// The file of a session, if it keeps a history.
+/// History file of a session, if the session keeps a history.
 pub struct History {
     path: Option<PathBuf>,
 }
@@ -26,7 +28,7 @@ pub struct History {
 type Line<'a> = Editor<Completions<'a>, FileHistory>;
 
 impl History {
-    /// Gives `editor` the lines of earlier sessions.
+    /// Loads the lines of earlier sessions into `editor`.
     pub fn begin(editor: &mut Line<'_>) -> History {
         let path = place(|name| std::env::var_os(name));
         let mut history = History { path };
@@ -41,7 +43,7 @@ impl History {
         history
     }
 
-    /// Keeps `line`, at once: a session may end by a signal.
+    /// Appends `line` to the file at once, since a signal may end the session.
     pub fn keep(&mut self, editor: &mut Line<'_>, line: &str) {
         let added = editor.add_history_entry(line).unwrap_or(false);
         if let (true, Some(path)) = (added, self.path.clone())
@@ -52,12 +54,13 @@ impl History {
     }
 
     fn give_up(&mut self, path: &Path, why: &str) {
-        say(&format!("esker: {}: the history is not kept: {why}", path.display()));
+        say(&format!("esker: {}: cannot save the history: {why}", path.display()));
         self.path = None;
     }
 }
 
-/// `ESKER_HISTORY`, unless it is `off`; else a file among the user's states, where there is a home.
+/// Returns `ESKER_HISTORY`, unless it is `off`; by default, a file in the user's state directory,
+/// if a home directory is known.
 fn place(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(named) = variable("ESKER_HISTORY") {
         return (!named.is_empty() && named != "off").then(|| PathBuf::from(named));
@@ -68,7 +71,7 @@ fn place(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     Some(states.join("esker/history"))
 }
 
-/// Makes the file and the folders above it if they are not there, for the owner alone.
+/// Creates the file and its parent directories if missing, with access for the owner only.
 fn prepare(path: &Path) -> io::Result<()> {
     if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(above)?;

@@ -1,5 +1,5 @@
-//! The shell's language: words of a line, the answers, and the session that runs commands; and what
-//! helps to type them.
+//! The shell's language: the words of a line, the answers, the session that runs commands, and
+//! support for interactive typing.
 
 pub mod answer;
 pub mod complete;

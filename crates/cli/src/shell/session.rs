@@ -1,6 +1,6 @@
-//! The shell's session: a store, perhaps a batch being gathered, perhaps a snapshot to read from.
+//! The shell's session: a store, optionally an open batch, and optionally a snapshot to read from.
 //!
-//! What stays true: an interrupted command changes neither the batch nor the session.
+//! Invariant: an interrupted command changes neither the batch nor the session.
 
 use std::io::Write;
 use std::ops::Bound;
@@ -19,49 +19,49 @@ use crate::commands::stats;
 use crate::failure::Failure;
 use crate::interrupt;
 
-/// How many pairs a scan shows by hand, until `limit` says otherwise.
+/// Default number of pairs that an interactive scan shows; `limit` changes it.
 const PAIRS_BY_HAND: u64 = 100;
-/// A longer key is not repeated where the next command is proposed.
+/// Maximum key length, in bytes, repeated in the proposal of the next command.
 const PROPOSED_KEY_BYTES_MAX: usize = 200;
-/// How often a command in another thread looks for Ctrl-C.
+/// Poll interval for Ctrl-C while a command runs in another thread.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 const HELP: &str = "\
-put KEY VALUE             set KEY; VALUE is the rest of the line
-get KEY                   the value, or NOT FOUND
-delete KEY                delete KEY, whether it is there or not
-deleterange FROM TO       delete every key from FROM up to, not including, TO
-batch                     gather the writes that follow
-commit                    write them all at once
-abort                     forget them
-scan [FROM [TO]]          pairs from FROM up to, not including, TO, as put takes them
-rscan [FROM [TO]]         the same pairs from the last to the first
-prefix PREFIX             pairs whose key starts with PREFIX
-count [FROM [TO]]         how many pairs there are from FROM up to TO
-limit [N|off]             how many pairs scan, rscan and prefix show at most; by hand 100
-snapshot [on|off]         read the store as it is now, until off
-sync on|off               whether a write must survive a power loss before its OK
-flush                     write what is in memory to files
-compact [FROM [TO]]       merge files
-checkpoint DIR            make a second store in DIR by hard links
-stats                     what the store consists of and has done
+put KEY VALUE             set KEY to VALUE, which is the rest of the line
+get KEY                   print the value, or NOT FOUND
+delete KEY                delete KEY; a missing KEY is no error
+deleterange FROM TO       delete the keys from FROM (included) to TO (excluded)
+batch                     collect the following writes
+commit                    apply the collected writes atomically
+abort                     discard the collected writes
+scan [FROM [TO]]          print the pairs from FROM (included) to TO (excluded), as put takes them
+rscan [FROM [TO]]         print the same pairs in reverse order
+prefix PREFIX             print the pairs whose key starts with PREFIX
+count [FROM [TO]]         print the number of pairs from FROM to TO
+limit [N|off]             limit the pairs that scan, rscan and prefix print; 100 at a terminal
+snapshot [on|off]         read from a snapshot of the store, until off
+sync on|off               make each write survive a power loss before its OK
+flush                     write the memtable to table files
+compact [FROM [TO]]       compact the tables
+checkpoint DIR            create a copy of the store in DIR with hard links
+stats                     print the layout and statistics of the store
 set NAME VALUE            change an option
-option NAME               the value of an option
-help                      this
-quit                      end (so does the end of the input)
-Ctrl-C stops a command, Tab completes, the arrows bring back lines of this and earlier sessions.
-KEY, VALUE: \\xNN is a byte, \\\\ a backslash; \"quoted\" where spaces matter, \"\" is empty; # comment";
+option NAME               print the value of an option
+help                      print this help
+quit                      end the session (the end of the input does the same)
+Ctrl-C stops a command, Tab completes, the arrow keys recall lines of this and earlier sessions.
+KEY, VALUE: \\xNN is a byte, \\\\ a backslash; \"quoted\" keeps spaces, \"\" is empty; # comment";
 
-/// Whether the session goes on.
+/// Whether the session continues.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
-    /// With the next line.
+    /// Continue with the next line.
     Line,
-    /// No.
+    /// End the session.
     Quit,
 }
 
-/// The state of a shell.
+/// State of a shell session.
 pub struct Session<'a, 'e> {
     db: &'a Db,
     batch: Option<Batch>,
@@ -71,14 +71,14 @@ pub struct Session<'a, 'e> {
     by_hand: Option<&'a Scope<'a, 'e>>,
 }
 
-/// Which pairs a command walks over, and which way.
+/// Range and direction of a scan.
 struct Walk {
     from: Option<Vec<u8>>,
     to: Option<Vec<u8>>,
     reverse: bool,
 }
 
-/// What a command came to.
+/// Result of a command.
 enum Reply {
     Ok,
     Value(Option<Vec<u8>>),
@@ -91,26 +91,26 @@ fn usage(message: impl Into<String>) -> Failure {
 }
 
 impl<'a, 'e> Session<'a, 'e> {
-    /// A session on `db` for a script: Ctrl-C ends the process, and scans show every pair.
+    /// Creates a session on `db` for a script: Ctrl-C ends the process, and scans show all pairs.
     pub fn new(db: &'a Db) -> Session<'a, 'e> {
         Session { db, batch: None, snapshot: None, durability: None, limit: None, by_hand: None }
     }
 
-    /// A session on `db` for somebody at a terminal: Ctrl-C stops the command, and scans show
-    /// [`PAIRS_BY_HAND`] pairs. What cannot stop goes on in `threads`.
+    /// Creates an interactive session on `db`: Ctrl-C stops the command, and scans show
+    /// [`PAIRS_BY_HAND`] pairs. Uninterruptible operations continue in `threads`.
     pub fn by_hand(db: &'a Db, threads: &'a Scope<'a, 'e>) -> Session<'a, 'e> {
         Session { limit: Some(PAIRS_BY_HAND), by_hand: Some(threads), ..Session::new(db) }
     }
 
-    /// How many operations wait for `commit`, while a batch is open.
+    /// Returns the number of operations in the open batch; `None` without an open batch.
     pub fn uncommitted(&self) -> Option<usize> {
         self.batch.as_ref().map(Batch::len)
     }
 
-    /// Runs one line and answers it; blank lines and comments have no answer.
+    /// Runs one line and answers it. Blank lines and comments have no answer.
     ///
     /// # Errors
-    /// Only when the answer cannot be written; errors of commands are answers.
+    /// The answer cannot be written. Errors of commands are answers.
     pub fn run<W: Write>(
         &mut self,
         line: &[u8],
@@ -145,7 +145,7 @@ impl<'a, 'e> Session<'a, 'e> {
         match command {
             "put" => {
                 let key = word()?.ok_or_else(|| missing("a key and a value"))?;
-                // `put K` says nothing about a value; `put K ` and `put K ""` say an empty one.
+                // `put K` has no value; `put K ` and `put K ""` have an empty value.
                 if !words.went_on() {
                     return Err(missing("a value"));
                 }
@@ -190,12 +190,12 @@ impl<'a, 'e> Session<'a, 'e> {
         })
     }
 
-    /// Into the open batch, or at once.
+    /// Adds the change to the open batch, or writes it at once.
     fn change(&mut self, change: impl FnOnce(&mut Batch)) -> Result<Reply, Failure> {
         let mut single = Batch::new();
         change(&mut single);
         match &mut self.batch {
-            // A batch takes only what could be written.
+            // A batch accepts only operations that could be written.
             Some(batch) => {
                 let operations: Vec<_> = single.operations().collect();
                 if operations.is_empty() {
@@ -210,7 +210,7 @@ impl<'a, 'e> Session<'a, 'e> {
     }
 
     fn write_options(&self) -> WriteOptions {
-        WriteOptions { durability: self.durability }
+        WriteOptions::default().durability(self.durability)
     }
 
     fn key_command<W: Write>(
@@ -268,7 +268,7 @@ impl<'a, 'e> Session<'a, 'e> {
             if self.limit == Some(shown) && walk.reverse {
                 last = iter.key().to_vec();
             }
-            if walk.reverse { iter.retreat()? } else { iter.advance()? }
+            if walk.reverse { iter.move_prev()? } else { iter.move_next()? }
         }
         Ok(Reply::Ok)
     }
@@ -279,12 +279,12 @@ impl<'a, 'e> Session<'a, 'e> {
         while iter.valid() {
             interrupt::check()?;
             count += 1;
-            iter.advance()?;
+            iter.move_next()?;
         }
         Ok(Reply::Number(count))
     }
 
-    /// An iterator on the first pair of `walk`.
+    /// Returns an iterator on the first pair of `walk`.
     fn iter(&self, walk: &Walk) -> Result<DbIterator, Failure> {
         let lower = walk.from.clone().map_or(Bound::Unbounded, Bound::Included);
         let upper = walk.to.clone().map_or(Bound::Unbounded, Bound::Excluded);
@@ -297,8 +297,8 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(iter)
     }
 
-    /// Does what the engine cannot stop in the middle of. By hand, Ctrl-C ends the waiting; what was
-    /// begun goes on.
+    /// Runs an operation that the engine cannot interrupt. In an interactive session Ctrl-C ends
+    /// the wait, and the operation continues.
     fn long(
         &self,
         command: &str,
@@ -311,7 +311,7 @@ impl<'a, 'e> Session<'a, 'e> {
         let db = self.db;
         let (done, wait) = channel();
         threads.spawn(move || {
-            // Nobody listens after Ctrl-C.
+            // After Ctrl-C the receiver is gone.
             let _ = done.send(job(db));
         });
         loop {
@@ -322,7 +322,8 @@ impl<'a, 'e> Session<'a, 'e> {
                 }
                 Err(RecvTimeoutError::Timeout) if interrupt::asked() => {
                     return Err(Failure::interrupted(format!(
-                        "{command} goes on, but is not waited for; the session ends when it is done"
+                        "{command} continues in the background; the session ends after it has \
+                         finished"
                     )));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -335,7 +336,7 @@ impl<'a, 'e> Session<'a, 'e> {
     }
 
     fn read_options(&self) -> ReadOptions<'_> {
-        ReadOptions { snapshot: self.snapshot.as_ref(), ..ReadOptions::default() }
+        ReadOptions::default().snapshot(self.snapshot.as_ref())
     }
 
     fn setting(&mut self, command: &str, mut words: Words<'_>) -> Result<Reply, Failure> {
@@ -345,15 +346,15 @@ impl<'a, 'e> Session<'a, 'e> {
         match (command, first.as_deref(), second.as_deref()) {
             ("sync", Some("on"), None) => self.durability = Some(Durability::Sync),
             ("sync", Some("off"), None) => self.durability = None,
-            ("sync", ..) => return Err(usage("sync is on or off")),
+            ("sync", ..) => return Err(usage("sync takes on or off")),
             ("snapshot", None | Some("on"), None) => self.snapshot = Some(self.db.snapshot()),
             ("snapshot", Some("off"), None) => self.snapshot = None,
-            ("snapshot", ..) => return Err(usage("snapshot takes nothing, on or off")),
+            ("snapshot", ..) => return Err(usage("snapshot takes no argument, on or off")),
             ("set", Some(name), Some(value)) => self.db.set_option(name, value)?,
             ("set", ..) => return Err(usage("set takes a name and a value")),
             ("option", Some(name), None) => {
                 let value = self.db.option(name);
-                let value = value.ok_or_else(|| usage(format!("there is no option {name:?}")))?;
+                let value = value.ok_or_else(|| usage(format!("unknown option {name:?}")))?;
                 return Ok(Reply::Value(Some(value.into_bytes())));
             }
             ("option", ..) => return Err(usage("option takes a name")),
@@ -363,7 +364,7 @@ impl<'a, 'e> Session<'a, 'e> {
             }
             ("limit", Some("off"), None) => self.limit = None,
             ("limit", Some(count), None) => self.limit = Some(read_count(count).map_err(usage)?),
-            ("limit", ..) => return Err(usage("limit takes nothing, a number or off")),
+            ("limit", ..) => return Err(usage("limit takes no argument, a number or off")),
             (_, Some(dir), None) => {
                 let dir = PathBuf::from(dir);
                 return self.long(command, move |db| db.checkpoint(Path::new(&dir)));
@@ -386,7 +387,7 @@ impl<'a, 'e> Session<'a, 'e> {
                 self.batch = batch;
                 return Err(usage("a batch is open: commit or abort it first"));
             }
-            ("commit" | "abort", None) => return Err(usage("there is no batch")),
+            ("commit" | "abort", None) => return Err(usage("no batch is open")),
             (_, batch) => {
                 self.batch = batch;
                 return self.simple(command, answers);
@@ -408,7 +409,7 @@ impl<'a, 'e> Session<'a, 'e> {
             }
             "help" | "?" | ".help" => answers.lines(HELP, || json!({ "help": HELP }))?,
             "quit" | "exit" | ".quit" | ".exit" => return Ok(Reply::Quit),
-            _ => return Err(usage(format!("there is no command {command:?}; try help"))),
+            _ => return Err(usage(format!("unknown command {command:?}; try help"))),
         }
         Ok(Reply::Ok)
     }
@@ -418,10 +419,10 @@ fn end(command: &str, words: &Words<'_>) -> Result<(), Failure> {
     if words.is_empty() {
         return Ok(());
     }
-    Err(usage(format!("{command} takes fewer words; quote a key that holds a space")))
+    Err(usage(format!("{command} takes fewer words; quote a key that contains a space")))
 }
 
-/// The first key behind all that start with `prefix`; none where every byte of it is the greatest.
+/// Returns the first key after all keys with `prefix`; `None` if every byte of it is 255.
 fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let len = prefix.iter().rposition(|byte| *byte < u8::MAX)? + 1;
     let mut behind = prefix[..len].to_vec();
@@ -429,7 +430,7 @@ fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(behind)
 }
 
-/// Says that a scan stopped at the limit, and with which command it goes on at `next`.
+/// Formats the note that a scan stopped at the limit, with the command that continues at `next`.
 fn more(shown: u64, walk: &Walk, next: &[u8], encoding: Encoding) -> String {
     let edges = if walk.reverse {
         [walk.from.as_deref().or(Some(b"")), Some(next)]
@@ -446,7 +447,7 @@ fn more(shown: u64, walk: &Walk, next: &[u8], encoding: Encoding) -> String {
         encoding.write_word(key, &mut word);
         text += &String::from_utf8_lossy(&word);
     }
-    text + "` goes on"
+    text + "` continues"
 }
 
 #[cfg(test)]
@@ -474,7 +475,7 @@ mod tests {
                 Ok(())
             });
             let failure = asked.err().unwrap();
-            assert!(failure.message().contains("compact goes on"), "{}", failure.message());
+            assert!(failure.message().contains("compact continues"), "{}", failure.message());
             let_go.send(()).unwrap();
             interrupt::begin_command();
             assert!(session.long("flush", Db::flush).is_ok());
@@ -485,9 +486,9 @@ mod tests {
     fn the_next_command_is_proposed_unless_its_keys_are_long() {
         let walk = |reverse| Walk { from: None, to: Some(b"z z".to_vec()), reverse };
         let text = more(5, &walk(false), b"k\xff", Encoding::Text);
-        assert!(text.ends_with("`scan k\\xff z\\x20z` goes on"), "{text}");
+        assert!(text.ends_with("`scan k\\xff z\\x20z` continues"), "{text}");
         let text = more(5, &walk(true), b"k", Encoding::Text);
-        assert!(text.ends_with("`rscan \"\" k` goes on"), "{text}");
+        assert!(text.ends_with("`rscan \"\" k` continues"), "{text}");
         assert!(more(5, &walk(false), &[b'k'; 300], Encoding::Text).ends_with("shows all"));
     }
 }

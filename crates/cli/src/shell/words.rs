@@ -1,8 +1,8 @@
-//! A line of the shell cut into a command, words and, for `put`, the rest of the line.
+//! Splits a line of the shell into a command, words and, for `put`, the remainder of the line.
 
 use crate::bytes::Encoding;
 
-/// The part of a line not yet read.
+/// The unread part of a line.
 #[derive(Debug, Clone, Copy)]
 pub struct Words<'a> {
     rest: &'a [u8],
@@ -14,23 +14,23 @@ fn is_space(byte: u8) -> bool {
 }
 
 impl<'a> Words<'a> {
-    /// A line with or without its newline.
+    /// Creates the words of a line, with or without its newline.
     pub fn new(line: &'a [u8]) -> Words<'a> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         Words { rest: line.strip_suffix(b"\r").unwrap_or(line), went_on: false }
     }
 
-    /// Whether only spaces are left.
+    /// Returns whether only spaces remain.
     pub fn is_empty(&self) -> bool {
         self.rest.iter().all(|byte| is_space(*byte))
     }
 
-    /// Whether a space followed the last word read.
+    /// Returns whether a space followed the last word read.
     pub fn went_on(&self) -> bool {
         self.went_on
     }
 
-    /// The next word as it is, without the single space after it.
+    /// Returns the next word undecoded, and skips the single space after it.
     pub fn raw(&mut self) -> Option<&'a [u8]> {
         let start = self.rest.iter().position(|byte| !is_space(*byte))?;
         let text = &self.rest[start..];
@@ -40,7 +40,7 @@ impl<'a> Words<'a> {
         Some(&text[..end])
     }
 
-    /// The next word or quoted text as the bytes it spells.
+    /// Returns the next word or quoted text as decoded bytes.
     pub fn bytes(&mut self, encoding: Encoding) -> Result<Option<Vec<u8>>, String> {
         let Some(start) = self.rest.iter().position(|byte| !is_space(*byte)) else {
             return Ok(None);
@@ -59,7 +59,7 @@ impl<'a> Words<'a> {
         read_quoted(inside, encoding).map(Some)
     }
 
-    /// All that is left: quoted as a whole, or as it is, inner and trailing spaces included.
+    /// Returns the remainder: quoted as a whole, or unquoted with inner and trailing spaces.
     pub fn rest(&mut self, encoding: Encoding) -> Result<Vec<u8>, String> {
         let text = std::mem::take(&mut self.rest);
         if text.first() == Some(&b'"')
@@ -72,7 +72,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The inside of a quoted text, escapes not yet read, and what follows it.
+/// Returns the content of a quoted text, with escapes undecoded, and the text after it.
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut at = 1;
     while at < text.len() {
@@ -85,7 +85,7 @@ fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// Inside quotes `\"` is a quote.
+/// Decodes the content of a quoted text, in which `\"` is a quote.
 fn read_quoted(inside: &[u8], encoding: Encoding) -> Result<Vec<u8>, String> {
     let mut text = Vec::with_capacity(inside.len());
     let mut rest = inside;

@@ -6,12 +6,12 @@ use std::process::Output;
 
 use assert_cmd::Command;
 
-/// A temporary directory with room for a store and files beside it.
+/// A temporary directory with a store and other files.
 pub struct Place {
     dir: tempfile::TempDir,
 }
 
-/// What a run of the command gave.
+/// Result of a run of the command.
 pub struct Ran {
     pub code: i32,
     pub out: String,
@@ -19,17 +19,17 @@ pub struct Ran {
 }
 
 impl Place {
-    /// An empty place.
+    /// Creates an empty directory.
     pub fn new() -> Place {
         Place { dir: tempfile::tempdir().unwrap() }
     }
 
-    /// A path in it.
+    /// Returns a path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// That path as messages about a store show it.
+    /// Returns that path in canonical form, as messages about a store show it.
     pub fn full_path(&self, name: &str) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join(name)
     }
@@ -41,7 +41,7 @@ impl Place {
         path
     }
 
-    /// Runs `esker ARGS` in this place.
+    /// Runs `esker ARGS` in this directory.
     pub fn run(&self, args: &[&str]) -> Ran {
         self.run_with_input(args, b"")
     }
@@ -67,7 +67,8 @@ impl Place {
         ran.out
     }
 
-    /// Runs `esker ARGS`, which must end with `code` and one sentence on stderr that holds `part`.
+    /// Runs `esker ARGS`, which must exit with `code` and one sentence on stderr that contains
+    /// `part`.
     pub fn fails(&self, args: &[&str], code: i32, part: &str) {
         let ran = self.run(args);
         assert_eq!(ran.code, code, "{args:?}: {}{}", ran.out, ran.err);

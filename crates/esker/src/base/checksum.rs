@@ -1,15 +1,15 @@
-//! Checksums: XXH3-64, seeded with the identity of what is checked, so that a block read from the
-//! wrong place or file fails too.
+//! Checksums: XXH3-64, seeded with the file number and offset of the checked bytes. A block read
+//! from the wrong file or offset therefore fails its checksum.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-/// The checksum of `bytes` under `seed`.
+/// Returns the checksum of `bytes` under `seed`.
 #[inline]
 pub fn checksum(bytes: &[u8], seed: u64) -> u64 {
     xxh3_64_with_seed(bytes, seed)
 }
 
-/// The checksum of the concatenation of `parts` under `seed`.
+/// Returns the checksum of the concatenation of `parts` under `seed`.
 pub fn checksum_parts(parts: &[&[u8]], seed: u64) -> u64 {
     let mut state = Xxh3::with_seed(seed);
     for part in parts {
@@ -18,7 +18,7 @@ pub fn checksum_parts(parts: &[&[u8]], seed: u64) -> u64 {
     state.digest()
 }
 
-/// The seed for something at `offset_bytes` of the file `file_id`.
+/// Returns the seed for bytes at `offset_bytes` of the file `file_id`.
 #[inline]
 pub fn place_seed(file_id: u64, offset_bytes: u64) -> u64 {
     file_id.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ offset_bytes

@@ -1,46 +1,49 @@
-//! Memory in chunks that the kernel can back with one large page each: a fault in place of 512, and
-//! one entry of the processor's address cache for all of it.
+//! Memory chunks of 2 MiB, each of which the kernel can back with one huge page. A huge page takes
+//! one page fault instead of 512, and one TLB entry.
 //!
-//! What stays true: a chunk is its owner's alone, and on Linux it is mapped for it, and the kernel has
-//! its memory back as soon as it is dropped, unless the process may have no more mappings: then the
-//! allocator gives it. An allocator need not give it back: one that has given back large
-//! memory before may take chunks from a heap that only grows, with as much again for where they must
-//! begin.
+//! Invariants:
+//! 1. A chunk belongs to its owner alone.
+//! 2. On Linux a chunk is a memory mapping of its own, and a drop returns its memory to the kernel
+//!    at once. If the process has reached its limit of mappings, the chunk comes from the
+//!    allocator.
+//!
+//! Mappings are preferred because an allocator need not return memory to the kernel. After large
+//! frees it may take chunks from a heap that only grows, and alignment may double their size.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// Eight-byte words in a chunk, as a power of two: 2 MiB, a huge page of the usual machines. Where
-/// orders of steps are explored, chunks are small, so that threads meet at their ends.
-pub const CHUNK_SHIFT: u32 = if cfg!(feature = "shuttle") { 7 } else { 18 };
-/// Eight-byte words in a chunk.
+/// Binary logarithm of [`CHUNK_WORDS`]. A chunk is 2 MiB, the usual size of a huge page. Schedule
+/// tests use small chunks, so that threads compete at chunk ends.
+pub const CHUNK_SHIFT: u32 = if cfg!(esker_shuttle) { 7 } else { 18 };
+/// Size of a chunk, in eight-byte words.
 pub const CHUNK_WORDS: usize = 1 << CHUNK_SHIFT;
-/// Bytes in a chunk.
+/// Size of a chunk, in bytes.
 pub const CHUNK_BYTES: usize = CHUNK_WORDS * 8;
 
-/// No page is smaller.
+/// Minimum page size, in bytes.
 const PAGE_BYTES_MIN: usize = 4096;
 
-/// What a chunk's memory is made of, aligned as a large page is.
-#[cfg_attr(not(any(miri, feature = "shuttle")), repr(C, align(2097152)))]
-#[cfg_attr(any(miri, feature = "shuttle"), repr(C))]
+/// The memory of a chunk, aligned to a huge page.
+#[cfg_attr(not(any(miri, esker_shuttle)), repr(C, align(2097152)))]
+#[cfg_attr(any(miri, esker_shuttle), repr(C))]
 struct Memory([MaybeUninit<u64>; CHUNK_WORDS]);
 
-/// Every chunk begins at a multiple of so many bytes.
+/// Alignment of a chunk, in bytes.
 pub const CHUNK_ALIGNMENT: usize = align_of::<Memory>();
 
-/// A chunk: [`CHUNK_BYTES`] bytes that nobody else has. They begin where a large page does.
+/// An owned chunk of [`CHUNK_BYTES`] bytes, aligned to a huge page.
 #[derive(Debug)]
 pub struct Chunk(NonNull<Memory>);
 
-// SAFETY: the memory is the chunk's alone, and whoever has the chunk may use it on any thread.
+// SAFETY: the chunk owns its memory alone, and the memory is not tied to a thread.
 unsafe impl Send for Chunk {}
 
 impl Chunk {
-    /// A chunk of fresh memory; `large` asks for one page under all of it, which costs all of it at
-    /// the first touch.
+    /// Allocates a chunk. With `large` the kernel is asked for a huge page, which uses all 2 MiB at
+    /// the first touch. Aborts the process if no memory is available.
     pub fn fresh(large: bool) -> Chunk {
         let memory = source::take().unwrap_or_else(|| handle_alloc_error(Layout::new::<Memory>()));
         if large {
@@ -49,31 +52,33 @@ impl Chunk {
         Chunk(memory)
     }
 
-    /// Where it begins. What lies there is for whoever has the chunk, and gone with it.
+    /// Returns the start address. The memory belongs to the owner of the chunk and is freed with
+    /// it.
     pub fn start(&self) -> NonNull<u8> {
         self.0.cast()
     }
 
-    /// Touches each of its pages, so that nobody else waits for them to be cleared. What was there is
-    /// gone.
+    /// Touches each page, so that later users do not wait for the kernel to clear it. This
+    /// overwrites the content.
     pub fn populate(&mut self) {
         for page in (0..CHUNK_BYTES).step_by(PAGE_BYTES_MIN) {
-            // SAFETY: the byte lies within the chunk, which is the caller's alone.
+            // SAFETY: the byte lies within the chunk, which the caller borrows exclusively.
             unsafe { self.start().add(page).write_volatile(0) };
         }
     }
 
-    /// Its memory, which [`Chunk::from_memory`] takes back.
+    /// Releases the memory from the chunk without freeing it. [`Chunk::from_memory`] takes it back.
     pub fn into_memory(self) -> NonNull<u64> {
         let memory = self.0;
         std::mem::forget(self);
         memory.cast()
     }
 
-    /// The chunk of that memory.
+    /// Restores the chunk from its memory.
     ///
     /// # Safety
-    /// `memory` came from [`Chunk::into_memory`], became no chunk again since, and nobody uses it.
+    /// `memory` must come from [`Chunk::into_memory`], must not have become a chunk again since,
+    /// and must not be in use.
     pub unsafe fn from_memory(memory: NonNull<u64>) -> Chunk {
         Chunk(memory.cast())
     }
@@ -81,13 +86,13 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // SAFETY: the chunk's memory came from `take`, and the chunk was the only one to have it.
+        // SAFETY: the memory came from `take`, and the chunk was its only owner.
         unsafe { source::give(self.0) };
     }
 }
 
-/// From the kernel.
-#[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
+/// Chunk memory from the kernel, with the allocator as the fallback.
+#[cfg(all(target_os = "linux", not(any(miri, esker_shuttle))))]
 mod source {
     use std::alloc::{Layout, alloc, dealloc};
     use std::ffi::c_void;
@@ -99,22 +104,24 @@ mod source {
     use super::{CHUNK_BYTES, Memory};
     use crate::base::locks::Mutex;
 
-    /// Where chunks begin that the allocator gave, because the process may have no more mappings. It
-    /// may still have memory: the allocator's heap grows without one.
+    /// Start addresses of the chunks from the allocator. They exist if the process reached its
+    /// limit of mappings. Memory may still be available then, because the allocator's heap grows
+    /// without further mappings.
     static ALLOCATED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-    /// How many there are.
+    /// Number of chunks from the allocator.
     static ALLOCATED_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-    /// Memory of the allocator's; `None` if it has none either.
+    /// Takes memory from the allocator. Returns `None` if it has none either.
     pub(super) fn allocate() -> Option<NonNull<Memory>> {
-        // SAFETY: a chunk has bytes.
+        // SAFETY: the size of a chunk is not zero.
         let memory = NonNull::new(unsafe { alloc(Layout::new::<Memory>()) })?.cast::<Memory>();
         ALLOCATED.lock().push(memory.addr().get());
         ALLOCATED_COUNT.fetch_add(1, Ordering::Release);
         Some(memory)
     }
 
-    /// Whether `memory` is the allocator's, which then has to have it back.
+    /// Returns whether `memory` came from the allocator, and removes it from the list if so. The
+    /// caller must then return it to the allocator.
     fn was_allocated(memory: NonNull<Memory>) -> bool {
         if ALLOCATED_COUNT.load(Ordering::Acquire) == 0 {
             return false;
@@ -128,27 +135,27 @@ mod source {
         true
     }
 
-    /// So many fresh bytes, somewhere.
+    /// Maps `bytes` fresh bytes at any address.
     fn map(bytes: usize) -> Option<*mut c_void> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: at an address the kernel chooses, so that nothing that is in use is mapped over.
+        // SAFETY: the kernel chooses the address, so the new mapping overlaps no memory in use.
         unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::PRIVATE) }.ok()
     }
 
-    /// Gives back `bytes` bytes at `start`.
+    /// Unmaps `bytes` bytes at `start`.
     ///
     /// # Safety
-    /// They are pages of a mapping made here, and nobody uses them.
+    /// The range must consist of pages of a mapping made here, and must not be in use.
     unsafe fn unmap(start: *mut c_void, bytes: usize) {
-        // SAFETY: as this function's.
+        // SAFETY: the caller's promise.
         if bytes > 0 && unsafe { munmap(start, bytes) }.is_err() {
-            // The process has too many mappings to cut one in two. What lies there can still go.
-            // SAFETY: the same; nobody reads what was there.
+            // The process has too many mappings to split one. The content can still be discarded.
+            // SAFETY: the caller's promise. The content is not read again.
             let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
         }
     }
 
-    /// Memory for a chunk; `None` if there is none.
+    /// Takes memory for a chunk. Returns `None` if no memory is available.
     pub fn take() -> Option<NonNull<Memory>> {
         map_aligned().or_else(allocate)
     }
@@ -158,19 +165,19 @@ mod source {
         if start.addr().is_multiple_of(CHUNK_BYTES) {
             return NonNull::new(start.cast());
         }
-        // SAFETY: mapped above, whole, and used by nobody.
+        // SAFETY: this is the whole mapping made above, and it is not in use.
         unsafe { unmap(start, CHUNK_BYTES) };
         take_of_twice()
     }
 
-    /// The same where the kernel does not align it by itself: twice as much has a chunk within; what
-    /// lies before and behind it goes back.
+    /// Maps a chunk where the kernel does not align mappings by itself. It maps twice the size,
+    /// which contains an aligned chunk, and unmaps the parts before and after that chunk.
     pub(super) fn take_of_twice() -> Option<NonNull<Memory>> {
         let wide = map(2 * CHUNK_BYTES)?;
         let before = wide.addr().next_multiple_of(CHUNK_BYTES) - wide.addr();
         let memory = wide.wrapping_byte_add(before);
         let behind = CHUNK_BYTES - before;
-        // SAFETY: both parts lie within what was just mapped, outside the chunk.
+        // SAFETY: both parts lie within the new mapping and outside the chunk.
         unsafe {
             unmap(wide, before);
             unmap(memory.wrapping_byte_add(CHUNK_BYTES), behind);
@@ -178,50 +185,50 @@ mod source {
         NonNull::new(memory.cast())
     }
 
-    /// Gives a chunk's memory back.
+    /// Frees a chunk's memory.
     ///
     /// # Safety
-    /// It came from [`take`], once, and nobody uses it.
+    /// `memory` must come from [`take`], must not have been freed, and must not be in use.
     pub unsafe fn give(memory: NonNull<Memory>) {
         if was_allocated(memory) {
-            // SAFETY: `allocate` had it of the allocator with this layout, and nobody uses it.
+            // SAFETY: `allocate` took it from the allocator with this layout, and it is not in use.
             return unsafe { dealloc(memory.as_ptr().cast(), Layout::new::<Memory>()) };
         }
-        // SAFETY: as this function's.
+        // SAFETY: the caller's promise.
         unsafe { unmap(memory.as_ptr().cast(), CHUNK_BYTES) };
     }
 
-    /// Asks for one page under all of a chunk.
+    /// Asks the kernel to back the chunk with a huge page.
     pub fn ask_for_large_page(memory: NonNull<Memory>) {
-        // SAFETY: the range is exactly one chunk's; the advice changes no byte of it.
+        // SAFETY: the range is exactly one chunk. The advice changes no byte of it.
         let _ = unsafe { madvise(memory.as_ptr().cast(), CHUNK_BYTES, Advice::LinuxHugepage) };
     }
 }
 
-/// From the allocator, where mappings cannot be made or followed.
-#[cfg(not(all(target_os = "linux", not(any(miri, feature = "shuttle")))))]
+/// Chunk memory from the allocator, for other systems, Miri and Shuttle.
+#[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle)))))]
 mod source {
     use std::alloc::{Layout, alloc, dealloc};
     use std::ptr::NonNull;
 
     use super::Memory;
 
-    /// Memory for a chunk; `None` if there is none.
+    /// Takes memory for a chunk. Returns `None` if no memory is available.
     pub fn take() -> Option<NonNull<Memory>> {
-        // SAFETY: a chunk has bytes.
+        // SAFETY: the size of a chunk is not zero.
         NonNull::new(unsafe { alloc(Layout::new::<Memory>()) }.cast())
     }
 
-    /// Gives a chunk's memory back.
+    /// Frees a chunk's memory.
     ///
     /// # Safety
-    /// It came from [`take`], once, and nobody uses it.
+    /// `memory` must come from [`take`], must not have been freed, and must not be in use.
     pub unsafe fn give(memory: NonNull<Memory>) {
-        // SAFETY: as this function's; the layout is the same.
+        // SAFETY: the caller's promise. The layout is the same as in `take`.
         unsafe { dealloc(memory.as_ptr().cast(), Layout::new::<Memory>()) };
     }
 
-    /// Nothing that can be asked for here.
+    /// Does nothing: huge pages are not requested here.
     pub fn ask_for_large_page(_: NonNull<Memory>) {}
 }
 
@@ -232,13 +239,13 @@ mod tests {
     #[test]
     fn chunks_begin_where_large_pages_do_and_share_no_byte() {
         let count = if cfg!(miri) { 3 } else { 40 };
-        #[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
+        #[cfg(all(target_os = "linux", not(any(miri, esker_shuttle))))]
         let fresh = |n| match n % 3 {
             0 => Chunk(source::take_of_twice().expect("there is memory")),
             1 => Chunk(source::allocate().expect("there is memory")),
             _ => Chunk::fresh(n % 2 == 1),
         };
-        #[cfg(not(all(target_os = "linux", not(any(miri, feature = "shuttle")))))]
+        #[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle)))))]
         let fresh = |n| Chunk::fresh(n % 2 == 0);
         let made = |n| {
             let mut chunk = fresh(n);
@@ -251,7 +258,7 @@ mod tests {
         for (n, memory) in held.iter().enumerate() {
             assert_eq!(memory.addr().get() % CHUNK_ALIGNMENT, 0);
             for at in [0, CHUNK_WORDS / 2, CHUNK_WORDS - 1] {
-                // SAFETY: the word lies within the chunk, which is this test's alone.
+                // SAFETY: the word lies within the chunk, which this test owns alone.
                 unsafe { memory.add(at).write((n * CHUNK_WORDS + at) as u64) };
             }
         }
@@ -260,7 +267,8 @@ mod tests {
                 // SAFETY: written above.
                 assert_eq!(unsafe { memory.add(at).read() }, (n * CHUNK_WORDS + at) as u64);
             }
-            // SAFETY: from `into_memory`, once, and used no more.
+            // SAFETY: the memory came from `into_memory`, is taken back once, and is not used
+            // again.
             drop(unsafe { Chunk::from_memory(memory) });
         }
     }

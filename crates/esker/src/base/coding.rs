@@ -1,5 +1,5 @@
-//! Little-endian integers and LEB128 varints, written to a `Vec<u8>` and read from a [`Reader`]
-//! that never goes past its end.
+//! The encoding of little-endian integers and LEB128 varints. Functions append to a `Vec<u8>`, and
+//! a [`Reader`] decodes with bounds checks.
 
 /// Appends a little-endian `u32`.
 #[inline]
@@ -13,7 +13,7 @@ pub fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a varint: seven bits a byte, lowest first, at most ten bytes.
+/// Appends a varint: seven bits per byte, lowest bits first, at most ten bytes.
 #[inline]
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -23,14 +23,15 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a varint length and the bytes.
+/// Appends the length as a varint, then the bytes.
 #[inline]
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Reads what the `put_*` functions wrote. Every read is `None` past the end or on a bad varint.
+/// A reader of the encodings that the `put_*` functions write. Every read returns `None` past the
+/// end or on an invalid varint.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -38,27 +39,27 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from the start of `bytes`.
+    /// Creates a reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { bytes, at: 0 }
     }
 
-    /// How many bytes were read.
+    /// Returns the number of bytes read.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// Whether nothing is left.
+    /// Returns whether no bytes are left.
     pub fn is_empty(&self) -> bool {
         self.remaining() == 0
     }
 
-    /// The next `len` bytes.
+    /// Reads `len` bytes.
     #[inline]
     pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let end = self.at.checked_add(len)?;
@@ -67,25 +68,25 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
-    /// The next byte.
+    /// Reads one byte.
     #[inline]
     pub fn u8(&mut self) -> Option<u8> {
         Some(self.take(1)?[0])
     }
 
-    /// The next little-endian `u32`.
+    /// Reads a little-endian `u32`.
     #[inline]
     pub fn u32(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    /// The next little-endian `u64`.
+    /// Reads a little-endian `u64`.
     #[inline]
     pub fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// The next varint.
+    /// Reads a varint.
     #[inline]
     pub fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
@@ -103,7 +104,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// The next length-prefixed bytes.
+    /// Reads length-prefixed bytes.
     #[inline]
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = self.varint()?;

@@ -1,16 +1,16 @@
-//! Threads of the store: how they are started and how they end.
+//! Thread groups: starting and joining the background threads of a store.
 //!
-//! A thread that is being born or is dying holds locks of the standard library. A child of `fork` has
-//! one thread: a lock that another thread held at that moment stays locked in it for ever, and the
-//! child hangs when it starts a thread of its own. So births and deaths happen under one lock of this
-//! process, which a `fork` of the C library takes first.
+//! A thread holds locks of the standard library while it starts or exits. A child of `fork` has one
+//! thread. A lock held by another thread at the time of the fork stays locked in the child for
+//! ever, and the child hangs when it starts a thread. Therefore thread start and exit happen under
+//! one process-wide lock, and the C library's `fork` takes that lock first (`pthread_atfork`).
 //!
-//! What stays true:
-//! 1. [`Crew::start`] returns when the thread runs its body, or with an error.
-//! 2. Outside of [`Crew::start`] and [`Crew::end`] no thread of a crew is half born or half dead: a
-//!    thread whose body has returned, or panicked, waits until the crew ends.
-//! 3. No thread of a crew is half born or half dead in a child of `fork`. The system call alone, made
-//!    past the C library, does not wait for that.
+//! Invariants:
+//! 1. [`Crew::start`] returns after the thread has begun to run, or returns an error.
+//! 2. Outside [`Crew::start`] and [`Crew::end`] no thread of a crew is starting or exiting. A
+//!    thread waits after its body has returned or panicked, until the crew ends.
+//! 3. No thread of a crew is starting or exiting when the C library's `fork` runs. A direct system
+//!    call, which bypasses the C library, has no such protection.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -19,18 +19,19 @@ use std::sync::Arc;
 use super::sync::thread::{self, JoinHandle};
 use super::sync::{Condvar, Mutex};
 
-/// So many mappings of memory must be left before a thread is started: it needs about six for its
-/// stacks and its heap, and what it does needs some more.
+/// Number of memory mappings that must be available before a thread starts. A thread needs about
+/// six for its stacks and its heap. Its work needs more.
 pub const MAPPINGS_PER_THREAD: usize = 64;
 
-/// Threads that end together. Dropping a crew leaves its threads to themselves.
+/// A group of threads that end together. Dropping a crew detaches its threads.
 #[derive(Default)]
 pub struct Crew {
     gate: Arc<Gate>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Where a thread says that it runs, and waits after its body.
+/// The synchronization point of a crew. A thread reports here when it has begun, and waits here
+/// after its body.
 #[derive(Default)]
 struct Gate {
     state: Mutex<State>,
@@ -38,7 +39,7 @@ struct Gate {
 }
 
 std::thread_local! {
-    /// Whether this thread is one of a crew.
+    /// Whether this thread belongs to a crew.
     static IN_A_CREW: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -79,11 +80,12 @@ impl Gate {
 }
 
 impl Crew {
-    /// Starts a thread and returns when it runs.
+    /// Starts a thread and returns after it has begun to run.
     ///
     /// # Errors
-    /// The operating system's, when the process may have no more threads (`WouldBlock`), or no more
-    /// mappings of memory (`OutOfMemory`): a thread that finds none for its stacks ends the process.
+    /// The operating system's error: `WouldBlock` at the limit of threads, `OutOfMemory` at the
+    /// limit of memory mappings. The limit of mappings is checked beforehand, because a thread that
+    /// cannot map its stacks aborts the process.
     pub fn start(&self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let mut threads = self.threads.lock();
         let gate = self.gate.clone();
@@ -100,11 +102,12 @@ impl Crew {
         Ok(())
     }
 
-    /// Waits until every body has returned, and then until every thread is gone. A thread of the crew
-    /// that calls this is not waited for.
+    /// Waits until every body has returned, then joins every thread. If the caller is a thread of
+    /// the crew, it is not waited for.
     pub fn end(&self) {
         let mut threads = std::mem::take(&mut *self.threads.lock());
-        // Asked of no other thread: its handle would be made, and never freed, for one of C's.
+        // Only for crew threads: `thread::current` on a foreign (C) thread allocates a handle that
+        // is never freed.
         if IN_A_CREW.get() {
             let own = thread::current().id();
             threads.retain(|thread| thread.thread().id() != own);
@@ -114,32 +117,32 @@ impl Crew {
         let _deaths = process::hold_forks();
         self.gate.open();
         for thread in threads {
-            // A body's panic was contained, so there is no other outcome.
+            // `contain` caught a panic of the body, so `join` cannot fail.
             let _ = thread.join();
         }
     }
 }
 
-/// Fails when the process may have fewer than about `count` more mappings of memory. Where an
-/// allocator finds none, the process ends; whoever is about to need memory can be refused before.
+/// Checks that the process can create about `count` more memory mappings. An allocator that cannot
+/// map memory aborts the process. This check allows the store to return an error before that.
 ///
 /// # Errors
-/// `OutOfMemory`, of the operating system.
+/// The operating system's `OutOfMemory` if fewer mappings are available.
 pub fn check_mappings(count: usize) -> io::Result<()> {
     process::check_mappings(count)
 }
 
-/// Runs `body`; its panic, which the panic hook has reported, ends it alone.
+/// Runs `body` and catches its panic. The panic hook has already reported it.
 fn contain(body: impl FnOnce()) {
-    if cfg!(feature = "shuttle") {
-        // The scheduler has to see it, and ends threads by panics of its own.
+    if cfg!(esker_shuttle) {
+        // The scheduler must see panics, and uses panics of its own to end threads.
         return body();
     }
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
 }
 
-/// What belongs to the process.
-#[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
+/// The process-wide fork lock and the check for memory mappings, on Linux.
+#[cfg(all(target_os = "linux", not(any(miri, esker_shuttle))))]
 mod process {
     use std::cell::Cell;
     use std::ffi::c_int;
@@ -151,19 +154,22 @@ mod process {
 
     use crate::base::locks::{Mutex, MutexGuard};
 
-    /// Held while a thread is born or dies; whether forks take it.
+    /// The lock held while a thread starts or exits. The value tells whether the fork handlers are
+    /// registered.
     static BIRTHS: Mutex<bool> = Mutex::new(false);
 
     thread_local! {
-        /// Whether this thread holds `BIRTHS` for a birth or a death.
+        /// Whether this thread holds `BIRTHS` to start or join threads.
         static HOLDS: Cell<bool> = const { Cell::new(false) };
-        /// The lock, while this thread forks.
+        /// The guard of `BIRTHS` while this thread forks.
         static FORKING: Cell<Option<ManuallyDrop<MutexGuard<'static, bool>>>> =
             const { Cell::new(None) };
     }
 
-    /// While there is one, the process does not fork.
-    pub struct Held(#[expect(dead_code, reason = "it is held")] MutexGuard<'static, bool>);
+    /// A guard that prevents the process from forking.
+    pub struct Held(
+        #[expect(dead_code, reason = "it keeps the mutex locked")] MutexGuard<'static, bool>,
+    );
 
     impl Drop for Held {
         fn drop(&mut self) {
@@ -171,14 +177,14 @@ mod process {
         }
     }
 
-    /// Waits for forks, and makes further ones wait.
+    /// Waits for a fork in progress to finish, and blocks further forks until the guard is dropped.
     pub fn hold_forks() -> Held {
         let mut registered = BIRTHS.lock();
         if !*registered {
-            // SAFETY: the three functions live as long as this code does. They take and release one
-            // lock, which the forking thread does not hold, or else they do nothing.
+            // SAFETY: the three functions live as long as this code. They take and release one
+            // lock. If the forking thread already holds the lock, they do nothing.
             let failed = unsafe { pthread_atfork(Some(before), Some(after), Some(after)) };
-            // Without memory for it, forks are not held up.
+            // If registration fails for lack of memory, forks do not wait.
             *registered = failed == 0;
         }
         HOLDS.set(true);
@@ -194,65 +200,66 @@ mod process {
     }
 
     extern "C" fn before() {
-        // A signal's handler may fork in the middle of a birth, and would wait for itself.
+        // A signal handler may fork while its own thread starts a thread. Waiting would deadlock.
         if !HOLDS.get() {
             FORKING.set(Some(ManuallyDrop::new(BIRTHS.lock())));
         }
     }
 
-    /// In the parent and in the child: there the forking thread is the only one, and holds the lock.
+    /// Releases the lock, in the parent and in the child. The child's only thread is the forking
+    /// thread, which holds the lock.
     extern "C" fn after() {
         if let Some(held) = FORKING.take() {
             drop(ManuallyDrop::into_inner(held));
         }
     }
 
-    /// A multiple of the size of a page.
+    /// A multiple of the page size, in bytes.
     const PAGE_BYTES: usize = if cfg!(target_arch = "x86_64") { 4 << 10 } else { 64 << 10 };
 
-    /// See [`super::check_mappings`].
+    /// Implements [`super::check_mappings`]: creates about `count` mappings and removes them.
     pub fn check_mappings(count: usize) -> io::Result<()> {
         let bytes = (count + 1) * PAGE_BYTES;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+        // SAFETY: a new mapping at an address chosen by the kernel touches no memory in use.
         let start = unsafe {
             mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE)?
         };
         let mut checked = Ok(());
         for page in (1..count).step_by(2) {
             let page = start.wrapping_byte_add(page * PAGE_BYTES);
-            // SAFETY: the page lies within the mapping just made, which nothing else uses. Each
-            // such page makes two mappings more of one.
+            // SAFETY: the page lies within the new mapping, which nothing else uses. Each such page
+            // splits one mapping into three.
             checked = unsafe { mprotect(page, PAGE_BYTES, MprotectFlags::READ) };
             if checked.is_err() {
                 break;
             }
         }
-        // SAFETY: the whole of what was mapped above, to which no pointer is kept.
+        // SAFETY: this is the whole mapping made above, and no pointer into it remains.
         unsafe { munmap(start, bytes)? };
         Ok(checked?)
     }
 }
 
-/// Where threads and mappings are not the kernel's.
-#[cfg(not(all(target_os = "linux", not(any(miri, feature = "shuttle")))))]
+/// The fallback for other systems, Miri and Shuttle: no fork lock and no check.
+#[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle)))))]
 mod process {
     use std::io;
 
-    /// Nothing forks here.
+    /// An empty guard.
     pub struct Held;
 
-    /// Nothing forks here.
+    /// Returns an empty guard. It does not hold up forks.
     pub fn hold_forks() -> Held {
         Held
     }
 
-    /// There are always enough.
+    /// Always succeeds.
     pub fn check_mappings(_: usize) -> io::Result<()> {
         Ok(())
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
     use crate::base::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -276,13 +283,13 @@ mod tests {
             crew.start("crew", move || {
                 LAST.set(Some(Ends(ended)));
                 began.fetch_add(1, SeqCst);
-                assert_ne!(began.load(SeqCst), 2, "on purpose");
+                assert_ne!(began.load(SeqCst), 2, "deliberate panic");
             })
             .unwrap();
             assert_eq!(crew.gate.state.lock().begun, count);
         }
         crew.gate.wait_until(|state| state.done == 3);
-        assert_eq!(ended.load(SeqCst), 0, "a thread died before the crew ended");
+        assert_eq!(ended.load(SeqCst), 0, "a thread ended before the crew");
         crew.end();
         assert_eq!((began.load(SeqCst), ended.load(SeqCst)), (3, 3));
         crew.end();

@@ -1,25 +1,26 @@
-//! The cursor: how every sorted source of entries (memtable, table, merge) is walked.
+//! The cursor: the common interface of all sorted sources of entries (memtable, table, merge).
 //!
-//! After an error the cursor is not valid; an end is never mistaken for an error, because every
-//! move returns a `Result`.
+//! After an error the cursor is not valid. Every move returns a `Result`, so the end of the entries
+//! cannot be mistaken for an error.
 
 use super::key::{Kind, SeqNo};
 use super::rows::Stretch;
 use crate::error::Result;
 
-/// How far a cursor goes that is told of a seek: cursors that seek together take each step together,
-/// so that none waits alone for memory.
+/// A step of the prefetch before a seek. Cursors that seek together take each step together, so
+/// that their waits for memory overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Foresee {
-    /// Up to where it would wait for the index.
+    /// Prefetches up to the wait for the index.
     Index,
-    /// From there up to where it would wait for a block.
+    /// Continues from there up to the wait for a block.
     Block,
 }
 
-/// A position in a sorted source of entries, in internal order (key ascending, seqno descending).
+/// A position in a sorted source of entries, in internal order (key ascending, sequence number
+/// descending).
 pub trait Cursor {
-    /// Whether the cursor stands on an entry.
+    /// Returns whether the cursor is on an entry.
     fn valid(&self) -> bool;
     /// Moves to the first entry.
     fn seek_to_first(&mut self) -> Result<()>;
@@ -28,23 +29,24 @@ pub trait Cursor {
     /// Moves to the first entry at or after `(key, seqno)` in internal order: an entry of `key`
     /// with a sequence number `<= seqno`, or the first entry of the next key.
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
-    /// The same, except that the cursor may be *late*, and then says so: it has not moved, but its
-    /// [`Cursor::key`] is a bound, above `key` and not above that of the entry it will stand on, if
-    /// there is one. Until it moves it answers nothing else, but that it is valid.
+    /// Seeks as [`Cursor::seek`] does, or defers the seek. Returns `true` if the seek is deferred.
+    /// A deferred cursor has not moved. Its [`Cursor::key`] is a lower bound: above `key`, and not
+    /// above the key of the target entry, if that entry exists. Until the next move only `valid`
+    /// (which is true) and `key` may be called.
     ///
-    /// The `deepest` of the cursors that seek together has the oldest entries, often the most, and so
-    /// likely the first.
+    /// `deepest` marks the cursor with the oldest entries among the cursors that seek together.
+    /// That cursor often has the most entries, and so likely the first entry of the result.
     fn seek_late(&mut self, key: &[u8], seqno: SeqNo, _deepest: bool) -> Result<bool> {
         self.seek(key, seqno)?;
         Ok(false)
     }
-    /// Goes on with the seek that left it late, to the same place. If it is late still, its bound is
-    /// not lower.
+    /// Materializes a deferred seek to the same `(key, seqno)`. Returns `true` if the seek is still
+    /// deferred. The bound is then not lower than before.
     fn catch_up(&mut self, _key: &[u8], _seqno: SeqNo) -> Result<bool> {
         Ok(false)
     }
-    /// Announces that [`Cursor::seek`] or [`Cursor::seek_late`] to `key` comes next, for whoever can
-    /// have memory fetched meanwhile. Where the cursor stands is not known until then.
+    /// Prefetches memory for a [`Cursor::seek`] or [`Cursor::seek_late`] to `key`, which must be
+    /// the next move. The position of the cursor is undefined until then.
     fn foresee(&mut self, _key: &[u8], _step: Foresee, _deepest: bool) {}
     /// Moves to the last entry strictly before `(key, seqno)` in internal order.
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
@@ -52,27 +54,29 @@ pub trait Cursor {
     fn next(&mut self) -> Result<()>;
     /// Moves to the previous entry. Must be valid.
     fn prev(&mut self) -> Result<()>;
-    /// The user key. Must be valid; lives until the cursor moves.
+    /// Returns the user key, which lives until the cursor moves. Must be valid.
     fn key(&self) -> &[u8];
-    /// The sequence number. Must be valid.
+    /// Returns the sequence number. Must be valid.
     fn seqno(&self) -> SeqNo;
-    /// What the entry does. Must be valid. Never [`Kind::RangeDelete`].
+    /// Returns the kind of the entry, never [`Kind::RangeDelete`]. Must be valid.
     fn kind(&self) -> Kind;
-    /// The sequence number and what the entry does, in one call. Must be valid.
+    /// Returns the sequence number and the kind in one call. Must be valid.
     fn version(&self) -> (SeqNo, Kind) {
         (self.seqno(), self.kind())
     }
-    /// The value; empty for a tombstone. Must be valid.
+    /// Returns the value, which is empty for a tombstone. Must be valid.
     fn value(&self) -> &[u8];
-    /// The rows from here on, `forward` or back, that a reader at `snapshot` may walk by itself
-    /// ([`super::rows`]); `None` where there are none. Must be valid, and have moved that way last.
-    /// Going forward, the row stood on is one of them even if it is not known to be the newest
-    /// version of its key.
+    /// Returns the row batch at the current position, in direction `forward` or backward, that a
+    /// reader at `snapshot` may iterate without the cursor ([`super::rows`]). Returns `None` if no
+    /// batch is available. Must be valid, and the last move must have been in the same direction.
+    /// Going forward, the batch includes the current row even if that row is not known to be the
+    /// newest version of its key.
     fn stretch(&self, _snapshot: SeqNo, _forward: bool) -> Option<Stretch> {
         None
     }
-    /// Lets go of what it holds of where it stands. It stands nowhere until the next seek.
+    /// Releases the blocks and buffers of the current position. The cursor has no position until
+    /// the next seek.
     fn rest(&mut self);
-    /// Moves to `row` of the stretch given last, since which the cursor was not moved.
+    /// Moves to `row` of the row batch returned last. The cursor must not have moved since.
     fn jump(&mut self, _row: usize) {}
 }

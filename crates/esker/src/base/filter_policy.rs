@@ -1,26 +1,27 @@
-//! Filters of keys: the hash they go by, and one of the user's own.
+//! Key filters: the key hash and the interface for a user-defined filter.
 
 use super::checksum::checksum;
 
-/// A seed of its own, so that a key's bits have nothing to do with other hashes of it.
+/// Seed of the filter hash. It differs from other seeds, so that the filter bits are independent of
+/// other hashes of the key.
 const SEED: u64 = 0x5BD1_E995_A3B1_C6F7;
 
-/// The hash a key is filtered by.
+/// Returns the filter hash of a key.
 #[inline(always)]
 pub fn key_hash(key: &[u8]) -> u64 {
     checksum(key, SEED)
 }
 
-/// Answers, per file, whether a key may be in it.
+/// A user-defined filter: tells for each file whether it may contain a key.
 ///
-/// A filter must never say `false` for a key it was made from: the store would lose it from sight. A
-/// policy that panics in a thread of the store makes the store refuse writes until it is opened again.
+/// A filter must never return `false` for a key it was built from, or reads would miss that key. If
+/// a policy panics in a thread of the store, the store refuses writes until it is opened again.
 pub trait FilterPolicy: Send + Sync + 'static {
-    /// A name that identifies the filter's format for ever; files made under another name are
-    /// read without a filter.
+    /// Returns a permanent name of the filter's format. Files written under another name are read
+    /// without a filter.
     fn name(&self) -> &str;
-    /// A filter over `keys`, which are in the store's order and distinct.
+    /// Builds a filter over `keys`, which are distinct and in the store's key order.
     fn create(&self, keys: &[&[u8]]) -> Vec<u8>;
-    /// Whether `key` may be among the keys `filter` was made from.
+    /// Returns whether `key` may be among the keys of `filter`.
     fn may_contain(&self, key: &[u8], filter: &[u8]) -> bool;
 }

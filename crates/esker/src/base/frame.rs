@@ -1,12 +1,12 @@
-//! Frames: a header and bytes in one piece of memory, shared by counting.
+//! Cache blocks: a header and bytes in one reference-counted allocation.
 //!
-//! A reader that follows a pointer to a frame finds the count of its users, what is known of the
-//! bytes and the bytes themselves next to each other, so that it waits for memory once. (An `Arc` of
-//! a structure with a vector is two places.) A frame that is to be kept long comes from a
-//! [`FramePool`]; others, and long ones, from the allocator.
+//! The reference count, the header and the bytes lie next to each other, so that a reader waits for
+//! memory only once. (An `Arc` of a structure with a vector takes two allocations.) Long-lived
+//! cache blocks come from a [`FramePool`]. Others, and those above the pool's maximum size, come
+//! from the allocator.
 //!
-//! What stays true: while there is a [`FrameBuf`], nobody else knows the memory; while there is a
-//! [`Frame`], nobody writes to it, and the last one frees it.
+//! Invariants: a [`FrameBuf`] is the only owner of its memory. The bytes of a [`Frame`] are never
+//! written, and the last reference frees the memory.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -20,78 +20,85 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
 use super::frame_pool::{FRAME_BYTES_MAX, FramePool, GRANULE_BYTES, Piece};
 use super::prefetch::prefetch_lines;
 
-/// What lies before the bytes. Whoever keeps an address has its low three bits for marks.
+/// The allocation's fields before the bytes. The alignment of 8 leaves the low three bits of an
+/// address free for tags.
 #[repr(C, align(8))]
 struct Head<H> {
     users: AtomicUsize,
-    /// How many bytes follow.
+    /// Length of the content, in bytes.
     len: usize,
-    /// For how many there is room.
+    /// Capacity for the content, in bytes.
     room: usize,
-    /// Where the memory is from; `None` is the allocator.
+    /// The pool of the memory, or `None` for the allocator.
     pool: Option<Arc<FramePool>>,
     chunk: u32,
     granules: u32,
-    /// How often it was looked at since that was last asked, up to [`USES_MAX`].
+    /// Number of uses since the last [`Frame::take_uses`], at most [`USES_MAX`].
     uses: AtomicU8,
     header: MaybeUninit<H>,
 }
 
-/// So many uses are told apart.
+/// Maximum value of the use counter.
 const USES_MAX: u8 = 3;
-/// What a prefetch fetches of a frame: its head and the beginning of its bytes.
+/// Number of cache lines in a prefetch: the head and the beginning of the bytes.
 const PREFETCHED_LINES: usize = 9;
 
 impl<H> Head<H> {
     const BYTES: usize = size_of::<Head<H>>();
 
-    /// How the allocator sees a frame with `room` bytes.
+    /// Returns the allocator's layout for a cache block with `room` bytes.
     fn layout(room: usize) -> Layout {
         let bytes = Self::BYTES.checked_add(room);
         let layout =
             bytes.and_then(|bytes| Layout::from_size_align(bytes, align_of::<Self>()).ok());
-        layout.expect("a frame is shorter than half of the address space")
+        layout.expect("a cache block is shorter than half of the address space")
     }
 
-    /// Frees a head and its bytes; the header has been dropped or never was.
+    /// Frees a head and its bytes. The header must have been dropped, or never written.
     ///
     /// # Safety
-    /// `head` is one that [`FrameBuf::zeroed`] made, and nobody uses it any more.
+    /// `head` must come from [`FrameBuf::zeroed`] and must not be in use.
     unsafe fn free(head: NonNull<Head<H>>) {
-        // SAFETY: the head is whole, by the caller's word; what is read is not used in its place
-        // again.
+        // SAFETY: the head is initialized, as the caller promises. The values that are moved out
+        // are not used in place again.
         let (pool, room, chunk, granules) = unsafe {
             let head = head.as_ptr();
             ((&raw const (*head).pool).read(), (*head).room, (*head).chunk, (*head).granules)
         };
         match pool {
-            // SAFETY: this is the piece that was taken for the frame.
+            // SAFETY: this is the pool allocation of the cache block.
             Some(pool) => unsafe { pool.give(&Piece { start: head.cast(), chunk, granules }) },
-            // SAFETY: it was allocated with this layout.
+            // SAFETY: the memory was allocated with this layout.
             None => unsafe { dealloc(head.as_ptr().cast(), Self::layout(room)) },
         }
     }
 
-    /// Where the bytes begin.
+    /// Returns the address of the bytes.
     fn bytes(head: NonNull<Head<H>>) -> NonNull<u8> {
-        // SAFETY: the bytes begin where the head ends, within the same memory or at its end.
+        // SAFETY: the bytes begin at the end of the head, within the allocation or at its end.
         unsafe { head.cast::<u8>().add(Self::BYTES) }
     }
 }
 
-/// A frame that nobody else sees yet: its bytes may be written.
+/// A cache block that is not shared yet. Its bytes may be written.
 pub struct FrameBuf<H> {
     head: NonNull<Head<H>>,
     owns: PhantomData<H>,
 }
 
-// SAFETY: it owns its memory; a header can only be given to it by value.
+// SAFETY: it owns its memory. The header enters it only by value.
 unsafe impl<H: Send> Send for FrameBuf<H> {}
 
 impl<H> FrameBuf<H> {
-    /// `len` bytes, all zero, from `pool` if there is one and it serves as many.
+    /// Allocates `len` zero bytes, from `pool` if given and the size is at most
+    /// [`FRAME_BYTES_MAX`], else from the allocator.
     pub fn zeroed(len: usize, pool: Option<&Arc<FramePool>>) -> FrameBuf<H> {
-        const { assert!(align_of::<Head<H>>() <= align_of::<u64>(), "pieces have no stricter one") };
+        const {
+            assert!(
+                align_of::<Head<H>>() <= align_of::<u64>(),
+                "the header needs a stricter alignment than the pool gives"
+            )
+        };
         let bytes = Head::<H>::layout(len).size();
         let (start, pool, chunk, granules) = match pool.filter(|_| bytes <= FRAME_BYTES_MAX) {
             Some(pool) => {
@@ -100,15 +107,15 @@ impl<H> FrameBuf<H> {
             }
             None => {
                 let layout = Head::<H>::layout(len);
-                // SAFETY: the layout is not empty: the head is in it.
+                // SAFETY: the layout includes the head, so its size is not zero.
                 let start = NonNull::new(unsafe { alloc(layout) }.cast::<Head<H>>());
                 (start.unwrap_or_else(|| handle_alloc_error(layout)), None, 0, 0)
             }
         };
         let users = AtomicUsize::new(1);
         let header = MaybeUninit::uninit();
-        // SAFETY: the memory is this call's, aligned for a head and long enough for it and `len`
-        // bytes behind it.
+        // SAFETY: this call owns the memory, which is aligned for a head and large enough for the
+        // head and `len` bytes after it.
         unsafe {
             let uses = AtomicU8::new(0);
             start.write(Head { users, len, room: len, pool, chunk, granules, uses, header });
@@ -117,12 +124,15 @@ impl<H> FrameBuf<H> {
         FrameBuf { head: start, owns: PhantomData }
     }
 
-    /// Makes a frame of the first `len` of the bytes, described by `header`.
+    /// Converts the buffer into a cache block with `header` and the first `len` bytes.
+    ///
+    /// # Panics
+    /// Panics if `len` exceeds the length of the buffer.
     pub fn freeze(self, len: usize, header: H) -> Frame<H> {
         let head = self.head;
-        assert!(len <= self.len(), "a frame of {len} bytes of {}", self.len());
+        assert!(len <= self.len(), "cannot keep {len} bytes of a buffer of {} bytes", self.len());
         std::mem::forget(self);
-        // SAFETY: the head is whole and this buffer's alone.
+        // SAFETY: the head is initialized, and this buffer is its only owner.
         unsafe {
             (*head.as_ptr()).len = len;
             (*head.as_ptr()).header.write(header);
@@ -135,7 +145,7 @@ impl<H> Deref for FrameBuf<H> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the bytes were all written when the buffer was made, and are its alone.
+        // SAFETY: all bytes were initialized at creation, and the buffer is their only owner.
         unsafe {
             std::slice::from_raw_parts(Head::bytes(self.head).as_ptr(), self.head.as_ref().len)
         }
@@ -144,7 +154,7 @@ impl<H> Deref for FrameBuf<H> {
 
 impl<H> DerefMut for FrameBuf<H> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the buffer is borrowed for writing.
+        // SAFETY: as above, and the buffer is borrowed exclusively.
         unsafe {
             let len = self.head.as_ref().len;
             std::slice::from_raw_parts_mut(Head::bytes(self.head).as_ptr(), len)
@@ -154,46 +164,46 @@ impl<H> DerefMut for FrameBuf<H> {
 
 impl<H> Drop for FrameBuf<H> {
     fn drop(&mut self) {
-        // SAFETY: the buffer owns its memory and was not made a frame; it has no header.
+        // SAFETY: the buffer owns its memory and was not frozen, so it has no header to drop.
         unsafe { Head::free(self.head) }
     }
 }
 
-/// A header and bytes that do not change any more. A clone is one more user of the same.
+/// A reference to an immutable cache block. A clone is another reference to the same block.
 pub struct Frame<H> {
     head: NonNull<Head<H>>,
     owns: PhantomData<H>,
 }
 
-// SAFETY: users on any thread only read what they share, and the last of them, on its own thread,
-// drops the header.
+// SAFETY: references on all threads only read the shared memory. The last reference drops the
+// header on its own thread.
 unsafe impl<H: Send + Sync> Send for Frame<H> {}
 // SAFETY: as above.
 unsafe impl<H: Send + Sync> Sync for Frame<H> {}
 
 impl<H> Frame<H> {
-    /// Where its bytes begin, counted from its address.
+    /// Offset of the bytes from the block's address, in bytes.
     pub const HEAD_BYTES: usize = Head::<H>::BYTES;
 
-    /// What is known of the bytes.
+    /// Returns the header.
     #[inline]
     pub fn header(&self) -> &H {
-        // SAFETY: every frame got its header before it was one.
+        // SAFETY: `freeze` wrote the header before it created the `Frame`.
         unsafe { self.head.as_ref().header.assume_init_ref() }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: they were written before this was a frame, and nobody writes to them since.
+        // SAFETY: the bytes were initialized before `freeze`, and are not written afterwards.
         unsafe {
             std::slice::from_raw_parts(Head::bytes(self.head).as_ptr(), self.head.as_ref().len)
         }
     }
 
-    /// Bytes of memory it takes.
+    /// Returns the memory used, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        // SAFETY: the head is whole while there is a user.
+        // SAFETY: the head is initialized while a reference exists.
         let head = unsafe { self.head.as_ref() };
         match head.pool {
             Some(_) => head.granules as usize * GRANULE_BYTES,
@@ -201,68 +211,70 @@ impl<H> Frame<H> {
         }
     }
 
-    /// Its address, which stands for this user. Addresses are multiples of eight.
+    /// Converts the reference into an address, a multiple of eight. The address then owns the
+    /// reference.
     pub fn into_address(self) -> usize {
         let address = self.head.as_ptr().expose_provenance();
         std::mem::forget(self);
         address
     }
 
-    /// The user that an address stands for.
+    /// Converts an address back into the reference that it owns.
     ///
     /// # Safety
-    /// The address came from [`Frame::into_address`], and nothing else was made of it.
+    /// The address must come from [`Frame::into_address`] and must not have been converted back
+    /// before.
     pub unsafe fn from_address(address: usize) -> Frame<H> {
         let head = NonNull::new(std::ptr::with_exposed_provenance_mut(address));
-        Frame { head: head.expect("no frame has the address 0"), owns: PhantomData }
+        Frame { head: head.expect("the address of a cache block is not 0"), owns: PhantomData }
     }
 
-    /// The frame whose user an address stands for, which goes on standing for it.
+    /// Borrows the cache block at an address. The address still owns its reference.
     ///
     /// # Safety
-    /// The address came from [`Frame::into_address`], and what it stands for is not dropped while
-    /// this is used.
+    /// The address must come from [`Frame::into_address`], and its reference must not be dropped
+    /// while the result is in use.
     #[inline]
     pub unsafe fn at_address(address: usize) -> ManuallyDrop<Frame<H>> {
-        // SAFETY: the caller's word is that of `from_address`, but that the address goes on standing
-        // for its user: so this one is never dropped.
+        // SAFETY: the caller promises the same as for `from_address`, except that the address keeps
+        // its reference. `ManuallyDrop` therefore never drops this one.
         ManuallyDrop::new(unsafe { Frame::from_address(address) })
     }
 
-    /// Counts a use. One of two at the same moment may not be counted.
+    /// Counts a use. One of two concurrent uses may be lost.
     #[inline]
     pub fn note_use(&self) {
-        // SAFETY: the head is whole while there is a user.
+        // SAFETY: the head is initialized while a reference exists.
         let uses = unsafe { &self.head.as_ref().uses };
         let before = uses.load(Ordering::Relaxed);
-        // Not a locked instruction, which would hold up the reads behind it; and what is used often
-        // is not written to.
+        // A load and a store instead of a locked instruction, which would hold up later loads.
+        // Blocks in frequent use are not written at all.
         if before < USES_MAX {
             uses.store(before + 1, Ordering::Relaxed);
         }
     }
 
-    /// How many uses were counted since this was last asked, at most three.
+    /// Returns the number of uses since the last call, at most three, and resets it.
     pub fn take_uses(&self) -> u8 {
-        // SAFETY: the head is whole while there is a user.
+        // SAFETY: the head is initialized while a reference exists.
         unsafe { &self.head.as_ref().uses }.swap(0, Ordering::Relaxed)
     }
 
-    /// How many users it has.
+    /// Returns the number of references.
     #[cfg(test)]
     pub fn users(&self) -> usize {
-        // SAFETY: the head is whole while there is a user.
+        // SAFETY: the head is initialized while a reference exists.
         unsafe { self.head.as_ref() }.users.load(Ordering::Relaxed)
     }
 
-    /// Whether both are users of one frame.
+    /// Returns whether both refer to the same cache block.
     #[cfg(test)]
     pub fn is_same(&self, other: &Frame<H>) -> bool {
         self.head == other.head
     }
 }
 
-/// Asks the processor for the beginning of the frame at `address`, which need not be one any more.
+/// Prefetches the beginning of the cache block at `address`. The address may be stale.
 #[inline]
 pub fn prefetch_frame(address: usize) {
     prefetch_lines(address, PREFETCHED_LINES);
@@ -271,12 +283,12 @@ pub fn prefetch_frame(address: usize) {
 impl<H> Clone for Frame<H> {
     #[inline]
     fn clone(&self) -> Frame<H> {
-        // SAFETY: the head is whole while there is a user.
+        // SAFETY: the head is initialized while a reference exists.
         let users = unsafe { &self.head.as_ref().users };
-        // Whoever has a user may make another; nothing is read through the count.
+        // Relaxed: the existing reference keeps the block alive, and the count orders no reads.
         let before = users.fetch_add(1, Ordering::Relaxed);
         if before > usize::MAX / 2 {
-            // Clones were leaked by the billion; another could wrap the count.
+            // Leaked clones could overflow the count.
             std::process::abort();
         }
         Frame { head: self.head, owns: PhantomData }
@@ -286,13 +298,14 @@ impl<H> Clone for Frame<H> {
 impl<H> Drop for Frame<H> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the head is whole while there is a user, which this is until the next line.
+        // SAFETY: the head is initialized while a reference exists. This reference exists until the
+        // decrement below.
         let users = unsafe { &self.head.as_ref().users };
-        // Release: what this user read is read before the last one frees it.
+        // Release: the reads of this reference happen before the last reference frees the memory.
         if users.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
-            // SAFETY: there was no other user, and none can come; the header is dropped once, and
-            // its memory freed.
+            // SAFETY: this was the last reference, and no new one can appear. The header is dropped
+            // once and its memory freed.
             unsafe {
                 (*self.head.as_ptr()).header.assume_init_drop();
                 Head::free(self.head);
@@ -326,7 +339,7 @@ mod tests {
                 let address = second.into_address();
                 assert!(address.is_multiple_of(8));
                 prefetch_frame(address);
-                // SAFETY: the address is of the line before, and is made one user again, once.
+                // SAFETY: the address comes from `into_address` above and is converted back once.
                 let (third, second) = unsafe {
                     (Frame::<Arc<()>>::at_address(address), Frame::from_address(address))
                 };

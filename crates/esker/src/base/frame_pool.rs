@@ -1,15 +1,19 @@
-//! Memory for cached blocks, and for what open tables keep: pieces of any length, cut from chunks of
-//! 2 MiB.
+//! The memory pool for cache blocks and for the arrays of open tables: allocations of any size
+//! within chunks of 2 MiB.
 //!
-//! Both are read at random, and each read meets another page: with pages of 4 KiB it waits for the
-//! translation of its address as long as for the bytes. A chunk is one large page; the first need not
-//! be, see [`FramePool::starting_small`].
+//! Reads of this memory are random, and each read touches another page. With pages of 4 KiB a read
+//! waits for the translation of its address as long as for the bytes. A chunk is one huge page. The
+//! first chunk need not be one; see [`FramePool::starting_small`].
 //!
-//! A chunk is cut into granules of 256 bytes, with a bit for each that is in use. A piece goes to the
-//! first place that is long enough of those given back last, else behind the piece before, else to a
-//! place in one of a few chunks, or in any if much of them is free, else to a fresh chunk. What stays
-//! true: a granule's bit is set exactly while a piece covers it; a chunk without pieces is freed if
-//! there are more chunks than are to be kept.
+//! A chunk is divided into units of 256 bytes, with one bit per unit in use. An allocation takes
+//! the first sufficient space in this order:
+//! 1. one of the most recently freed spaces;
+//! 2. the space after the previous allocation;
+//! 3. a space in one of a few chunks, or in any chunk if the chunks have much free space;
+//! 4. a fresh chunk.
+//!
+//! Invariants: the bit of a unit is set exactly while an allocation covers the unit. An empty chunk
+//! is freed if more chunks exist than the pool shall keep.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -18,61 +22,62 @@ use std::ptr::NonNull;
 use super::chunk::{CHUNK_ALIGNMENT, CHUNK_BYTES, Chunk};
 use super::sync::Mutex;
 
-/// What pieces are cut in.
+/// Size of a unit of allocation, in bytes.
 pub const GRANULE_BYTES: usize = 256;
-/// Where a piece begins is a multiple of this.
+/// Alignment of an allocation, in bytes.
 pub const PIECE_ALIGN_BYTES: usize =
     if CHUNK_ALIGNMENT < GRANULE_BYTES { CHUNK_ALIGNMENT } else { GRANULE_BYTES };
-/// Longer frames are not for a pool; other pieces may be as long as a chunk.
+/// Maximum size of a cache block in a pool, in bytes. Other allocations may be as large as a chunk.
 pub const FRAME_BYTES_MAX: usize = CHUNK_BYTES / 8;
 
 const GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
 const WORD_BITS: usize = 64;
 const WORDS: usize = GRANULES.div_ceil(WORD_BITS);
-/// So many places given back are remembered.
+/// Maximum number of freed spaces that the pool remembers.
 const HOLES_MAX: usize = 256;
-/// So many of them are tried for a piece,
+/// Maximum number of freed spaces tried for an allocation.
 const HOLES_TRIED: usize = 4;
-/// and so many chunks are searched,
+/// Maximum number of chunks searched for an allocation, unless the pool is fragmented.
 const CHUNKS_TRIED: usize = 4;
-/// or all of them, if more than one granule of so many is free.
+/// The pool counts as fragmented if more than one in this number of units is free. An allocation
+/// then searches all chunks.
 const RAGGED_SHARE: usize = 8;
 
-/// A piece of a pool's memory. It is given back with [`FramePool::give`], once.
+/// An allocation from a pool. It must be freed once, with [`FramePool::give`].
 #[derive(Debug)]
 pub struct Piece {
-    /// Where it begins; a multiple of [`PIECE_ALIGN_BYTES`].
+    /// The start address, a multiple of [`PIECE_ALIGN_BYTES`].
     pub start: NonNull<u8>,
     /// The number of its chunk.
     pub chunk: u32,
-    /// How many granules it covers.
+    /// Size in units of [`GRANULE_BYTES`].
     pub granules: u32,
 }
 
-/// The pool. It may be used from many threads.
+/// A memory pool. Many threads may use it at the same time.
 #[derive(Default)]
 pub struct FramePool(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// By number; `None` where there is none now.
+    /// The chunks with allocations, by number; `None` for a number that is not in use.
     parts: Vec<Option<Part>>,
-    /// Where pieces were given back.
+    /// Recently freed spaces: the chunk number and the unit within the chunk.
     holes: Vec<(u32, u32)>,
-    /// Where the last piece from a chunk's free end ends.
+    /// The end of the last allocation outside the freed spaces: the chunk number and the unit.
     next: (usize, usize),
-    /// Chunks without pieces.
+    /// Chunks without allocations.
     spare: Vec<Chunk>,
     used_granules: usize,
-    /// Chunks with pieces.
+    /// Number of chunks with allocations.
     chunks: usize,
-    /// So many in all are kept.
+    /// Number of chunks to keep in total.
     kept: usize,
-    /// Whether the first chunk is no large page.
+    /// Whether the first chunk is allocated without a huge page.
     starts_small: bool,
 }
 
-/// A chunk that is in use.
+/// A chunk with allocations.
 struct Part {
     chunk: Chunk,
     used: Box<[u64]>,
@@ -88,16 +93,20 @@ impl Part {
         self.used[at / WORD_BITS] >> (at % WORD_BITS) & 1 == 1
     }
 
-    /// Sets or clears the bits of a piece.
+    /// Sets or clears the bits of an allocation.
     fn mark(&mut self, at: usize, count: usize, used: bool) {
         for granule in at..at + count {
-            debug_assert_ne!(self.is_used(granule), used, "a granule taken or given twice");
+            debug_assert_ne!(
+                self.is_used(granule),
+                used,
+                "an allocation unit was allocated or freed twice"
+            );
             self.used[granule / WORD_BITS] ^= 1 << (granule % WORD_BITS);
         }
         self.free = if used { self.free - count } else { self.free + count };
     }
 
-    /// How many granules from `at` are free, up to `most`.
+    /// Returns the number of consecutive free units from `at`, at most `most`.
     fn run(&self, at: usize, most: usize) -> usize {
         let mut run = 0;
         while run < most && at + run < GRANULES {
@@ -113,7 +122,7 @@ impl Part {
         run.min(most)
     }
 
-    /// The first place for `count` granules at or after `from`.
+    /// Returns the first free space of `count` units at or after `from`.
     fn place(&self, from: usize, count: usize) -> Option<usize> {
         let mut at = from;
         while at + count <= GRANULES {
@@ -122,7 +131,7 @@ impl Part {
                 return Some(at);
             }
             at += run;
-            // Past what is in use.
+            // Skip the units in use.
             while at < GRANULES && self.is_used(at) {
                 let rest = self.used[at / WORD_BITS] >> (at % WORD_BITS);
                 at += (rest.trailing_ones() as usize).min(WORD_BITS - at % WORD_BITS);
@@ -131,7 +140,7 @@ impl Part {
         None
     }
 
-    /// A place for `count` granules in the hole around `at`.
+    /// Returns a space of `count` units within the free space around `at`, if sufficient.
     fn place_around(&self, at: usize, count: usize) -> Option<usize> {
         if self.is_used(at) {
             return None;
@@ -145,24 +154,25 @@ impl Part {
 }
 
 impl State {
-    /// Bytes of its chunks, those to spare with them.
+    /// Returns the size of all chunks, in bytes, including chunks without allocations.
     fn memory_bytes(&self) -> usize {
         (self.chunks + self.spare.len()) * CHUNK_BYTES
     }
 
-    /// Takes out the chunks without pieces that are not to be kept.
+    /// Removes and returns the empty chunks beyond the number to keep.
     fn too_many(&mut self) -> Vec<Chunk> {
         let left = self.kept.saturating_sub(self.chunks).min(self.spare.len());
         self.spare.split_off(left)
     }
 
-    /// Whether so much lies free between pieces that it pays to look for it everywhere.
+    /// Returns whether the pool is so fragmented that searching all chunks pays off.
     fn is_ragged(&self) -> bool {
         let all = self.chunks * GRANULES;
         all - self.used_granules > all / RAGGED_SHARE
     }
 
-    /// A place for `count` granules: the number of its chunk, and where in it.
+    /// Finds a space of `count` units. Returns the chunk number and the first unit. Adds a chunk if
+    /// necessary.
     fn find(&mut self, count: usize) -> (usize, usize) {
         for _ in 0..HOLES_TRIED {
             let Some((chunk, at)) = self.holes.pop() else { break };
@@ -198,35 +208,43 @@ impl State {
 }
 
 impl FramePool {
-    /// A pool whose first chunk is not asked for as a large page, all of which would be cleared at the
-    /// first touch: for what may stay as small as a block or two.
+    /// Creates a pool whose first chunk is allocated without a huge page. The kernel would clear
+    /// all of a huge page at the first touch. This suits pools that may stay as small as a block or
+    /// two.
     pub fn starting_small() -> FramePool {
         FramePool(Mutex::new(State { starts_small: true, ..State::default() }))
     }
 
-    /// A piece of at least `bytes`, at most [`CHUNK_BYTES`].
+    /// Allocates at least `bytes` bytes.
+    ///
+    /// # Panics
+    /// Panics if `bytes` exceeds [`CHUNK_BYTES`].
     pub fn take(&self, bytes: usize) -> Piece {
-        assert!(bytes <= CHUNK_BYTES, "a piece of {bytes} bytes is not for a pool");
+        assert!(
+            bytes <= CHUNK_BYTES,
+            "an allocation of {bytes} bytes exceeds the pool's chunk size"
+        );
         let count = bytes.div_ceil(GRANULE_BYTES).max(1);
         let mut state = self.0.lock();
         let (chunk, at) = state.find(count);
         state.used_granules += count;
-        let part = state.parts[chunk].as_mut().expect("a place is in a chunk that is there");
+        let part = state.parts[chunk].as_mut().expect("the chunk with free units exists");
         part.mark(at, count, true);
-        // SAFETY: `at` and the granules behind it lie within the chunk.
+        // SAFETY: all units of the allocation lie within the chunk.
         let start = unsafe { part.chunk.start().add(at * GRANULE_BYTES) };
         Piece { start, chunk: chunk as u32, granules: count as u32 }
     }
 
-    /// Takes a piece back.
+    /// Frees an allocation.
     ///
     /// # Safety
-    /// `piece` came from this pool, was not given back before, and nobody uses its memory any more.
+    /// `piece` must come from this pool, must not have been freed, and its memory must not be in
+    /// use.
     pub unsafe fn give(&self, piece: &Piece) {
         let mut state = self.0.lock();
         let (chunk, count) = (piece.chunk as usize, piece.granules as usize);
         state.used_granules -= count;
-        let part = state.parts[chunk].as_mut().expect("a piece's chunk is there");
+        let part = state.parts[chunk].as_mut().expect("the chunk of an allocation exists");
         let at = (piece.start.addr().get() - part.chunk.start().addr().get()) / GRANULE_BYTES;
         part.mark(at, count, false);
         if part.free < GRANULES {
@@ -244,7 +262,8 @@ impl FramePool {
         }
     }
 
-    /// Keeps chunks for `bytes`, whether they have pieces or not.
+    /// Sets the memory to keep, in bytes. The pool keeps that many chunks even if they are empty,
+    /// and frees empty chunks beyond that.
     pub fn set_capacity(&self, bytes: usize) {
         let mut state = self.0.lock();
         state.kept = bytes.div_ceil(CHUNK_BYTES);
@@ -253,18 +272,18 @@ impl FramePool {
         drop(too_many);
     }
 
-    /// Bytes of memory held, in pieces and between them.
+    /// Returns the memory of all chunks, in bytes, whether allocated or free.
     pub fn memory_bytes(&self) -> usize {
         self.0.lock().memory_bytes()
     }
 
-    /// Bytes of memory held in no piece.
+    /// Returns the free memory within the chunks, in bytes.
     pub fn free_bytes(&self) -> usize {
         let state = self.0.lock();
         state.memory_bytes() - state.used_granules * GRANULE_BYTES
     }
 
-    /// Bytes of the pieces.
+    /// Returns the allocated memory, in bytes.
     pub fn used_bytes(&self) -> usize {
         self.0.lock().used_granules * GRANULE_BYTES
     }
@@ -276,7 +295,7 @@ impl fmt::Debug for FramePool {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
 
@@ -299,17 +318,20 @@ mod tests {
                     if random(50) == 0 { random(FRAME_BYTES_MAX) } else { 3_900 + random(600) };
                 let piece = pool.take(bytes);
                 assert!(bytes_of(&piece) >= bytes && bytes_of(&piece) < bytes + 2 * GRANULE_BYTES);
-                // SAFETY: the piece is this test's, and as long as it says.
+                // SAFETY: this test owns the allocation, which has the stated size.
                 unsafe { piece.start.write_bytes(round as u8, bytes_of(&piece)) };
                 held.push((piece, round as u8));
             }
             while held.len() > full || (!held.is_empty() && random(3) == 0) {
                 let (piece, mark) = held.swap_remove(random(held.len()));
-                // SAFETY: as above; all of it was written.
+                // SAFETY: as above, and all of it was written.
                 let bytes =
                     unsafe { std::slice::from_raw_parts(piece.start.as_ptr(), bytes_of(&piece)) };
-                assert!(bytes.iter().all(|byte| *byte == mark), "somebody wrote into it");
-                // SAFETY: it is given back once, and `bytes` is not used again.
+                assert!(
+                    bytes.iter().all(|byte| *byte == mark),
+                    "the bytes of an allocation changed"
+                );
+                // SAFETY: the allocation is freed once, and `bytes` is not used again.
                 unsafe { pool.give(&piece) };
             }
             assert_eq!(pool.used_bytes(), held.iter().map(|(p, _)| bytes_of(p)).sum::<usize>());
@@ -321,7 +343,7 @@ mod tests {
         }
         assert_eq!((pool.used_bytes(), pool.memory_bytes()), (0, 0));
         if !cfg!(miri) {
-            assert!(most < 16 << 20, "{most} bytes for at most 1,200 pieces of about 6 KiB");
+            assert!(most < 16 << 20, "{most} bytes for at most 1,200 allocations of about 6 KiB");
         }
     }
 
@@ -332,15 +354,15 @@ mod tests {
         let take = |count: usize| -> Vec<Piece> {
             (0..count).map(|_| pool.take(17 * GRANULE_BYTES)).collect()
         };
-        // A quarter of them is at least one.
+        // A quarter of the chunks must be at least one chunk.
         let chunks = if cfg!(miri) { 4 } else { 12 };
         let held = take(chunks * per_chunk);
         let (full, mut left) = (pool.memory_bytes(), Vec::new());
-        // Every second piece of the chunks in the middle goes.
+        // Every second allocation of the chunks in the middle is freed.
         for (n, piece) in held.into_iter().enumerate() {
             let middle = (chunks / 3..2 * chunks / 3 + 1).contains(&(n / per_chunk));
             if middle && n % 2 == 0 {
-                // SAFETY: it came from the pool and is given back once.
+                // SAFETY: the allocation came from the pool and is freed once.
                 unsafe { pool.give(&piece) };
             } else {
                 left.push(piece);
@@ -364,7 +386,7 @@ mod tests {
         assert_eq!(full, 3 * CHUNK_BYTES);
         for round in 0..if cfg!(miri) { 20 } else { 2_000 } {
             let old = held.swap_remove(round * 31 % held.len());
-            // SAFETY: it came from the pool and is given back once.
+            // SAFETY: the allocation came from the pool and is freed once.
             unsafe { pool.give(&old) };
             held.push(pool.take(17 * GRANULE_BYTES));
         }

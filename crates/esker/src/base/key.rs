@@ -1,34 +1,35 @@
-//! What an entry is: a user key, a sequence number, a kind and a value.
+//! Entries: a user key, a sequence number, a kind and a value.
 //!
-//! Entries are ordered by user key ascending (in the store's order), then by sequence number
-//! descending, so the newest version of a key comes first.
+//! Internal order is user key ascending (in the store's key order), then sequence number
+//! descending. The newest version of a key therefore comes first.
 
-/// The number a write got when it was committed; larger is newer. Below 2^56.
+/// A sequence number, assigned to a write at commit. Larger is newer. Always below 2^56.
 pub type SeqNo = u64;
 
-/// The largest sequence number: "the newest version".
+/// The largest sequence number. A read at this number sees the newest version.
 pub const SEQNO_MAX: SeqNo = (1 << 56) - 1;
 
-/// The longest key, in bytes: 1 MiB.
+/// Maximum length of a key, in bytes: 1 MiB.
 pub const KEY_BYTES_MAX: usize = 1 << 20;
 
-/// The longest value, in bytes: 1 GiB.
+/// Maximum length of a value, in bytes: 1 GiB.
 pub const VALUE_BYTES_MAX: usize = 1 << 30;
 
-/// What an entry does to its key.
+/// The kind of an entry: its effect on the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// A tombstone: the key has no value from here on.
+    /// A tombstone: the key has no value from this sequence number on.
     Delete = 0,
-    /// The key has this value from here on.
+    /// A put: the key has this value from this sequence number on.
     Put = 1,
-    /// A range tombstone, in a log record or batch only: key is the start, value the end (exclusive).
+    /// A range tombstone, only in WAL records and batches. The key is the start of the range, the
+    /// value is the end (exclusive).
     RangeDelete = 2,
 }
 
 impl Kind {
-    /// The kind with this number on disk, if there is one.
+    /// Returns the kind with this number on disk, or `None` if the number is unknown.
     pub fn from_u8(byte: u8) -> Option<Kind> {
         match byte {
             0 => Some(Kind::Delete),
@@ -39,20 +40,21 @@ impl Kind {
     }
 }
 
-/// The sequence number and kind in one word, `seqno << 8 | kind`, as stored on disk.
+/// Packs the sequence number and kind into one word, `seqno << 8 | kind`, as stored on disk.
 #[inline]
 pub fn pack(seqno: SeqNo, kind: Kind) -> u64 {
     (seqno << 8) | kind as u64
 }
 
-/// The inverse of [`pack`]; `None` when the kind is unknown.
+/// Unpacks a word made by [`pack`]. Returns `None` if the kind is unknown.
 #[inline]
 pub fn unpack(word: u64) -> Option<(SeqNo, Kind)> {
     Some((word >> 8, Kind::from_u8(word as u8)?))
 }
 
-/// Eight bytes of `suffix` (a key without its common prefix) as a big-endian number, padded with
-/// zeros. In bytewise order, `head(a) < head(b)` implies `a < b`; equal heads decide nothing.
+/// Returns the key head: the first eight bytes of `suffix` (a key without its common prefix) as a
+/// big-endian number, padded with zeros. In bytewise order `head(a) < head(b)` implies `a < b`.
+/// Equal heads decide nothing.
 #[inline]
 pub fn head(suffix: &[u8]) -> u64 {
     match suffix.first_chunk::<8>() {
@@ -61,8 +63,8 @@ pub fn head(suffix: &[u8]) -> u64 {
     }
 }
 
-/// [`head`] of fewer than eight bytes: their first four and their last four, or two, which may be
-/// some of the same, so that no copy of a length of its own has to be called for.
+/// Returns the [`head`] of fewer than eight bytes. It combines the first and last four (or two)
+/// bytes, which may overlap. This avoids a call to copy a variable length.
 #[inline]
 fn short_head(suffix: &[u8]) -> u64 {
     let end = 64 - 8 * suffix.len() as u32;
@@ -77,15 +79,15 @@ fn short_head(suffix: &[u8]) -> u64 {
     suffix.first().map_or(0, |&byte| u64::from(byte) << 56)
 }
 
-/// Whether no shorter key has the [`head`] of `suffix`, and `suffix` lies within its head: a suffix of
-/// the same head is the same or greater, in bytewise order.
+/// Returns whether `suffix` is the least of all suffixes with the same [`head`], in bytewise order.
+/// This holds if `suffix` has at most eight bytes and does not end in a zero byte.
 #[inline]
 pub fn is_least_of_its_head(suffix: &[u8]) -> bool {
     suffix.len() <= 8 && suffix.last() != Some(&0)
 }
 
-/// Sixteen bytes of a key as a big-endian number, padded with zeros. In bytewise order a smaller
-/// number is a smaller key; equal numbers decide nothing.
+/// Returns the first sixteen bytes of a key as a big-endian number, padded with zeros. In bytewise
+/// order a smaller number implies a smaller key. Equal numbers decide nothing.
 #[inline]
 pub fn head16(key: &[u8]) -> u128 {
     match key.first_chunk::<16>() {
@@ -94,16 +96,16 @@ pub fn head16(key: &[u8]) -> u128 {
     }
 }
 
-/// Whether `key` begins with `prefix`, which may be empty.
+/// Returns whether `key` begins with `prefix`, which may be empty.
 ///
-/// Nothing is not compared: a vectorised `memcmp` of nothing may still load, masked, from the
-/// dangling address of an empty slice, and the suppressed fault takes 75 to 150 ns.
+/// An empty prefix skips the comparison. A vectorised `memcmp` of length zero may still do a masked
+/// load from the dangling address of an empty slice, and the suppressed fault takes 75 to 150 ns.
 #[inline]
 pub fn has_prefix(key: &[u8], prefix: &[u8]) -> bool {
     prefix.is_empty() || key.starts_with(prefix)
 }
 
-/// How many leading bytes two keys share.
+/// Returns the number of leading bytes that two keys share.
 #[inline]
 pub fn shared_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
@@ -118,7 +120,7 @@ mod tests {
         let bytes = [0, 1, 0x7f, 0x80, 0xff];
         let mut suffixes: Vec<Vec<u8>> = vec![Vec::new()];
         for len in 1..=10usize {
-            // Every byte in every place, among others that differ from their neighbours.
+            // Each byte at each position, among bytes that differ from their neighbours.
             for (place, &byte) in (0..len).flat_map(|place| bytes.iter().map(move |b| (place, b))) {
                 let mut suffix: Vec<u8> = (0..len).map(|i| bytes[i % 5]).collect();
                 suffix[place] = byte;

@@ -1,11 +1,11 @@
-//! Arrays that are read at random, in large pages: a table's filter, the heads of its index, the
-//! places of its blocks.
+//! Huge-page boxes: fixed-size arrays in huge pages, for random access. They hold a table's filter,
+//! the key heads of its index, and its block slots.
 //!
-//! A read at random into memory in pages of 4 KiB waits for the translation of its address nearly as
-//! long as for the bytes; see [`super::frame_pool`].
+//! With pages of 4 KiB a random read waits for the translation of its address nearly as long as for
+//! the bytes; see [`super::frame_pool`].
 //!
-//! What stays true: a slice owns its items, wherever they lie, and drops each once; it is never
-//! longer or shorter than it was made.
+//! Invariants: a box owns its items, in pool memory or in allocator memory, and drops each item
+//! once. Its length never changes.
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
@@ -15,24 +15,26 @@ use std::sync::Arc;
 use super::chunk::CHUNK_BYTES;
 use super::frame_pool::{FramePool, GRANULE_BYTES, PIECE_ALIGN_BYTES, Piece};
 
-/// Shorter slices stay where the allocator put them: a chunk is not for a few of them.
+/// Minimum size of a slice in pool memory, in bytes. Shorter slices stay in the allocator's memory,
+/// so that small tables do not need a chunk.
 const BYTES_MIN: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 16 << 10 };
 
-/// Items side by side.
+/// A boxed slice whose memory may come from huge pages.
 pub struct LargeSlice<T> {
     start: NonNull<T>,
     len: usize,
-    /// Where the memory is from; `None` is a boxed slice.
+    /// The allocation and its pool, or `None` if the memory is that of a boxed slice.
     piece: Option<(Piece, Arc<FramePool>)>,
 }
 
-// SAFETY: it owns its items as a boxed slice does; a piece is memory alone, tied to no thread.
+// SAFETY: it owns its items as a boxed slice does. Pool memory is not tied to a thread.
 unsafe impl<T: Send> Send for LargeSlice<T> {}
-// SAFETY: shared, it only lends its items.
+// SAFETY: a shared reference gives only shared access to the items.
 unsafe impl<T: Sync> Sync for LargeSlice<T> {}
 
 impl<T> LargeSlice<T> {
-    /// The items of `items`, moved into `pool` if they are many, and not too many for it.
+    /// Creates a slice from `items`. It moves them into `pool` if their size is between the minimum
+    /// and one chunk, else it keeps them in the allocator's memory.
     pub fn new(mut items: Vec<T>, pool: &Arc<FramePool>) -> LargeSlice<T> {
         let len = items.len();
         let bytes = len * size_of::<T>();
@@ -43,8 +45,8 @@ impl<T> LargeSlice<T> {
         }
         let piece = pool.take(bytes);
         let start: NonNull<T> = piece.start.cast();
-        // SAFETY: the piece is this call's, long enough, and aligned as its items must be. The vector
-        // forgets them, so that the slice alone drops them.
+        // SAFETY: this call owns the allocation, which is long enough and aligned for the items.
+        // The vector forgets the items, so that only the slice drops them.
         unsafe {
             start.as_ptr().copy_from_nonoverlapping(items.as_ptr(), len);
             items.set_len(0);
@@ -52,7 +54,7 @@ impl<T> LargeSlice<T> {
         LargeSlice { start, len, piece: Some((piece, pool.clone())) }
     }
 
-    /// Bytes of memory it takes.
+    /// Returns the memory used, in bytes.
     pub fn memory_bytes(&self) -> usize {
         match &self.piece {
             Some((piece, _)) => piece.granules as usize * GRANULE_BYTES,
@@ -66,7 +68,7 @@ impl<T> Deref for LargeSlice<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `new` put `len` items there, and they are the slice's until it is dropped.
+        // SAFETY: `new` stored `len` items there, and the slice owns them until it is dropped.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -75,8 +77,8 @@ impl<T> Drop for LargeSlice<T> {
     fn drop(&mut self) {
         let items = NonNull::slice_from_raw_parts(self.start, self.len);
         match self.piece.take() {
-            // SAFETY: the items are dropped here alone, and the piece, which came from this pool, is
-            // not used after that.
+            // SAFETY: the items are dropped only here. The allocation came from this pool and is
+            // not used afterwards.
             Some((piece, pool)) => unsafe {
                 items.drop_in_place();
                 pool.give(&piece);
@@ -87,7 +89,7 @@ impl<T> Drop for LargeSlice<T> {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
 

@@ -1,9 +1,9 @@
-//! The standard library's locks, for a program whose threads may panic and whose children may open
-//! stores.
+//! The standard library's locks without poisoning, for programs whose threads may panic and whose
+//! forked children may open stores.
 //!
-//! What stays true: a thread that panicked leaves its locks to the others; and a lock is all there
-//! is to it, no table of waiters that the whole process shares, so that a child that was forked
-//! while other threads waited can wait at locks of its own (`docs/decisions/0024`).
+//! Invariants: a panic releases the thread's locks, and other threads can acquire them. A lock has
+//! no state outside itself, in particular no process-wide table of waiters. A child forked while
+//! other threads waited can therefore wait at its own locks (`docs/decisions/0024`).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError, TryLockError};
@@ -11,27 +11,27 @@ use std::time::{Duration, Instant};
 
 pub use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
-/// A lock.
+/// A mutual exclusion lock.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(sync::Mutex<T>);
 
-/// A held lock; without it only while its holder waits.
+/// A guard of a held lock. The guard is without the lock only during a wait.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>);
 
 impl<T> Mutex<T> {
-    /// A lock around `value`.
+    /// Creates a lock around `value`.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex(sync::Mutex::new(value))
     }
 
-    /// Waits for the lock.
+    /// Acquires the lock, and waits if necessary.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// The lock, if it is free.
+    /// Acquires the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
@@ -41,12 +41,12 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// The value, which nobody else can have.
+    /// Returns the value. The exclusive borrow makes locking unnecessary.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value itself.
+    /// Consumes the lock and returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,35 +56,35 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        self.0.as_ref().expect("only a waiter gives its lock away")
+        self.0.as_ref().expect("the guard holds the lock except during a wait")
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().expect("only a waiter gives its lock away")
+        self.0.as_mut().expect("the guard holds the lock except during a wait")
     }
 }
 
-/// A place to wait at.
+/// A condition variable.
 #[derive(Debug, Default)]
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// A place nobody waits at.
+    /// Creates a condition variable without waiters.
     pub const fn new() -> Condvar {
         Condvar(sync::Condvar::new())
     }
 
-    /// Waits until told, or for no reason.
+    /// Waits for a notification. Spurious wakeups are possible.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         if let Some(held) = guard.0.take() {
             guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
         }
     }
 
-    /// Waits until told, or for `most`, or for no reason.
+    /// Waits for a notification, at most for `most`. Spurious wakeups are possible.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, most: Duration) {
         if let Some(held) = guard.0.take() {
             let waited = self.0.wait_timeout(held, most).unwrap_or_else(PoisonError::into_inner);
@@ -92,34 +92,34 @@ impl Condvar {
         }
     }
 
-    /// As [`Condvar::wait_for`], until `end`.
+    /// Waits as [`Condvar::wait_for`] does, at most until `end`.
     pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, end: Instant) {
         self.wait_for(guard, end.saturating_duration_since(Instant::now()));
     }
 
-    /// Tells all who wait.
+    /// Wakes all waiters.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
 }
 
-/// A lock for many readers or one writer.
+/// A reader-writer lock.
 #[derive(Debug, Default)]
 pub struct RwLock<T>(sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// A lock around `value`.
+    /// Creates a lock around `value`.
     pub const fn new(value: T) -> RwLock<T> {
         RwLock(sync::RwLock::new(value))
     }
 
-    /// Waits until nobody writes.
+    /// Acquires a read lock, and waits while a writer holds the lock.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody reads or writes.
+    /// Acquires the write lock, and waits while any reader or writer holds the lock.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
@@ -137,7 +137,7 @@ mod tests {
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _both = (mutex.lock(), shared.write());
             assert!(mutex.try_lock().is_none());
-            panic!("on purpose");
+            panic!("deliberate panic");
         }));
         assert!(panicked.is_err());
         *mutex.lock() += 1;
@@ -163,7 +163,7 @@ mod tests {
         let mut value = mutex.lock();
         told.wait_for(&mut value, Duration::from_millis(1));
         told.wait_until(&mut value, Instant::now());
-        assert!(mutex.try_lock().is_none(), "a wait with an end has the lock after it");
+        assert!(mutex.try_lock().is_none(), "the guard has no lock after a wait with a timeout");
         assert_eq!(*value, 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Layer 0: words every other module speaks. Nothing here touches a file.
+//! Layer 0: types and utilities shared by all other modules. This layer does no file I/O.
 
 pub mod checksum;
 pub mod chunk;

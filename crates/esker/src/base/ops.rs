@@ -1,51 +1,51 @@
-//! Operations as bytes: what a batch holds, a log record carries, and recovery reads.
+//! The encoding of operations, used by batches, WAL records and recovery.
 //!
-//! Per operation: kind `u8`, key (varint length and bytes), then for a put the value, for a range
-//! delete the end of the range, in the same form.
+//! Per operation: kind `u8`, then the key (varint length and bytes). A put adds the value and a
+//! range deletion adds the end of the range, both in the same form as the key.
 
 use super::coding::{Reader, put_bytes};
 use super::key::{KEY_BYTES_MAX, Kind, VALUE_BYTES_MAX};
 
-/// One operation, borrowed from its bytes.
+/// One operation, borrowed from its encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Op<'a> {
-    /// What it does.
+    /// The kind of the operation.
     pub kind: Kind,
-    /// The key, or the first key of a range.
+    /// The key, or the start of a range.
     pub key: &'a [u8],
-    /// The value of a put, the end of a range, empty for a delete.
+    /// The value of a put, the end of a range (exclusive), or empty for a delete.
     pub value: &'a [u8],
 }
 
-/// Appends a put.
+/// Appends the encoding of a put.
 pub fn encode_put(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     out.push(Kind::Put as u8);
     put_bytes(out, key);
     put_bytes(out, value);
 }
 
-/// Appends a delete.
+/// Appends the encoding of a delete.
 pub fn encode_delete(out: &mut Vec<u8>, key: &[u8]) {
     out.push(Kind::Delete as u8);
     put_bytes(out, key);
 }
 
-/// Appends a delete of `[start, end)`.
+/// Appends the encoding of a range deletion of `[start, end)`.
 pub fn encode_range_delete(out: &mut Vec<u8>, start: &[u8], end: &[u8]) {
     out.push(Kind::RangeDelete as u8);
     put_bytes(out, start);
     put_bytes(out, end);
 }
 
-/// Reads operations one after another: `Some(op)` each, or `None` once where the bytes are not an
-/// operation, and then no more.
+/// An iterator over encoded operations. It yields `Some(op)` for each operation. At invalid bytes
+/// it yields `None` once and then ends.
 pub struct Ops<'a> {
     reader: Reader<'a>,
     failed: bool,
 }
 
 impl<'a> Ops<'a> {
-    /// Reads the operations in `payload`.
+    /// Creates an iterator over the operations in `payload`.
     pub fn new(payload: &'a [u8]) -> Ops<'a> {
         Ops { reader: Reader::new(payload), failed: false }
     }

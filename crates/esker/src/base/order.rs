@@ -1,45 +1,47 @@
-//! The order of user keys: bytewise, reversed, or the user's own.
+//! The order of user keys: bytewise, reversed bytewise, or user-defined.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// A total order over keys supplied by the user.
+/// A user-defined total order over keys.
 ///
-/// The order must never change for a given name: the name is kept in the manifest and compared
-/// when the store is opened again.
+/// The order of a given name must never change. The manifest records the name, and the store
+/// compares it at every open.
 ///
-/// It is called in the middle of calls on its store, by threads that hold the store's locks: it
-/// must not use that store. A write from within it is an error; another call may wait for ever.
+/// The store calls the comparator during its own operations, on threads that hold the store's
+/// locks. The comparator must not use that store. A write from within the comparator fails with an
+/// error. Other calls may wait for ever.
 pub trait Comparator: Send + Sync + 'static {
-    /// A name that identifies the order for ever, such as `example.Utf16Order.v1`.
+    /// Returns a permanent name of the order, such as `example.Utf16Order.v1`.
     fn name(&self) -> &str;
-    /// Compares two keys. Must be a total order, and should not panic: a panic in a thread of the
-    /// store, or within a write, makes the store refuse writes until it is opened again. One in a read
-    /// is the reader's alone.
+    /// Compares two keys. It must be a total order, and should not panic. After a panic in a thread
+    /// of the store or within a write, the store refuses writes until it is opened again. A panic
+    /// within a read affects the reader alone.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
-    /// Whether keys that compare equal are always the same bytes. The built-in Bloom filter hashes
-    /// bytes, so it is only used for an order that says so; a filter policy of the user's own is
-    /// used in any case. Default false, which is always safe.
+    /// Returns whether keys that compare equal always have identical bytes. The built-in Bloom
+    /// filter hashes bytes, so the store uses it only if this is true. A user-defined filter policy
+    /// is used in either case. Default: false, which is always safe.
     fn equal_keys_are_identical(&self) -> bool {
         false
     }
 }
 
-/// The order a store keeps its keys in. Fixed when the store is created.
+/// The key order of a store. It is fixed when the store is created.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub enum KeyOrder {
-    /// Byte by byte, unsigned, shorter first. The default, and the fastest.
+    /// Unsigned bytes, lexicographic, a prefix before its extensions. The default, and the fastest.
     #[default]
     Bytewise,
-    /// Bytewise, backwards.
+    /// The reverse of the bytewise order.
     Reverse,
-    /// The user's own.
+    /// A user-defined order.
     Custom(Arc<dyn Comparator>),
 }
 
 impl KeyOrder {
-    /// The name kept in the manifest.
+    /// Returns the name that the manifest records.
     pub fn name(&self) -> &str {
         match self {
             KeyOrder::Bytewise => "esker.bytewise",
@@ -58,17 +60,17 @@ impl KeyOrder {
         }
     }
 
-    /// Whether keys that compare equal are always the same bytes.
-    pub fn equal_keys_are_identical(&self) -> bool {
+    /// Returns whether keys that compare equal always have identical bytes.
+    pub(crate) fn equal_keys_are_identical(&self) -> bool {
         match self {
             KeyOrder::Bytewise | KeyOrder::Reverse => true,
             KeyOrder::Custom(c) => c.equal_keys_are_identical(),
         }
     }
 
-    /// Whether key heads ([`super::key::head`]) and shared prefixes follow this order.
+    /// Returns whether key heads ([`super::key::head`]) and shared prefixes follow this order.
     #[inline]
-    pub fn has_heads(&self) -> bool {
+    pub(crate) fn has_heads(&self) -> bool {
         matches!(self, KeyOrder::Bytewise)
     }
 }

@@ -1,8 +1,8 @@
-//! A place for each thread, in which it leaves something and finds it again without a locked
-//! instruction.
+//! Per-thread storage: one slot per thread for one boxed value, accessed without locked
+//! instructions.
 //!
-//! What stays true: a place is read and written by the one thread whose number it has, until all of
-//! them are dropped together; it is empty, or owns a boxed value.
+//! Invariants: only the thread with a slot's number reads and writes that slot, until all slots are
+//! dropped together. A slot is empty or owns a boxed value.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -11,14 +11,14 @@ use std::ptr;
 use super::sync::atomic::{AtomicPtr, Ordering};
 use super::thread_number::ThreadNumber;
 
-/// Threads with a greater number have none.
+/// Number of slots. Threads with a number of 64 or more have no slot.
 const PLACES: usize = 64;
 
-/// One place, alone on its cache line.
+/// One slot, alone on its cache line to avoid false sharing.
 #[repr(align(64))]
 struct OwnPlace<T>(AtomicPtr<T>);
 
-/// The places.
+/// Storage with one slot per thread.
 pub struct OwnPlaces<T> {
     places: Box<[OwnPlace<T>]>,
     owns: PhantomData<Box<T>>,
@@ -31,19 +31,21 @@ impl<T> Default for OwnPlaces<T> {
     }
 }
 
-// SAFETY: a value is never lent, only taken out and put in by the one thread of its place. It goes to
-// another with that thread's number, which passes through a lock, or with all the places.
+// SAFETY: no reference to a value is shared. Only the thread of a slot takes and puts its value. A
+// value reaches another thread together with the thread number, whose hand-over synchronizes
+// (acquire and release), or when the whole storage moves to another thread.
 unsafe impl<T: Send> Sync for OwnPlaces<T> {}
 
 impl<T: Send> OwnPlaces<T> {
-    /// What this thread has left here, if anything.
+    /// Takes this thread's value, if any.
     #[inline]
     pub fn take(&self) -> Option<Box<T>> {
         let number = ThreadNumber::mine();
         self.swap(&number, ptr::null_mut())
     }
 
-    /// Leaves `value` here. What was here comes back, or `value` itself where there is no place.
+    /// Stores `value` in this thread's slot and returns the previous value. Returns `value` itself
+    /// if the thread has no slot.
     #[inline]
     pub fn put(&self, value: Box<T>) -> Option<Box<T>> {
         let number = ThreadNumber::mine();
@@ -53,17 +55,17 @@ impl<T: Send> OwnPlaces<T> {
         self.swap(&number, Box::into_raw(value))
     }
 
-    /// Puts an address in this thread's place, and makes a box of what was there.
+    /// Stores an address in this thread's slot and returns the previous value.
     #[inline]
     fn swap(&self, number: &ThreadNumber, new: *mut T) -> Option<Box<T>> {
         let place = &self.places.get(number.get())?.0;
-        // Two steps: nobody comes between, since no other thread has the number.
+        // A separate load and store suffice, because no other thread has this number.
         let old = place.load(Ordering::Relaxed);
         place.store(new, Ordering::Relaxed);
         if old.is_null() {
             return None;
         }
-        // SAFETY: `put` made the address of a box, and it is in no place any more.
+        // SAFETY: `put` made the address from a box, and the slot no longer holds it.
         Some(unsafe { Box::from_raw(old) })
     }
 }
@@ -73,14 +75,14 @@ impl<T> Drop for OwnPlaces<T> {
         for place in &self.places {
             let left = place.0.load(Ordering::Relaxed);
             if !left.is_null() {
-                // SAFETY: as in `swap`; nobody else knows the places any more.
+                // SAFETY: as in `swap`. The slots are not shared any more.
                 drop(unsafe { Box::from_raw(left) });
             }
         }
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
     use std::sync::Arc;
@@ -97,7 +99,7 @@ mod tests {
                 for n in 0..threads {
                     let (places, together, users) = (&places, &together, &users);
                     scope.spawn(move || {
-                        // All have their numbers before one gives its back.
+                        // All threads get their numbers before any number is released.
                         let number = ThreadNumber::mine();
                         together.wait();
                         let before: Option<Box<(usize, Arc<()>)>> = places.take();
@@ -105,7 +107,7 @@ mod tests {
                         let mut held = places.put(Box::new((n, users.clone())));
                         for _ in 0..10 {
                             let Some(mine) = held.take().or_else(|| places.take()) else {
-                                panic!("what was left is gone");
+                                panic!("the thread's value is missing");
                             };
                             assert_eq!(mine.0, n);
                             held = places.put(mine);

@@ -1,17 +1,21 @@
-//! Readers that write to nothing others read: what they look at is freed when all who may look at it
-//! have gone on.
+//! The epoch collector: memory reclamation for shared values whose readers write no shared memory.
 //!
-//! A count of users costs two locked instructions a look, each of which holds up every read behind
-//! it, and a get of a cached pair made five. Here a reader says where it is in a word of its own, with
-//! plain stores: odd while it is inside. Who frees makes the thing unreachable, lets every processor
-//! of this process catch up, and leaves it to those that were inside to free it when they come out.
-//! ("Read-copy update": McKenney and Slingwine, PDCS 1998; in user space
-//! Desnoyers et al., IEEE TPDS 2012, from which is the barrier that only who frees pays for, Linux's
-//! `membarrier`.) Where there is no such barrier, readers pay for one; where the system comes to refuse
-//! it later, nothing is freed any more before the readers' end.
+//! Reference counts cost two locked instructions per access. Each one holds up all later loads, and
+//! a get of a cached pair made five. Here a reader pins itself with plain stores to an epoch word
+//! of its own thread, which is odd while the thread is pinned. The reclaiming thread makes a value
+//! unreachable, executes a barrier on all processors that run this process, and records the pinned
+//! threads. The value is dropped after these threads have unpinned.
 //!
-//! What stays true: what is retired is dropped after every [`Reading`] has ended that began before
-//! [`Readers::retire`] was called; a thread's word is written by that thread alone.
+//! Sources: read-copy update (McKenney and Slingwine, PDCS 1998), and user-level RCU (Desnoyers et
+//! al., IEEE TPDS 2012), which describes the barrier that only the reclaiming thread pays for,
+//! Linux's `membarrier`. On systems without it, each reader executes a fence. If the system refuses
+//! `membarrier` later, values are not dropped before the collector is dropped, unless a later
+//! attempt succeeds.
+//!
+//! Invariants:
+//! 1. A deferred value is dropped after the end of every guard ([`Reading`]) that began before the
+//!    call of [`Readers::retire`].
+//! 2. Only the thread itself writes its epoch word.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -22,24 +26,25 @@ use super::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence, fen
 use super::sync::{Bug, Mutex, is_seeded};
 use super::thread_number::ThreadNumber;
 
-/// So many threads have a word from the beginning; every further group is twice as large.
-const FIRST: usize = if cfg!(feature = "shuttle") { 1 } else { 16 };
-/// So many groups there can be.
+/// Number of thread slots allocated at creation. Each further group of slots is twice as large as
+/// the group before.
+const FIRST: usize = if cfg!(esker_shuttle) { 1 } else { 16 };
+/// Maximum number of further groups.
 const GROUPS: usize = 24;
 
-/// One thread's word, alone on its cache lines.
+/// The state of one thread, alone on its cache lines to avoid false sharing.
 #[derive(Default)]
 #[repr(align(128))]
 struct Slot {
-    /// Odd while the thread is inside; one more at each coming and going.
+    /// The epoch word: odd while the thread is pinned. Each pin and each unpin adds one.
     turn: AtomicUsize,
-    /// How many readings it has begun and not ended.
+    /// Number of live guards of the thread.
     depth: Depth,
-    /// Whether something may wait for it to come out.
+    /// Whether a deferred drop may wait for this thread to unpin.
     awaited: AtomicBool,
 }
 
-/// A number for the slot's thread alone.
+/// A counter that only the slot's thread accesses.
 #[derive(Default)]
 struct Depth(std::sync::atomic::AtomicUsize);
 
@@ -55,19 +60,20 @@ impl Depth {
     }
 }
 
-/// Something nobody new can reach.
+/// An unreachable value that waits to be dropped.
 struct Retired {
-    /// Which slots were inside, and in what turn; `None` until that is known.
+    /// The pinned slots to wait for, each with its epoch word; `None` before they are known.
     waits: Option<Arc<[(usize, usize)]>>,
-    #[expect(dead_code, reason = "it is kept to be dropped")]
+    #[expect(dead_code, reason = "held only to be dropped")]
     garbage: Box<dyn Any + Send>,
 }
 
-/// Those who read some shared things.
+/// An epoch collector for a set of shared values.
 pub struct Readers {
-    /// Whether who frees can make every processor catch up.
+    /// Whether `membarrier` is available, so that readers need no fence.
     asymmetric: bool,
-    /// In a child of a `fork`, nothing is freed: who holds the lock may be a thread that is not there.
+    /// The process that created the collector. A child of a `fork` drops nothing, because the lock
+    /// may be held by a thread that does not exist in the child.
     process: u32,
     first: Box<[Slot]>,
     more: [OnceLock<Box<[Slot]>>; GROUPS],
@@ -92,8 +98,8 @@ fn slots(count: usize, awaited: bool) -> Box<[Slot]> {
 }
 
 impl Readers {
-    /// Begins to read: what is retired from now on stays until this is dropped. Readings of one
-    /// thread may lie within each other; the outermost counts.
+    /// Pins the thread. Values deferred from now on live until the guard is dropped. Guards of one
+    /// thread may overlap: the thread stays pinned until its last guard is dropped.
     #[inline]
     pub fn enter(&self) -> Reading<'_> {
         let thread = ThreadNumber::mine();
@@ -101,15 +107,17 @@ impl Readers {
         let depth = slot.depth.get();
         slot.depth.set(depth + 1);
         if depth == 0 {
-            // Release: who finds this turn knows that all before it is over.
+            // Release: a thread that loads this epoch word knows that all earlier pins are over.
             slot.turn.store(slot.turn.load(Ordering::Relaxed) + 1, Ordering::Release);
             self.light_barrier();
         }
         Reading { readers: self, slot, thread, own: PhantomData }
     }
 
-    /// Drops `garbage`, which no reader who enters from now on can reach, when all who are inside have
-    /// come out: at once, or later by one of them. It may run while locks of the caller are held.
+    /// Defers the drop of `garbage` until all currently pinned threads have unpinned. New readers
+    /// must not be able to reach `garbage`. The drop happens in this call if no thread is pinned,
+    /// else when the last of those threads unpins. The drop may run while the caller holds locks.
+    /// In a forked child `garbage` is leaked.
     pub fn retire<T: Send + 'static>(&self, garbage: T) {
         if self.is_forked() {
             std::mem::forget(garbage);
@@ -120,7 +128,7 @@ impl Readers {
         self.settle(None);
     }
 
-    /// Drops what is left to be dropped and can be.
+    /// Drops all deferred values that no pinned thread can reach.
     pub fn flush(&self) {
         self.settle(None);
     }
@@ -139,15 +147,15 @@ impl Readers {
 
     #[cold]
     fn far_slot(&self, number: usize) -> &Slot {
-        // Group n has FIRST << n slots, from number FIRST << n on.
+        // Group n has FIRST << n slots, starting at number FIRST << n.
         let group = (number / FIRST).ilog2() as usize;
-        // Awaited from the beginning: who settles may have told those it saw before this was here, and
-        // finds it when it looks who is inside.
+        // New slots start with `awaited` set. A concurrent `settle` may have marked all slots
+        // before this group existed, and may then find this slot pinned.
         let slots = self.more[group].get_or_init(|| slots(FIRST << group, true));
         &slots[number - (FIRST << group)]
     }
 
-    /// Every slot that a thread may have, with its number.
+    /// Returns all existing slots with their numbers.
     fn slots(&self) -> impl Iterator<Item = (usize, &Slot)> {
         let more = self.more.iter().enumerate().filter_map(|(group, slots)| {
             let slots = slots.get()?;
@@ -156,7 +164,7 @@ impl Readers {
         self.first.iter().enumerate().chain(more.flatten())
     }
 
-    /// What [`barrier::heavy`] orders: a reader's store before this and its loads after it.
+    /// Orders a reader's earlier store before its later loads, together with [`barrier::heavy`].
     #[inline]
     fn light_barrier(&self) {
         if self.asymmetric {
@@ -166,7 +174,8 @@ impl Readers {
         }
     }
 
-    /// Drops what nobody waits for any more. `out` is the slot of the caller if it has just come out.
+    /// Drops all values that no pinned thread can reach. `out` is the caller's slot if the caller
+    /// has just unpinned.
     #[cold]
     fn settle(&self, out: Option<&Slot>) {
         if self.is_forked() {
@@ -175,11 +184,12 @@ impl Readers {
         let mut over = Vec::new();
         let mut retired = self.retired.lock();
         if let Some(slot) = out {
-            // With the lock held, so that no wait for a later turn of this thread is forgotten.
+            // Cleared under the lock, so that a mark for a later pin of this thread is not lost.
             slot.awaited.store(false, Ordering::Relaxed);
         }
         if retired.iter().any(|one| one.waits.is_none()) {
-            // Before the barrier: whoever comes out and is not seen outside below sees this.
+            // Before the barrier: a thread that still appears pinned below sees this mark when it
+            // unpins.
             self.slots().for_each(|(_, slot)| slot.awaited.store(true, Ordering::Relaxed));
             if barrier::heavy(self.asymmetric) {
                 let inside: Arc<[(usize, usize)]> = self
@@ -199,22 +209,25 @@ impl Readers {
             one.waits.as_ref().is_some_and(|waits| waits.iter().all(passed))
         }));
         drop(retired);
-        // What is dropped may retire more.
+        // Outside the lock, because a drop may defer more drops.
         drop(over);
     }
 }
 
-/// A thread that is reading. Not for other threads.
+/// A guard that keeps the thread pinned. It is neither `Send` nor `Sync`.
 pub struct Reading<'r> {
     readers: &'r Readers,
     slot: &'r Slot,
-    #[expect(dead_code, reason = "the slot is this thread's as long as its number is")]
+    #[expect(
+        dead_code,
+        reason = "the slot belongs to this thread while the thread keeps its number"
+    )]
     thread: ThreadNumber,
     own: PhantomData<Cell<*const ()>>,
 }
 
 impl Reading<'_> {
-    /// Whether it is one of `readers`.
+    /// Returns whether the guard belongs to `readers`.
     #[inline]
     pub fn is_of(&self, readers: &Readers) -> bool {
         std::ptr::eq(self.readers, readers)
@@ -228,7 +241,7 @@ impl Drop for Reading<'_> {
         let depth = slot.depth.get() - 1;
         slot.depth.set(depth);
         if depth == 0 {
-            // Release: what was read was read before it is freed.
+            // Release: all reads under the guard happen before the values are freed.
             slot.turn.store(slot.turn.load(Ordering::Relaxed) + 1, Ordering::Release);
             self.readers.light_barrier();
             if slot.awaited.load(Ordering::Relaxed) && !is_seeded(Bug::LeaveUnasked) {
@@ -238,18 +251,20 @@ impl Drop for Reading<'_> {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(miri, feature = "shuttle"))))]
+#[cfg(all(target_os = "linux", not(any(miri, esker_shuttle))))]
 mod barrier {
     use rustix::thread::{MembarrierCommand, membarrier};
     use std::sync::atomic::{Ordering, fence};
 
-    /// Whether [`heavy`] can do without the readers' help.
+    /// Registers the process for `membarrier`. Returns whether [`heavy`] works without reader
+    /// fences.
     pub fn register() -> bool {
         membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
     }
 
-    /// Has every thread of this process see what this one has written, and this one what they have.
-    /// False if the system could not, for want of memory: then it is to be tried again.
+    /// Executes a full memory barrier on all running threads of the process, or a local fence if
+    /// the readers execute fences themselves (`asymmetric` is false). Returns `false` if the system
+    /// lacked the memory for it. The caller must then try again later.
     pub fn heavy(asymmetric: bool) -> bool {
         if asymmetric {
             return membarrier(MembarrierCommand::PrivateExpedited).is_ok();
@@ -259,7 +274,7 @@ mod barrier {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(any(miri, feature = "shuttle")))))]
+#[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle)))))]
 mod barrier {
     use super::super::sync::atomic::{Ordering, fence};
 
@@ -273,7 +288,7 @@ mod barrier {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
     use crate::base::shown::Shown;
@@ -284,7 +299,7 @@ mod tests {
         let readers = Readers::default();
         let users = Arc::new(());
         readers.retire(users.clone());
-        assert_eq!(Arc::strong_count(&users), 1, "nobody was inside");
+        assert_eq!(Arc::strong_count(&users), 1, "no thread was pinned");
         let outer = readers.enter();
         let inner = readers.enter();
         readers.retire(users.clone());
@@ -293,13 +308,17 @@ mod tests {
         let other = readers.enter();
         readers.retire(users.clone());
         drop(outer);
-        assert_eq!(Arc::strong_count(&users), 3, "readings need not end in order");
+        assert_eq!(Arc::strong_count(&users), 3, "guards may end in any order");
         drop(other);
         assert_eq!(Arc::strong_count(&users), 1);
         let stores = [Readers::default(), Readers::default()];
         let reading = stores[0].enter();
         stores[1].retire(users.clone());
-        assert_eq!(Arc::strong_count(&users), 1, "readers of something else");
+        assert_eq!(
+            Arc::strong_count(&users),
+            1,
+            "a guard of another epoch collector delayed the drop"
+        );
         assert!(reading.is_of(&stores[0]) && !reading.is_of(&stores[1]));
     }
 
@@ -317,7 +336,11 @@ mod tests {
                         let reading = readers.enter();
                         inside.wait();
                         inside.wait();
-                        assert_eq!(Arc::strong_count(users), 2, "one is still inside");
+                        assert_eq!(
+                            Arc::strong_count(users),
+                            2,
+                            "a pinned thread did not delay the drop"
+                        );
                         inside.wait();
                         drop(reading);
                     })
@@ -326,7 +349,7 @@ mod tests {
             inside.wait();
             readers.retire(users.clone());
             inside.wait();
-            // Begun after it was retired.
+            // Pinned after the drop was deferred.
             let later = readers.enter();
             inside.wait();
             spawned.into_iter().for_each(|thread| thread.join().unwrap());

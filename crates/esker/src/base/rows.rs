@@ -1,53 +1,55 @@
-//! Rows of a block, and a stretch of them that a reader may walk by itself.
+//! Rows of a block, and row batches that a reader may iterate without the cursor.
 //!
-//! Cursors lie over each other: a slice over a table, a chain over slices, a merge over chains, what
-//! a reader sees over all. A move through them asks each a few questions. Where one block's rows are
-//! all to be shown, nobody has anything to say until its end, and the topmost cursor takes the rows
-//! themselves.
+//! Cursors form a stack: a slice over a table, a chain over slices, a merge over chains, and the
+//! visibility cursor on top. A move costs a few calls to each of them. If all rows of a block are
+//! visible, the lower cursors have nothing to decide until the end of the block. The topmost cursor
+//! then takes the rows directly.
 //!
-//! What stays true of a stretch: every row in it is a put at or below the reader's sequence number,
-//! the newest version of its key that its cursor would meet, and the next entry that cursor would
-//! meet, as far as the stretch goes, is the next row. Older versions of the last row's key may
-//! follow behind it.
+//! Invariants of a row batch:
+//! 1. Every row is a put at or below the reader's sequence number, and the newest version of its
+//!    key that the cursor would return.
+//! 2. Within the batch, the next row is the next entry that the cursor would return.
+//! 3. Older versions of the last row's key may follow after the batch.
 
 use super::key::{Kind, SEQNO_MAX, SeqNo};
 use super::order::KeyOrder;
 
-/// Longer memory for a key or a value is given back while nobody needs it.
+/// Maximum capacity, in bytes, that an unused key or value buffer keeps. Larger buffers are freed
+/// or shrunk.
 pub const RESTING_BYTES_MAX: usize = 4096;
 
 /// A row without its key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Sequence number and kind, packed.
+    /// The packed sequence number and kind ([`pack`](super::key::pack)).
     pub word: u64,
-    /// Where the value starts in the block's bytes.
+    /// Offset of the value in the block, in bytes.
     pub value_start: u32,
-    /// The value's length.
+    /// Length of the value, in bytes.
     pub value_bytes: u32,
 }
 
 impl Row {
-    /// The sequence number.
+    /// Returns the sequence number.
     #[inline]
     pub fn seqno(self) -> SeqNo {
         self.word >> 8
     }
 
-    /// Put or delete.
+    /// Returns the kind: put or delete.
     #[inline]
     pub fn kind(self) -> Kind {
         if self.word as u8 == Kind::Put as u8 { Kind::Put } else { Kind::Delete }
     }
 
-    /// Where the value starts in the block's bytes, and how long it is.
+    /// Returns the offset of the value in the block and its length, in bytes.
     #[inline]
     pub fn value_span(self) -> (usize, usize) {
         (self.value_start as usize, self.value_bytes as usize)
     }
 }
 
-/// The key of the row a cursor stands on. Bytes before and after it are left from other rows.
+/// A buffer for the key of the current row. Bytes after the key may remain from other rows.
 #[derive(Debug, Clone, Default)]
 pub struct KeyBuf {
     bytes: Vec<u8>,
@@ -55,20 +57,21 @@ pub struct KeyBuf {
 }
 
 impl KeyBuf {
-    /// The key.
+    /// Returns the key.
     #[inline]
     pub fn key(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// Gives back the memory of long keys.
+    /// Frees the buffer if it is larger than [`RESTING_BYTES_MAX`].
     pub fn rest(&mut self) {
         if self.bytes.len() > RESTING_BYTES_MAX {
             *self = KeyBuf::default();
         }
     }
 
-    /// Makes room for keys of up to `prefix` and `suffix_bytes_max` and writes the prefix.
+    /// Makes room for `prefix` and suffixes of up to `suffix_bytes_max` bytes, and writes the
+    /// prefix.
     pub fn enter(&mut self, prefix: &[u8], suffix_bytes_max: usize) {
         let room = prefix.len() + suffix_bytes_max;
         if self.bytes.len() < room {
@@ -77,8 +80,9 @@ impl KeyBuf {
         self.bytes[..prefix.len()].copy_from_slice(prefix);
     }
 
-    /// After [`Self::enter`]: keeps the prefix of `prefix_bytes` and appends the first `head_bytes`
-    /// of `head`, then `tail`, which is empty where the head is not whole.
+    /// Sets the key after [`Self::enter`]: keeps the first `prefix_bytes` bytes and appends the
+    /// first `head_bytes` bytes of `head`, then `tail`. `tail` must be empty if `head_bytes` is
+    /// below 8.
     #[inline]
     pub fn set_suffix(
         &mut self,
@@ -97,7 +101,7 @@ impl KeyBuf {
         self.len = prefix_bytes + head_bytes + tail.len();
     }
 
-    /// Keeps the first `shared` bytes of the key and appends `rest`.
+    /// Sets the key to its first `shared` bytes followed by `rest`.
     #[inline]
     pub fn splice(&mut self, shared: usize, rest: &[u8]) {
         let len = shared + rest.len();
@@ -109,93 +113,94 @@ impl KeyBuf {
     }
 }
 
-/// Takes a key and its value, and says whether it wants the next.
+/// A visitor: takes a key and its value, and returns whether to continue.
 pub type See<'s> = &'s mut dyn FnMut(&[u8], &[u8]) -> bool;
 
-/// Which rows to show.
+/// A range of rows with a direction, for [`Rows::show`].
 #[derive(Debug, Clone, Copy)]
 pub struct Way {
-    /// The row it begins at.
+    /// The row to begin with.
     pub first: usize,
-    /// The one it ends at, on either side of the first.
+    /// The row to end with (inclusive), on either side of the first.
     pub last: usize,
     /// See [`Stretch::ahead`].
     pub ahead: usize,
 }
 
-/// Where showing rows ended.
+/// The result of [`Rows::show`].
 pub struct Shown {
-    /// The last row that was shown.
+    /// The number of the last visited row.
     pub at: usize,
-    /// That row.
+    /// The last visited row.
     pub row: Row,
-    /// Whether another is wanted.
+    /// Whether the visitor asked to continue.
     pub more: bool,
 }
 
 /// Rows in internal order, numbered from 0.
 pub trait Rows: Send + Sync {
-    /// Reads `row` and puts its key in `buf`, whatever `buf` held.
+    /// Reads `row` and stores its key in `buf`. The previous content of `buf` does not matter.
     fn load(&self, row: usize, buf: &mut KeyBuf) -> Row;
-    /// Reads `row` when `buf` holds the key of the row before it.
+    /// Reads `row` and stores its key in `buf`. `buf` must hold the key of the previous row.
     fn step_forward(&self, row: usize, buf: &mut KeyBuf) -> Row;
-    /// Reads `row` when `buf` holds the key of the row after it.
+    /// Reads `row` and stores its key in `buf`. `buf` must hold the key of the next row.
     fn step_back(&self, row: usize, buf: &mut KeyBuf) -> Row;
-    /// Shows the rows of `way` until no more is wanted. `buf` holds the key of one of these rows
-    /// before, and that of the last one shown after.
+    /// Calls `see` for each row of `way` until `see` returns `false`. `buf` must hold the key of
+    /// one of these rows. Afterwards it holds the key of the last visited row.
     fn show(&self, way: Way, buf: &mut KeyBuf, see: See<'_>) -> Shown;
-    /// The value of a row of these.
+    /// Returns the value of a row of this block.
     fn value(&self, row: Row) -> &[u8];
-    /// The first row at or after `(key, seqno)` in internal order; how many there are if there is
-    /// none. `buf` may be overwritten.
+    /// Returns the first row at or after `(key, seqno)` in internal order, or the number of rows if
+    /// no such row exists. May overwrite `buf`.
     fn lower_bound(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo, buf: &mut KeyBuf) -> usize;
 }
 
-/// Rows that may be walked without their cursor, which stands on one of them.
+/// A row batch: rows that a reader may iterate without the cursor. The cursor is on one of them.
 pub struct Stretch {
     /// The rows of the block.
     pub rows: Box<dyn Rows>,
-    /// Where the cursor stands; within the stretch, which is never empty.
+    /// The current row of the cursor. It lies within the batch, which is never empty.
     pub at: usize,
-    /// Its first row.
+    /// The first row of the batch.
     pub first: usize,
-    /// Behind its last row.
+    /// The end of the batch (exclusive).
     pub end: usize,
-    /// Where in memory the bytes of the block to come may lie, for prefetches only; 0 if not known.
+    /// The probable memory address of the next block's bytes, for prefetches only; 0 if unknown.
     pub ahead: usize,
 }
 
 impl Stretch {
-    /// The rows still to be met, with that where the cursor stands.
+    /// Returns the rows from the current row (inclusive) to the end of the batch in the given
+    /// direction.
     #[inline]
     pub fn rest(&self, forward: bool) -> Way {
         let last = if forward { self.end - 1 } else { self.first };
         Way { first: self.at, last, ahead: self.ahead }
     }
 
-    /// The stretch without the rows at or after `key`; `None` if the cursor stands on one of them.
+    /// Removes the rows at or after `key`. Returns `None` if the cursor is on one of them.
     pub fn before(mut self, order: &KeyOrder, key: &[u8]) -> Option<Stretch> {
         self.end = self.end.min(self.bound(order, key));
         self.checked()
     }
 
-    /// The stretch without the rows before `key`; `None` if the cursor stands on one of them.
+    /// Removes the rows before `key`. Returns `None` if the cursor is on one of them.
     pub fn from(mut self, order: &KeyOrder, key: &[u8]) -> Option<Stretch> {
         self.first = self.first.max(self.bound(order, key));
         self.checked()
     }
 
-    /// The stretch without the rows at or before `key`; `None` if the cursor stands on one of them.
+    /// Removes the rows at or before `key`. Returns `None` if the cursor is on one of them.
     pub fn after(self, order: &KeyOrder, key: &[u8]) -> Option<Stretch> {
         let mut stretch = self.from(order, key)?;
-        // Keys differ from row to row, so at most one is `key`.
+        // The keys of a batch are distinct, so at most one equals `key`.
         let mut buf = KeyBuf::default();
         stretch.rows.load(stretch.first, &mut buf);
         stretch.first += usize::from(order.compare(buf.key(), key).is_eq());
         stretch.checked()
     }
 
-    /// The first row of the block that is not before `key`.
+    /// Returns the first row of the block at or after `key`.
     fn bound(&self, order: &KeyOrder, key: &[u8]) -> usize {
         self.rows.lower_bound(order, key, SEQNO_MAX, &mut KeyBuf::default())
     }

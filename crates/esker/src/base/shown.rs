@@ -1,7 +1,9 @@
-//! A shared value that many threads look at and few replace: a look writes nothing others read.
+//! The epoch cell: a shared value for many reads and few replacements. A read writes no shared
+//! memory.
 //!
-//! What stays true: the word is the address of an `Arc` with one user that stands for this place;
-//! that user is given up through the [`Readers`] after the word is another.
+//! Invariants: the pointer is that of an `Arc`, and the cell owns one reference to it. After a
+//! replacement the cell defers the drop of the old reference through the epoch collector
+//! ([`Readers`]).
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 use super::readers::{Readers, Reading};
 use super::sync::atomic::{AtomicPtr, Ordering};
 
-/// A value that can be replaced while it is looked at.
+/// A cell whose value can be replaced during reads.
 pub struct Shown<T> {
     value: AtomicPtr<T>,
     readers: Arc<Readers>,
@@ -18,59 +20,63 @@ pub struct Shown<T> {
 }
 
 impl<T: Send + Sync + 'static> Shown<T> {
-    /// Shows `value` to `readers`.
+    /// Creates a cell with `value`, protected by the epoch collector `readers`.
     pub fn new(value: Arc<T>, readers: Arc<Readers>) -> Shown<T> {
         let value = AtomicPtr::new(Arc::into_raw(value).cast_mut());
         Shown { value, readers, owns: PhantomData }
     }
 
-    /// Those it is shown to.
+    /// Returns the epoch collector.
     #[inline]
     pub fn readers(&self) -> &Readers {
         &self.readers
     }
 
-    /// What is shown now, for as long as `reading`, which is one of [`Shown::readers`], goes on.
+    /// Loads the current value, borrowed for the lifetime of the guard `reading`.
+    ///
+    /// # Panics
+    /// Panics if the guard does not belong to [`Shown::readers`].
     #[inline]
     pub fn see<'s>(&'s self, reading: &'s Reading<'_>) -> &'s T {
-        // SAFETY: the address is of an `Arc`'s value, which the reading keeps.
+        // SAFETY: the address is that of an `Arc`'s value, which the guard keeps alive.
         unsafe { &*self.address(reading) }
     }
 
-    /// What is shown now, for as long as one likes.
+    /// Loads the current value as an `Arc`, which the caller may keep without a guard.
     #[inline]
     pub fn load(&self) -> Arc<T> {
         let reading = self.readers.enter();
         let value = self.address(&reading);
-        // SAFETY: the address is of an `Arc`'s value, kept by the reading while another user is added.
+        // SAFETY: the address is that of an `Arc`'s value. The guard keeps it alive while the
+        // reference count is incremented.
         unsafe {
             Arc::increment_strong_count(value);
             Arc::from_raw(value)
         }
     }
 
-    /// The address of an `Arc`'s value (`new`, `replace`), whose user here is given up only after the
-    /// reading, which began before the address was loaded.
+    /// Returns the address of the `Arc`'s value (from `new` or `replace`). The guard began before
+    /// the load of the address, so the cell's reference is dropped only after the guard.
     #[inline]
     fn address(&self, reading: &Reading<'_>) -> *const T {
-        assert!(reading.is_of(&self.readers), "a reader of something else");
+        assert!(reading.is_of(&self.readers), "the guard belongs to another epoch collector");
         self.value.load(Ordering::Acquire)
     }
 
-    /// Shows `value` from now on.
+    /// Replaces the value. The old value is dropped after all current guards have ended.
     pub fn replace(&self, value: Arc<T>) {
         let new = Arc::into_raw(value).cast_mut();
         let old = self.value.swap(new, Ordering::AcqRel);
-        // SAFETY: the address stood for the user of this place, and is not there any more.
+        // SAFETY: the address represented the cell's reference, and the cell no longer holds it.
         self.readers.retire(unsafe { Arc::from_raw(old) });
     }
 }
 
 impl<T> Drop for Shown<T> {
     fn drop(&mut self) {
-        // What was shown may keep the readers, and they it.
+        // Deferred values may own the collector, which owns them: the flush breaks the cycle.
         self.readers.flush();
-        // SAFETY: nobody sees it any more, and its user was never given up.
+        // SAFETY: the cell is not shared any more, and its reference was never dropped.
         drop(unsafe { Arc::from_raw(self.value.load(Ordering::Relaxed)) });
     }
 }

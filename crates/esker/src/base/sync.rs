@@ -1,47 +1,47 @@
-//! Locks, atomics and threads, as the engine uses them.
+//! The engine's locks, atomics and threads.
 //!
-//! Built for use they are those of `locks` and the standard library's. With the feature `shuttle`
-//! they are ones whose every step is chosen by a seeded scheduler, so that `tests/schedules.rs` can
-//! run thousands of orders of steps and repeat each. What stays true: both have the same interface,
-//! and code that takes part in what the schedules explore takes these and no others.
+//! A normal build uses `locks` and the standard library. With the feature `shuttle`, a seeded
+//! scheduler chooses the thread of each step, so that `tests/schedules.rs` can run thousands of
+//! interleavings and reproduce each by its seed. Invariants: both variants have the same interface.
+//! Code that the schedule tests explore uses only these types.
 
-#[cfg(not(feature = "shuttle"))]
+#[cfg(not(esker_shuttle))]
 pub use super::locks::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-#[cfg(not(feature = "shuttle"))]
+#[cfg(not(esker_shuttle))]
 pub use std::{sync::atomic, thread, thread_local};
 
-#[cfg(feature = "shuttle")]
+#[cfg(esker_shuttle)]
 pub use explored::*;
 
-/// A mistake that the schedules must find, or they find nothing.
+/// A seeded bug. The schedule tests must find each one, which shows that they can find bugs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
-    /// Memory is claimed by a load and a store.
+    /// The arena claims memory by a separate load and store.
     ClaimInTwoSteps,
-    /// A write is visible before it is in the memtable.
+    /// A write becomes visible before it is in the memtable.
     PublishFirst,
-    /// A memtable leaves the view before its table is in it.
+    /// The read state drops a memtable before it includes the memtable's table.
     ForgetFirst,
-    /// A put is visible before it has cut the skip hints.
+    /// A put becomes visible before it has cut the empty-range hints.
     CutLate,
-    /// Puts are not watched while a skip hint is looked for.
+    /// The search for an empty-range hint does not watch concurrent puts.
     WalkUnwatched,
-    /// What readers may look at is freed at once.
+    /// The epoch collector frees memory immediately, without waiting for pinned threads.
     FreeAtOnce,
-    /// A reader that comes out does not look whether something waits for it.
+    /// A thread that unpins does not check for deferred drops that wait for it.
     LeaveUnasked,
 }
 
-/// Whether this mistake is being made on purpose: never, outside the schedules' own test.
-#[cfg(not(feature = "shuttle"))]
+/// Returns whether `bug` is seeded: always false outside the schedule tests.
+#[cfg(not(esker_shuttle))]
 #[inline(always)]
 pub const fn is_seeded(_: Bug) -> bool {
     false
 }
 
-#[cfg(feature = "shuttle")]
+#[cfg(esker_shuttle)]
 mod explored {
-    //! The interface of `locks` over the scheduler's locks.
+    //! The interface of `locks`, implemented with the scheduler's locks.
 
     use std::ops::{Deref, DerefMut};
     use std::sync::PoisonError;
@@ -52,25 +52,26 @@ mod explored {
     pub use shuttle::{thread, thread_local};
 
     std::thread_local! {
-        /// The scheduler's threads are all one of the system's: that of the test.
+        /// The seeded bug of this test. All threads of the scheduler run on one system thread, that
+        /// of the test.
         static SEEDED: std::cell::Cell<Option<super::Bug>> = const { std::cell::Cell::new(None) };
     }
 
-    /// Whether this mistake is being made on purpose.
+    /// Returns whether `bug` is seeded in this test.
     pub fn is_seeded(bug: super::Bug) -> bool {
         SEEDED.get() == Some(bug)
     }
 
-    /// From now on the test's threads make this mistake.
+    /// Seeds `bug` in the threads of this test, or none.
     pub fn seed(bug: Option<super::Bug>) {
         SEEDED.set(bug);
     }
 
-    /// A lock.
+    /// A mutual exclusion lock.
     #[derive(Debug, Default)]
     pub struct Mutex<T>(sync::Mutex<T>);
 
-    /// A held lock; without it only while its holder waits.
+    /// A guard of a held lock. The guard is without the lock only during a wait.
     #[derive(Debug)]
     pub struct MutexGuard<'a, T> {
         lock: &'a sync::Mutex<T>,
@@ -78,29 +79,29 @@ mod explored {
     }
 
     impl<T> Mutex<T> {
-        /// A lock around `value`.
+        /// Creates a lock around `value`.
         pub const fn new(value: T) -> Mutex<T> {
             Mutex(sync::Mutex::new(value))
         }
 
-        /// Waits for the lock.
+        /// Acquires the lock, and waits if necessary.
         pub fn lock(&self) -> MutexGuard<'_, T> {
             let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             MutexGuard { lock: &self.0, held: Some(held) }
         }
 
-        /// The lock, if it is free.
+        /// Acquires the lock if it is free.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             let held = self.0.try_lock().ok()?;
             Some(MutexGuard { lock: &self.0, held: Some(held) })
         }
 
-        /// The value, which nobody else can have.
+        /// Returns the value. The exclusive borrow makes locking unnecessary.
         pub fn get_mut(&mut self) -> &mut T {
             self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// The value itself.
+        /// Consumes the lock and returns the value.
         pub fn into_inner(self) -> T {
             self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
         }
@@ -109,90 +110,90 @@ mod explored {
     impl<T> Deref for MutexGuard<'_, T> {
         type Target = T;
         fn deref(&self) -> &T {
-            self.held.as_ref().expect("only a waiter gives its lock away")
+            self.held.as_ref().expect("the guard holds the lock except during a wait")
         }
     }
 
     impl<T> DerefMut for MutexGuard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
-            self.held.as_mut().expect("only a waiter gives its lock away")
+            self.held.as_mut().expect("the guard holds the lock except during a wait")
         }
     }
 
-    /// A place to wait at.
+    /// A condition variable.
     #[derive(Debug, Default)]
     pub struct Condvar(sync::Condvar);
 
     impl Condvar {
-        /// A place nobody waits at.
+        /// Creates a condition variable without waiters.
         pub const fn new() -> Condvar {
             Condvar(sync::Condvar::new())
         }
 
-        /// Waits until told.
+        /// Waits for a notification.
         pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-            let held = guard.held.take().expect("a waiter holds the lock");
+            let held = guard.held.take().expect("the guard holds the lock before a wait");
             guard.held = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
         }
 
-        /// Waits for a moment: every wait with an end may end at once.
+        /// Waits for one step, because any wait with a timeout may end immediately.
         pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) {
             wait_a_step(guard);
         }
 
-        /// As [`Condvar::wait_for`].
+        /// Waits as [`Condvar::wait_for`] does.
         pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _: Instant) {
             wait_a_step(guard);
         }
 
-        /// Tells all who wait.
+        /// Wakes all waiters.
         pub fn notify_all(&self) {
             self.0.notify_all();
         }
     }
 
-    /// Lets the lock go and takes it again, with others' steps between.
+    /// Releases the lock, lets other threads run, and acquires the lock again.
     fn wait_a_step<T>(guard: &mut MutexGuard<'_, T>) {
-        let held = guard.held.take().expect("a waiter holds the lock");
+        let held = guard.held.take().expect("the guard holds the lock before a wait");
         drop(held);
         thread::yield_now();
         guard.held = Some(guard.lock.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// A lock for many readers or one writer.
+    /// A reader-writer lock.
     #[derive(Debug, Default)]
     pub struct RwLock<T>(sync::RwLock<T>);
 
-    /// A reader's lock, or what a writer keeps of its own after a downgrade.
+    /// A guard of a read lock, or of a write lock after a downgrade.
     pub enum RwLockReadGuard<'a, T> {
-        /// One of many.
+        /// A shared read lock.
         Read(sync::RwLockReadGuard<'a, T>),
-        /// Alone still.
+        /// A downgraded write lock, which still excludes other readers.
         Alone(sync::RwLockWriteGuard<'a, T>),
     }
 
-    /// A writer's lock.
+    /// A guard of a write lock.
     pub struct RwLockWriteGuard<'a, T>(sync::RwLockWriteGuard<'a, T>);
 
     impl<T> RwLock<T> {
-        /// A lock around `value`.
+        /// Creates a lock around `value`.
         pub const fn new(value: T) -> RwLock<T> {
             RwLock(sync::RwLock::new(value))
         }
 
-        /// Waits until nobody writes.
+        /// Acquires a read lock, and waits while a writer holds the lock.
         pub fn read(&self) -> RwLockReadGuard<'_, T> {
             RwLockReadGuard::Read(self.0.read().unwrap_or_else(PoisonError::into_inner))
         }
 
-        /// Waits until nobody reads or writes.
+        /// Acquires the write lock, and waits while any reader or writer holds the lock.
         pub fn write(&self) -> RwLockWriteGuard<'_, T> {
             RwLockWriteGuard(self.0.write().unwrap_or_else(PoisonError::into_inner))
         }
     }
 
     impl<'a, T> RwLockWriteGuard<'a, T> {
-        /// A reader's lock, without anyone's write in between.
+        /// Converts a write lock into a read lock. No other write happens in between.
         pub fn downgrade(guard: RwLockWriteGuard<'a, T>) -> RwLockReadGuard<'a, T> {
             RwLockReadGuard::Alone(guard.0)
         }

@@ -1,27 +1,29 @@
-//! A small number for each thread that no other has while it lives.
+//! Thread numbers: a small number for each live thread, unique among live threads.
 //!
-//! What stays true: two threads that are both alive have different numbers, and the numbers in use
-//! are about the lowest there are; what a thread did is seen by the next that has its number.
+//! Invariants:
+//! 1. Two live threads have different numbers.
+//! 2. The numbers in use are about the lowest possible, because numbers are reused.
+//! 3. All writes of a thread are visible to the next thread with the same number.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 
-/// A bit for each number that somebody has: no lock, which a child that was forked could find taken
-/// by a thread that it has not.
+/// One bit for each number in use. A bitmap replaces a lock, because a forked child could inherit a
+/// lock held by a thread that does not exist in the child.
 static TAKEN: [AtomicU64; 1_024] = [const { AtomicU64::new(0) }; 1_024];
-/// Where so many threads live at once that no bit is left, numbers are given once.
+/// The next number if all 65,536 bits are taken. These numbers are never reused.
 static BEYOND: AtomicUsize = AtomicUsize::new(TAKEN.len() * BITS);
 
 const BITS: usize = u64::BITS as usize;
 
-/// A number that is given back when this is dropped.
+/// Ownership of a number, which is released on drop.
 struct Lease(usize);
 
 impl Lease {
     fn take() -> Lease {
         let found = TAKEN.iter().enumerate().find_map(|(index, word)| {
-            // Both orders: what the last who had the number did is seen from here on.
+            // AcqRel: the writes of the number's last owner are visible from here on.
             let with_one_more = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
             let before = word.fetch_update(AcqRel, Relaxed, with_one_more).ok()?;
             Some(index * BITS + before.trailing_ones() as usize)
@@ -32,7 +34,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // A thread that is ending has its number no more.
+        // An exiting thread must not use its cached number after this.
         let _ = KNOWN.try_with(|known| known.set(UNKNOWN));
         if let Some(word) = TAKEN.get(self.0 / BITS) {
             word.fetch_and(!(1 << (self.0 % BITS)), AcqRel);
@@ -40,25 +42,25 @@ impl Drop for Lease {
     }
 }
 
-/// What [`KNOWN`] is where `MINE` must be asked.
+/// The value of [`KNOWN`] while the number is not cached and `MINE` must be read.
 const UNKNOWN: usize = usize::MAX;
 
 super::sync::thread_local! {
     static MINE: Lease = Lease::take();
-    /// The same number, where it is found sooner.
+    /// The cached number, which is faster to read.
     static KNOWN: Cell<usize> = const { Cell::new(UNKNOWN) };
 }
 
-/// The number of the thread that asked for it.
+/// The number of the current thread.
 pub struct ThreadNumber {
     number: usize,
-    /// While a thread ends, each has a number of its own.
+    /// A number owned by this value alone, used after the thread's own number was released at exit.
     lent: Option<Lease>,
     own: PhantomData<*const ()>,
 }
 
 impl ThreadNumber {
-    /// This thread's number, the same at every call until it ends.
+    /// Returns this thread's number. It is the same at every call until the thread begins to exit.
     #[inline]
     pub fn mine() -> ThreadNumber {
         match KNOWN.try_with(Cell::get) {
@@ -84,7 +86,7 @@ impl ThreadNumber {
         ThreadNumber { number, lent, own: PhantomData }
     }
 
-    /// The number.
+    /// Returns the number.
     #[inline]
     pub fn get(&self) -> usize {
         debug_assert!(self.lent.as_ref().is_none_or(|lease| lease.0 == self.number));
@@ -92,7 +94,7 @@ impl ThreadNumber {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
     use std::collections::HashSet;
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn threads_that_are_alive_have_different_numbers_and_give_them_back() {
-        // More than a word has bits.
+        // More threads than bits in a word.
         let count = if cfg!(miri) { 24 } else { 80 };
         for _ in 0..3 {
             let (seen, together) = (Mutex::new(HashSet::new()), Barrier::new(count));
@@ -108,7 +110,10 @@ mod tests {
                 for _ in 0..count {
                     scope.spawn(|| {
                         let mine = ThreadNumber::mine().get();
-                        assert!(seen.lock().unwrap().insert(mine), "two have the same");
+                        assert!(
+                            seen.lock().unwrap().insert(mine),
+                            "two threads have the same number"
+                        );
                         together.wait();
                         assert_eq!(ThreadNumber::mine().get(), mine);
                     });
@@ -116,6 +121,6 @@ mod tests {
             });
         }
         let number = std::thread::spawn(|| ThreadNumber::mine().get()).join().unwrap();
-        assert!(number < 1_000, "numbers are not taken again");
+        assert!(number < 1_000, "numbers of ended threads are not reused");
     }
 }

@@ -1,4 +1,4 @@
-//! Sizes in words.
+//! Byte sizes: units, formatting and parsing.
 
 /// 1,024 bytes.
 pub const KIB: u64 = 1 << 10;
@@ -7,7 +7,7 @@ pub const MIB: u64 = 1 << 20;
 /// 1,024 MiB.
 pub const GIB: u64 = 1 << 30;
 
-/// `bytes` as people read it, such as `4.0 KiB`.
+/// Formats `bytes` with a unit, such as `4.0 KiB`.
 pub fn human_bytes(bytes: u64) -> String {
     match bytes {
         0..KIB => format!("{bytes} B"),
@@ -17,8 +17,9 @@ pub fn human_bytes(bytes: u64) -> String {
     }
 }
 
-/// A size as people write it: a number, optionally followed by `k`, `m`, `g`, `KiB`, `MB`, ….
-/// Every suffix counts in powers of 1,024.
+/// Parses a size: a number, optionally followed by a unit such as `k`, `m`, `g`, `t`, `KiB` or
+/// `MB`. Every unit is a power of 1,024. The number may contain `_` and a fraction. Returns `None`
+/// for an invalid number, an unknown unit, or a size that does not fit in a `u64`.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits =

@@ -1,10 +1,11 @@
-//! One shard: slots that hold blocks, a directory that finds them, a policy that orders them.
+//! A cache shard: entries that hold blocks, a hash directory of the entries, and a policy that
+//! orders them.
 //!
-//! What stays true:
-//! 1. A slot is in the directory and known to the policy exactly while it holds a block.
-//! 2. `used_bytes` is the sum of the charges of those slots, and at most `capacity_bytes`.
+//! Invariants:
+//! 1. An entry is in the directory and known to the policy exactly while it holds a block.
+//! 2. `used_bytes` is the total charge of those entries, and at most `capacity_bytes`.
 //!
-//! Evicted blocks are handed to the caller, who frees them after the lock is released.
+//! Evicted blocks are returned to the caller, which frees them after it has released the lock.
 
 use super::policy::{self, Policy};
 use super::shelf::Home;
@@ -12,15 +13,15 @@ use super::{BlockKey, CacheStats};
 use crate::base::frame::Frame;
 use crate::options::kinds::CachePolicy;
 
-/// The slot of an empty bucket.
+/// Entry number of an empty bucket.
 const EMPTY: u32 = u32::MAX;
 
-/// One place for a block.
+/// An entry of the shard: holds one block or is free.
 struct Slot<H> {
     key: BlockKey,
     charge_bytes: u64,
     block: Option<Frame<H>>,
-    /// Where it can be found without a search.
+    /// The block slot that also holds the block, for lookups without the directory.
     home: Option<Home<H>>,
 }
 
@@ -30,7 +31,7 @@ impl<H> Slot<H> {
     }
 }
 
-/// The blocks of one shard.
+/// A cache shard.
 pub(super) struct Frames<H> {
     directory: Directory,
     slots: Vec<Slot<H>>,
@@ -42,7 +43,7 @@ pub(super) struct Frames<H> {
 }
 
 impl<H: Send + Sync + 'static> Frames<H> {
-    /// An empty shard with no capacity yet.
+    /// Creates an empty shard with capacity 0.
     pub(super) fn new(policy: CachePolicy) -> Frames<H> {
         Frames {
             directory: Directory::new(),
@@ -60,7 +61,7 @@ impl<H: Send + Sync + 'static> Frames<H> {
         self.directory.find(hash, |slot| self.slots[slot as usize].key == *key)
     }
 
-    /// The block, if it is here; tells the policy and counts.
+    /// Returns the block if it is cached. Informs the policy and counts a hit or miss.
     #[inline]
     pub(super) fn get(&mut self, hash: u64, key: &BlockKey) -> Option<Frame<H>> {
         let Some(slot) = self.find(hash, key) else {
@@ -72,21 +73,23 @@ impl<H: Send + Sync + 'static> Frames<H> {
         self.slots[slot as usize].block.clone()
     }
 
-    /// The block, if it is here; nobody is told.
+    /// Returns the block if it is cached, without informing the policy.
     pub(super) fn peek(&self, hash: u64, key: &BlockKey) -> Option<Frame<H>> {
         let slot = self.find(hash, key)?;
         self.slots[slot as usize].block.clone()
     }
 
-    /// Whether to take in a block of so many bytes that has to be read: it fits, and there is room or it
-    /// is worth another's place.
+    /// Returns whether to insert a missing block of `charge_bytes` after it is read. True if the
+    /// block fits, and either there is free space or the policy prefers it to an eviction
+    /// candidate.
     pub(super) fn wants(&mut self, hash: u64, charge_bytes: u64) -> bool {
         charge_bytes <= self.capacity_bytes
             && (self.used_bytes + charge_bytes <= self.capacity_bytes
                 || self.policy.wants(hash, charge_bytes))
     }
 
-    /// Takes a block in if it fits at all, evicting into `evicted`; returns the one to use.
+    /// Inserts a block, unless it is larger than the shard, and moves evicted blocks to `evicted`.
+    /// Returns the block to use: the block already cached under `key`, else `block`.
     pub(super) fn insert(
         &mut self,
         hash: u64,
@@ -127,7 +130,7 @@ impl<H: Send + Sync + 'static> Frames<H> {
         block
     }
 
-    /// The block of a slot, put where it is looked for, should another have emptied that place.
+    /// Returns the block of an entry. Refills the block slot first if another entry emptied it.
     fn at_home(&self, slot: usize) -> Option<Frame<H>> {
         let held = &self.slots[slot];
         if let Some(home) = held.home.as_ref().filter(|home| home.is_empty()) {
@@ -146,7 +149,7 @@ impl<H: Send + Sync + 'static> Frames<H> {
         }
     }
 
-    /// Empties a slot that the policy has already let go of.
+    /// Empties an entry that the policy has already removed.
     fn release(&mut self, slot: u32, out: &mut Vec<Frame<H>>) {
         let left = &mut self.slots[slot as usize];
         self.directory.remove(left.key.hash(), slot);
@@ -158,13 +161,13 @@ impl<H: Send + Sync + 'static> Frames<H> {
         self.free.push(slot);
     }
 
-    /// Whether a block of so many bytes can be taken in that nobody asked for: without evicting
-    /// another, and leaving a quarter to those that are asked for.
+    /// Returns whether a speculative insert of `charge_bytes` evicts no block and leaves a quarter
+    /// of the capacity for requested blocks.
     pub(super) fn has_room(&self, charge_bytes: u64) -> bool {
         self.used_bytes + charge_bytes <= self.capacity_bytes - self.capacity_bytes / 4
     }
 
-    /// Lets go of a block, if it is here, into `removed`.
+    /// Moves a block, if it is cached, to `removed`.
     pub(super) fn remove(&mut self, hash: u64, key: &BlockKey, removed: &mut Vec<Frame<H>>) {
         if let Some(slot) = self.find(hash, key) {
             self.policy.forget(slot);
@@ -172,7 +175,7 @@ impl<H: Send + Sync + 'static> Frames<H> {
         }
     }
 
-    /// Changes the capacity and evicts, into `evicted`, what no longer fits.
+    /// Changes the capacity, in bytes, and moves the blocks that no longer fit to `evicted`.
     pub(super) fn set_capacity(&mut self, bytes: u64, evicted: &mut Vec<Frame<H>>) {
         self.evict_down_to(bytes, evicted);
         self.capacity_bytes = bytes;
@@ -184,7 +187,8 @@ impl<H: Send + Sync + 'static> Frames<H> {
         }
     }
 
-    /// Changes the policy; the new one meets the blocks in the order the old one would evict them.
+    /// Changes the policy. The blocks are admitted to the new policy in the eviction order of the
+    /// old policy.
     pub(super) fn set_policy(&mut self, policy: CachePolicy) {
         let mut old = std::mem::replace(&mut self.policy, policy::build(policy));
         self.policy.set_capacity(self.capacity_bytes);
@@ -195,31 +199,32 @@ impl<H: Send + Sync + 'static> Frames<H> {
         }
     }
 
-    /// The capacity, in bytes.
+    /// Returns the capacity, in bytes.
     pub(super) fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
 
-    /// The charges of the blocks held, in bytes.
+    /// Returns the total charge of the cached blocks, in bytes.
     pub(super) fn used_bytes(&self) -> u64 {
         self.used_bytes
     }
 
-    /// The counters.
+    /// Returns the counters.
     pub(super) fn stats(&self) -> CacheStats {
         self.stats
     }
 }
 
-/// Where a hash's slot is: a hint to filter by, and the slot.
+/// A bucket of the directory: the low 32 bits of the hash, compared first, and the entry number.
 #[derive(Clone, Copy)]
 struct Bucket {
     tag: u32,
     slot: u32,
 }
 
-/// An open-addressed table from hashes to slots: linear probing, at most two thirds full, with no
-/// tombstones (a removal moves the followers back). A bucket's home is `tag & mask`.
+/// An open-addressed hash table from hashes to entries. It uses linear probing, is at most two
+/// thirds full, and needs no deletion markers, because a removal moves the following buckets back.
+/// The preferred position of a bucket is `tag & mask`.
 struct Directory {
     buckets: Box<[Bucket]>,
     len: usize,
@@ -230,7 +235,7 @@ impl Directory {
         Directory { buckets: vec![Bucket { tag: 0, slot: EMPTY }; 16].into(), len: 0 }
     }
 
-    /// The slot with this hash that `is_it` accepts.
+    /// Returns the entry with this hash that `is_it` accepts.
     #[inline]
     fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let (tag, mask) = (hash as u32, self.buckets.len() - 1);
@@ -247,7 +252,7 @@ impl Directory {
         }
     }
 
-    /// Adds a slot that is not there.
+    /// Adds an entry that is not in the table.
     fn insert(&mut self, hash: u64, slot: u32) {
         if (self.len + 1) * 3 > self.buckets.len() * 2 {
             let twice = vec![Bucket { tag: 0, slot: EMPTY }; self.buckets.len() * 2].into();
@@ -270,7 +275,7 @@ impl Directory {
         self.buckets[at] = bucket;
     }
 
-    /// Takes a slot out; nothing happens if it is not there.
+    /// Removes an entry. Does nothing if the entry is not in the table.
     fn remove(&mut self, hash: u64, slot: u32) {
         let mask = self.buckets.len() - 1;
         let mut hole = hash as u32 as usize & mask;
@@ -288,7 +293,7 @@ impl Directory {
             if bucket.slot == EMPTY {
                 break;
             }
-            // It may fill the hole unless its home lies after the hole.
+            // The bucket may fill the hole unless its preferred position lies after the hole.
             let from_home = at.wrapping_sub(bucket.tag as usize) & mask;
             if from_home >= (at.wrapping_sub(hole) & mask) {
                 self.buckets[hole] = bucket;

@@ -1,9 +1,11 @@
-//! Frames that left their places while readers may still look at them.
+//! The retire list: cache blocks that were removed from their slots while readers may still use
+//! them.
 //!
-//! To wait for readers costs a system call, so they are waited for many frames at a time.
+//! Handing garbage to the epoch collector costs a system call, so it receives many blocks at a
+//! time.
 //!
-//! What stays true: a frame here is in no place, and is dropped after every reading has ended that
-//! may have begun while it was.
+//! Invariant: a block in the list is in no slot. It is dropped only after the end of every guard
+//! that may have begun while the block was in its slot.
 
 use std::sync::Arc;
 
@@ -12,12 +14,13 @@ use crate::base::readers::Readers;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 
-/// Never keeps more than so many bytes that it need not,
+/// Maximum bytes that stay in the list after a cleanup.
 const BYTES_MAX: usize = 256 << 10;
-/// nor more than this part of the cache.
+/// Divisor of the cache capacity: at most this fraction of the capacity stays in the list after a
+/// cleanup.
 const PART: u64 = 256;
 
-/// The frames, and those who may look at them.
+/// The retire list and the epoch collector of the readers that may use its blocks.
 pub struct Limbo<H> {
     readers: Arc<Readers>,
     left: Mutex<Left<H>>,
@@ -37,30 +40,31 @@ impl<H> Default for Limbo<H> {
 }
 
 impl<H: Send + Sync + 'static> Limbo<H> {
-    /// Those who look at the places.
+    /// The epoch collector for readers of the slots.
     #[inline]
     pub fn readers(&self) -> &Arc<Readers> {
         &self.readers
     }
 
-    /// Takes in a frame that has just left its place. Nothing is dropped yet: locks may be held.
+    /// Adds a block that was just removed from its slot. Drops nothing, so the caller may hold
+    /// locks.
     pub fn add(&self, frame: Frame<H>) {
         let mut left = self.left.lock();
         left.bytes += frame.memory_bytes();
         left.frames.push(frame);
     }
 
-    /// Has the frames dropped when they can be, if they are many.
+    /// Hands all blocks to the epoch collector if they exceed the limit, at most 256 KiB.
     pub fn settle(&self) {
         self.empty_above(self.keep_bytes.load(Ordering::Relaxed));
     }
 
-    /// The same however few they are.
+    /// Hands all blocks to the epoch collector, however few.
     pub fn flush(&self) {
         self.empty_above(0);
     }
 
-    /// How much the cache holds, which says what many is.
+    /// Sets the cache capacity, in bytes, from which the limit of [`Limbo::settle`] follows.
     pub fn set_capacity(&self, bytes: u64) {
         let part = usize::try_from(bytes / PART).unwrap_or(BYTES_MAX);
         self.keep_bytes.store(part.min(BYTES_MAX), Ordering::Relaxed);

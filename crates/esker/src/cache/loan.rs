@@ -1,8 +1,9 @@
-//! Parts of a cache's capacity that are used for something else.
+//! Cache reservations: parts of a cache's capacity that are used for other memory than blocks.
 //!
-//! What stays true: the charges of the blocks held and what is lent are together not more than the
-//! capacity, unless it has shrunk since to less than twice what is lent; no more than a quarter of it
-//! is lent anew.
+//! Invariants:
+//! 1. The total charge of the cached blocks plus the reserved bytes never exceeds the capacity,
+//!    unless the capacity has since shrunk below twice the reserved bytes.
+//! 2. A new reservation never raises the reserved bytes above a quarter of the capacity.
 
 use std::sync::Arc;
 
@@ -10,15 +11,16 @@ use super::BlockCache;
 use crate::base::sync::atomic::Ordering::Relaxed;
 use crate::options::kinds::CachePolicy;
 
-/// A part of a cache's capacity. It goes back when this is dropped.
+/// A cache reservation: a part of a cache's capacity. Dropping it returns the bytes to the cache.
 pub struct Loan<H: Send + Sync + 'static> {
     cache: Arc<BlockCache<H>>,
     bytes: u64,
 }
 
 impl<H: Send + Sync + 'static> Loan<H> {
-    /// `bytes` of the capacity of `cache`, which holds so much less from now on. `None` where more than
-    /// a quarter would be lent, or there is no cache.
+    /// Reserves `bytes` of the capacity of `cache`, which reduces the space for blocks by `bytes`.
+    /// Returns `None` when the reserved bytes would exceed a quarter of the capacity, or when the
+    /// policy is [`CachePolicy::None`].
     pub fn of(cache: &Arc<BlockCache<H>>, bytes: u64) -> Option<Loan<H>> {
         let policy = cache.settings.lock();
         let (lent, capacity) = (cache.lent_bytes(), cache.capacity_bytes());
@@ -44,24 +46,25 @@ impl<H: Send + Sync + 'static> Drop for Loan<H> {
 }
 
 impl<H: Send + Sync + 'static> BlockCache<H> {
-    /// Bytes of the capacity that are lent.
+    /// Returns the reserved bytes of the capacity.
     pub fn lent_bytes(&self) -> u64 {
         self.lent_bytes.load(Relaxed)
     }
 
-    /// Bytes for blocks of a capacity of `bytes`: what is not lent, and half of it at least.
+    /// Returns the part of a capacity of `bytes` that is left for blocks: the unreserved bytes, but
+    /// at least half of the capacity.
     pub(super) fn unlent_bytes(&self, bytes: u64) -> u64 {
         bytes.saturating_sub(self.lent_bytes()).max(bytes / 2)
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
     use crate::base::frame::FrameBuf;
     use crate::cache::BlockKey;
 
-    /// Takes in one block after another, of 1 KiB each, until the cache is full.
+    /// Inserts blocks of 1 KiB each until the cache is full. Returns the used bytes.
     fn fill(cache: &BlockCache<u32>) -> u64 {
         for block in 0..10_000 {
             let frame = FrameBuf::zeroed(8, None).freeze(8, block);
@@ -76,13 +79,16 @@ mod tests {
             let cache = Arc::new(BlockCache::new(CachePolicy::S3Fifo, capacity));
             assert_eq!(fill(&cache), capacity);
             let loan = Loan::of(&cache, capacity / 8).unwrap();
-            assert!(cache.used_bytes() <= capacity - capacity / 8, "too many blocks stayed");
+            assert!(
+                cache.used_bytes() <= capacity - capacity / 8,
+                "too many blocks remained in the cache"
+            );
             assert!(fill(&cache) > capacity / 2);
             assert_eq!((cache.lent_bytes(), cache.capacity_bytes()), (capacity / 8, capacity));
             let second = Loan::of(&cache, capacity / 8).unwrap();
-            assert!(Loan::of(&cache, 1).is_none(), "more than a quarter is lent");
+            assert!(Loan::of(&cache, 1).is_none(), "more than a quarter of the cache is reserved");
             assert!(fill(&cache) <= capacity - capacity / 4);
-            // It shrinks under what is lent: half is for blocks.
+            // With a capacity no larger than the reserved bytes, half remains for blocks.
             cache.set_capacity(capacity / 4);
             assert!(fill(&cache) <= capacity / 8);
             assert!(fill(&cache) > 0);

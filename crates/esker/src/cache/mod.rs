@@ -1,12 +1,13 @@
 //! The block cache: parsed blocks in memory, bounded by bytes.
 //!
-//! What stays true:
-//! 1. The charges of the blocks held never add up to more than the capacity, at any moment.
-//! 2. Two threads that load the same block at once end with the same one: the first insert wins.
-//! 3. A block handed out stays alive for as long as the caller holds it, evicted or not.
+//! Invariants:
+//! 1. The total charge of the cached blocks never exceeds the capacity.
+//! 2. Two threads that load the same block concurrently end up with the same cache block. The
+//!    first insert wins.
+//! 3. A returned block stays alive while the caller holds it, even after its eviction.
 //!
-//! The cache is cut into shards by the hash of the key; each has its own lock, its own part of the
-//! capacity and its own instance of the policy. A block larger than its shard's part is not kept.
+//! The hash of the key selects a shard. Each shard has its own lock, its own part of the capacity
+//! and its own policy instance. A block larger than its shard's part of the capacity is not cached.
 
 mod frames;
 mod limbo;
@@ -34,22 +35,24 @@ pub use loan::Loan;
 pub use place::Seen;
 pub use shelf::{Home, Shelf};
 
-/// How many shards a cache of [`SHARDED_FROM_BYTES`] or more has. A power of two.
+/// Number of shards of a cache of [`SHARDED_FROM_BYTES`] or more. A power of two.
 const SHARDS: usize = 16;
-/// A smaller cache is one shard, so that its parts are not smaller than a block.
+/// Smallest capacity, in bytes, that is split into shards. A smaller cache is one shard, so that
+/// no shard's part is smaller than a block.
 const SHARDED_FROM_BYTES: u64 = MIB;
 
-/// Which block: a file's number and the block's place in that file's index.
+/// Identifies a block: a file number and the block's position in the file's index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockKey {
-    /// The file's number, unique for the life of the store.
+    /// The file number, unique for the life of the store.
     pub file: u64,
-    /// The block's place in the file's index, from 0.
+    /// The block's position in the file's index, from 0.
     pub block: u32,
 }
 
 impl BlockKey {
-    /// A well mixed hash: the top bits choose the shard, the low ones the place within it.
+    /// Returns a well-mixed hash. The top bits select the shard; the low bits select the bucket
+    /// within the shard.
     #[inline]
     fn hash(self) -> u64 {
         let mut x = self.file.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(self.block);
@@ -59,47 +62,49 @@ impl BlockKey {
     }
 }
 
-/// What a cache did since it was made.
+/// Counters of a cache since its creation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Look-ups that found their block.
+    /// Lookups that found their block.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Lookups that did not find their block.
     pub misses: u64,
-    /// Blocks taken in.
+    /// Blocks inserted.
     pub insertions: u64,
-    /// Blocks pushed out to make room. Those of removed files are not counted.
+    /// Blocks evicted to make room. Blocks of removed files are not counted.
     pub evictions: u64,
 }
 
-/// One shard, alone on its cache lines.
+/// One shard, aligned so that it shares no cache line with another.
 #[repr(align(128))]
 struct Shard<H>(Mutex<Frames<H>>);
 
-/// A bounded map from [`BlockKey`] to shared blocks. All methods may be called from many threads.
+/// A bounded map from [`BlockKey`] to shared blocks. All methods are safe to call concurrently.
 pub struct BlockCache<H> {
     shards: Box<[Shard<H>]>,
     /// `SHARDS - 1` when all shards are in use, 0 when only the first is.
     shard_mask: AtomicUsize,
     capacity_bytes: AtomicU64,
-    /// The policy in force; held while it, the capacity or what is lent changes.
+    /// The current policy. The lock is held while the policy, the capacity or the reserved bytes
+    /// change.
     settings: Mutex<CachePolicy>,
-    /// Bytes of the capacity that are lent.
+    /// Reserved bytes: the part of the capacity that cache reservations hold.
     lent_bytes: AtomicU64,
-    /// Whether the policy does with uses that are counted, and need not see each at once.
+    /// Whether counted uses suffice for the policy, so that hits may bypass the shards through
+    /// block slots. False for LRU.
     counting: AtomicBool,
-    /// Hits on shelves, and misses that did not ask the shards.
+    /// Hits in block slots, and misses that bypassed the shards.
     shelf_hits: Striped,
     shelf_misses: Striped,
-    /// Memory for blocks that are kept.
+    /// Memory for cached blocks.
     pool: Arc<FramePool>,
-    /// Blocks that left their shelves.
+    /// Retire list for blocks removed from their slots.
     limbo: Arc<Limbo<H>>,
 }
 
 impl<H: Send + Sync + 'static> BlockCache<H> {
-    /// An empty cache that holds up to `capacity_bytes` of blocks; 0 or [`CachePolicy::None`]
-    /// holds nothing. Memory is taken as blocks arrive.
+    /// Creates an empty cache of `capacity_bytes`. A capacity of 0 or [`CachePolicy::None`] caches
+    /// nothing. Memory is allocated as blocks arrive.
     pub fn new(policy: CachePolicy, capacity_bytes: u64) -> BlockCache<H> {
         let shards = (0..SHARDS).map(|_| Shard(Mutex::new(Frames::new(policy)))).collect();
         let cache = BlockCache {
@@ -124,39 +129,41 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         &self.shards[at].0
     }
 
-    /// The block, if it is here. Counts as a use of it.
+    /// Returns the block if it is cached. Counts as a use.
     #[inline]
     pub fn get(&self, key: &BlockKey) -> Option<Frame<H>> {
         let hash = key.hash();
         self.shard(hash).lock().get(hash, key)
     }
 
-    /// The block, if it is here; neither a use nor counted.
+    /// Returns the block if it is cached. Counts neither a use nor a hit or miss.
     pub fn peek(&self, key: &BlockKey) -> Option<Frame<H>> {
         let hash = key.hash();
         self.shard(hash).lock().peek(hash, key)
     }
 
-    /// Whether shelves show what is here: the policy need not see each use as it happens.
+    /// Returns whether block slots serve hits. False for a policy that must observe every use
+    /// immediately.
     #[inline]
     pub fn has_shelves(&self) -> bool {
         self.counting.load(Relaxed)
     }
 
-    /// A shelf for `count` blocks of this cache, with its places in `pages`.
+    /// Creates block slots for `count` blocks of this cache, allocated from `pages`.
     pub fn shelf(&self, count: usize, pages: &Arc<FramePool>) -> Shelf<H> {
         Shelf::new(count, pages, self.limbo.clone())
     }
 
-    /// Those who look at its shelves.
+    /// The epoch collector for readers of this cache's block slots.
     #[inline]
     pub fn readers(&self) -> &Arc<Readers> {
         self.limbo.readers()
     }
 
-    /// The block at `at` of a shelf of this cache, if it is there, for as long as `reading`, which is
-    /// one of [`BlockCache::readers`], goes on. Counts as a use of it. Nothing is found when the policy
-    /// must see every use as it happens: then [`BlockCache::get`] finds it.
+    /// Returns a reference to the block in slot `at` of `shelf`, if the slot is filled. The
+    /// reference is valid during `reading`, which must be a guard of [`BlockCache::readers`].
+    /// Counts as a use. Always returns `None` when the policy must observe every use immediately;
+    /// use [`BlockCache::get`] then.
     #[inline]
     pub fn see_on<'s>(
         &self,
@@ -172,8 +179,9 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         Some(seen)
     }
 
-    /// The block `key`, whose home is `at` on `shelf`, if it is here. Counts as a use of it. What is not
-    /// at its home is not here, so that a shard is asked only where it must see every use.
+    /// Returns the block `key`, whose slot is `at` of `shelf`, if it is cached. Counts as a use. An
+    /// empty slot counts as a miss without a lookup in the shard. The shard is consulted only when
+    /// the policy must observe every use.
     #[inline]
     pub fn get_at(&self, shelf: &Shelf<H>, at: usize, key: &BlockKey) -> Option<Frame<H>> {
         if !self.counting.load(Relaxed) {
@@ -186,24 +194,25 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         found
     }
 
-    /// [`BlockCache::see_on`], for as long as one likes.
+    /// As [`BlockCache::see_on`], but returns an owned handle that outlives the guard.
     #[inline]
     pub fn get_on(&self, shelf: &Shelf<H>, at: usize) -> Option<Frame<H>> {
         let reading = self.readers().enter();
         self.see_on(shelf, at, &reading).map(|seen| Frame::clone(&seen))
     }
 
-    /// Whether a block of about `charge_bytes`, which has to be read, should be inserted then: not if
-    /// the policy expects that it costs more than it saves. [`BlockCache::insert`] does not ask.
+    /// Returns whether a missing block of about `charge_bytes` should be inserted after it is read.
+    /// False when the policy expects a higher cost than benefit. [`BlockCache::insert`] does not
+    /// check this.
     pub fn wants(&self, key: &BlockKey, charge_bytes: u64) -> bool {
         let hash = key.hash();
         self.shard(hash).lock().wants(hash, charge_bytes)
     }
 
-    /// Offers a block of `charge_bytes` and returns the one to use: the one already here if another
-    /// thread was first, else `block` itself, whether or not there was room to keep it.
+    /// Inserts a block of `charge_bytes` and returns the block to use: the cached block if another
+    /// thread inserted it first, else `block`, whether or not it fits into the cache.
     ///
-    /// While it is kept it also stands in its `home`.
+    /// While the block is cached, the slot that `home` refers to also holds it.
     pub fn insert(
         &self,
         key: BlockKey,
@@ -222,14 +231,15 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         kept
     }
 
-    /// Whether a block of `charge_bytes` that nobody asked for would be taken in: that evicts no other
-    /// and leaves a quarter free. Another thread may be first.
+    /// Returns whether a speculative insert of `charge_bytes` would succeed now: it evicts no block
+    /// and leaves a quarter of the capacity free. Another thread may take the space before
+    /// [`BlockCache::offer`].
     pub fn has_room(&self, key: &BlockKey, charge_bytes: u64) -> bool {
         self.shard(key.hash()).lock().has_room(charge_bytes)
     }
 
-    /// Takes a block in, that nobody asked for, where [`BlockCache::has_room`]; drops it otherwise and
-    /// returns false.
+    /// Inserts a block that no read requested, if [`BlockCache::has_room`]. Otherwise drops the
+    /// block and returns false.
     pub fn offer(
         &self,
         key: BlockKey,
@@ -246,7 +256,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         kept.is_some()
     }
 
-    /// Lets go of those of `keys` that are here: their file was deleted.
+    /// Removes the blocks of `keys`, whose file was deleted, from the cache.
     pub fn remove(&self, keys: impl Iterator<Item = BlockKey>) {
         let mut removed = Vec::new();
         for key in keys {
@@ -256,8 +266,8 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         self.limbo.flush();
     }
 
-    /// Changes how many bytes may be held; a smaller capacity evicts until it fits, before this
-    /// returns.
+    /// Changes the capacity, in bytes. For a smaller capacity, blocks are evicted until the rest
+    /// fits before this returns.
     pub fn set_capacity(&self, bytes: u64) {
         let settings = self.settings.lock();
         self.apply_capacity(*settings, bytes);
@@ -265,8 +275,8 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         self.limbo.flush();
     }
 
-    /// Changes the policy. What is held stays, in the order in which the old policy would have
-    /// evicted it; [`CachePolicy::None`] lets go of everything.
+    /// Changes the policy. Cached blocks stay, in the eviction order of the old policy.
+    /// [`CachePolicy::None`] removes all blocks.
     pub fn set_policy(&self, policy: CachePolicy) {
         let mut settings = self.settings.lock();
         if *settings == policy {
@@ -282,10 +292,10 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         self.limbo.flush();
     }
 
-    /// Gives each shard its part of `bytes`, less what is lent: first every part that shrinks, then
-    /// those that grow, so that the sum is never above both the old capacity and the new. What left its
-    /// shelf waits in limbo: who has it dropped may come to drop other things, too, whose drop asks
-    /// for the settings.
+    /// Gives each shard its part of `bytes` less the reserved bytes. Shrinking parts come first,
+    /// then growing parts, so that the sum never exceeds the larger of the old and the new
+    /// capacity. Removed blocks stay in the retire list: the caller flushes it after unlocking the
+    /// settings, because a deferred drop may run other drops that lock the settings.
     fn apply_capacity(&self, policy: CachePolicy, bytes: u64) {
         let usable = if policy == CachePolicy::None { 0 } else { self.unlent_bytes(bytes) };
         let shards = if bytes < SHARDED_FROM_BYTES { 1 } else { SHARDS };
@@ -297,7 +307,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         for (at, shard) in self.shards.iter().enumerate() {
             let mut evicted = Vec::new();
             let mut frames = shard.0.lock();
-            // A block may now belong to another shard, where it would not be found.
+            // With another shard count, a block may belong to another shard and would not be found.
             let lowest = if regrouped { 0 } else { part(at).min(frames.capacity_bytes()) };
             frames.set_capacity(lowest, &mut evicted);
             drop(frames);
@@ -311,32 +321,33 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         self.pool.set_capacity(usize::try_from(usable).unwrap_or(usize::MAX / 2));
     }
 
-    /// Where the memory of blocks is from that are to be kept.
+    /// The pool that provides the memory of cached blocks.
     pub fn pool(&self) -> &Arc<FramePool> {
         &self.pool
     }
 
-    /// The capacity, in bytes, as last set.
+    /// Returns the capacity as last set, in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes.load(Relaxed)
     }
 
-    /// The policy, as last set.
+    /// Returns the policy as last set.
     pub fn policy(&self) -> CachePolicy {
         *self.settings.lock()
     }
 
-    /// The charges of the blocks held, in bytes.
+    /// Returns the total charge of the cached blocks, in bytes.
     pub fn used_bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.0.lock().used_bytes()).sum()
     }
 
-    /// Bytes of memory between the blocks held, and of blocks that only readers hold.
+    /// Returns the memory of the pool, in bytes, that cached blocks do not use: fragmentation, and
+    /// evicted blocks that readers still hold.
     pub fn spare_bytes(&self) -> u64 {
         (self.pool.memory_bytes() as u64).saturating_sub(self.used_bytes())
     }
 
-    /// The counters, since the cache was made.
+    /// Returns the counters since the creation of the cache.
     pub fn stats(&self) -> CacheStats {
         let (hits, misses) = (self.shelf_hits.get(), self.shelf_misses.get());
         let mut sum = CacheStats { hits, misses, ..CacheStats::default() };
@@ -353,7 +364,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
 
 impl<H> Drop for BlockCache<H> {
     fn drop(&mut self) {
-        // Values that readers hold on to keep the pool, but not what it has to spare.
+        // Blocks that readers still hold keep the pool alive; this releases its spare memory.
         if !std::thread::panicking() {
             self.pool.set_capacity(0);
         }

@@ -1,10 +1,13 @@
-//! A shared frame that many threads look at and few replace, in one word.
+//! A block slot: one word that holds a shared cache block. Many threads load it, few replace it.
 //!
-//! A look writes nothing that others read but, the first three times, that it happened: what leaves
-//! the place waits in a [`Limbo`] for those who look.
+//! A load writes no shared memory, except for the use count of the first three loads. Readers are
+//! protected by the epoch collector instead of a reference count: a block removed from its slot
+//! waits in a [`Limbo`], the retire list, until no reader can use it.
 //!
-//! What stays true: the word is 0, or the address of a frame with one user that stands for this
-//! place; that user goes into the place's limbo, always the same, after the word is another.
+//! Invariants:
+//! 1. The word is 0 or the address of a cache block. The slot owns one reference to that block.
+//! 2. After the word has changed, the slot's reference to the old block goes to the slot's retire
+//!    list, which is the same list for all calls.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -16,7 +19,7 @@ use crate::base::frame::{Frame, prefetch_frame};
 use crate::base::readers::Reading;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 
-/// A frame, or nothing, that can be replaced. Its owner gives each call the same limbo.
+/// A replaceable, optional cache block. The owner must pass the same retire list to each call.
 pub(super) struct Place<H> {
     address: AtomicUsize,
     owns: PhantomData<Frame<H>>,
@@ -28,7 +31,7 @@ impl<H> Default for Place<H> {
     }
 }
 
-/// A frame that a reading keeps.
+/// A cached reference: a cache block that an epoch guard keeps alive.
 pub struct Seen<'s, H> {
     frame: ManuallyDrop<Frame<H>>,
     kept: PhantomData<&'s Frame<H>>,
@@ -44,23 +47,27 @@ impl<H> Deref for Seen<'_, H> {
 }
 
 impl<H: Send + Sync + 'static> Place<H> {
-    /// What is here, if anything is, for as long as `reading`, which is one of those of `limbo`, goes
-    /// on. Counts as a use.
+    /// Returns a reference to the block in this slot, if it is filled. The reference is valid
+    /// during `reading`, which must be a guard of `limbo`'s epoch collector. Counts as a use.
+    ///
+    /// # Panics
+    /// If `reading` belongs to another epoch collector.
     #[inline]
     pub fn see<'s>(&'s self, limbo: &Limbo<H>, reading: &'s Reading<'_>) -> Option<Seen<'s, H>> {
-        assert!(reading.is_of(limbo.readers()), "a reader of another cache");
+        assert!(reading.is_of(limbo.readers()), "the guard belongs to another cache");
         let address = self.address.load(Ordering::Acquire);
         if address == 0 {
             return None;
         }
-        // SAFETY: `set` put the address here, and the user it stands for is dropped only after the
-        // reading, which began before the address was loaded.
+        // SAFETY: `set` stored the address. The slot's reference to the block is dropped only after
+        // `reading` ends, because `reading` began before the address was loaded.
         let frame = unsafe { Frame::at_address(address) };
         frame.note_use();
         Some(Seen { frame, kept: PhantomData })
     }
 
-    /// Puts `content` here, or nothing; what was here goes into `limbo`. It was not used yet.
+    /// Replaces the slot's block by `content` and adds the old block to `limbo`. Resets the use
+    /// count of the new block.
     pub fn set(&self, limbo: &Limbo<H>, content: Option<Frame<H>>) {
         if let Some(fresh) = &content {
             fresh.take_uses();
@@ -73,12 +80,12 @@ impl<H: Send + Sync + 'static> Place<H> {
 }
 
 impl<H> Place<H> {
-    /// Whether nothing is here.
+    /// Returns whether the slot is empty.
     pub fn is_empty(&self) -> bool {
         self.address.load(Ordering::Relaxed) == 0
     }
 
-    /// Asks the processor for the beginning of what is here.
+    /// Prefetches the beginning of the slot's block, if any.
     #[inline]
     pub fn prefetch(&self) {
         let address = self.address.load(Ordering::Relaxed);
@@ -87,7 +94,7 @@ impl<H> Place<H> {
         }
     }
 
-    /// Where in memory the bytes of what is here begin; 0 where nothing is.
+    /// Returns the memory address of the block's bytes, or 0 for an empty slot.
     #[inline]
     pub fn bytes_address(&self) -> usize {
         match self.address.load(Ordering::Relaxed) {
@@ -96,20 +103,20 @@ impl<H> Place<H> {
         }
     }
 
-    /// The user that an address which is in no place any more stood for.
+    /// Returns the reference that a slot owned through `address`, which no slot holds any more.
     fn take(address: usize) -> Option<Frame<H>> {
         if address == 0 {
             return None;
         }
-        // SAFETY: the address came from `into_address` in `set`, and was taken out of its place, so
-        // nobody else takes it.
+        // SAFETY: the address came from `into_address` in `set`. It was removed from its slot, so
+        // no other caller takes the reference.
         Some(unsafe { Frame::from_address(address) })
     }
 }
 
 impl<H> Drop for Place<H> {
     fn drop(&mut self) {
-        // What was seen here borrows the place, and is gone.
+        // Cached references borrow the slot, so none is left.
         drop(Self::take(self.address.load(Ordering::Relaxed)));
     }
 }
@@ -175,7 +182,7 @@ mod tests {
                 let (place, limbo, values) = (&place, &limbo, &values);
                 scope.spawn(move || {
                     for round in 0..rounds {
-                        // A frame of its own, that only the place knows.
+                        // A new block, to which only the slot has a reference.
                         let n = (round + thread) as u64;
                         let next = if n.is_multiple_of(3) { Some(frame((n, !n))) } else { None };
                         place.set(limbo, next.or_else(|| values.get(n as usize % 5).cloned()));

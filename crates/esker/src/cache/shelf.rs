@@ -1,12 +1,15 @@
-//! Where a file's cached blocks are found without a search: one place a block, beside its index.
+//! Block slots: one slot per block of a file, beside its index, which finds a cached block without
+//! a hash lookup.
 //!
-//! A hit through a shelf takes no lock and counts no user; it notes in the block the first few uses
-//! since its policy last asked ("swizzling": Graefe et al., "In-Memory Performance for Big Data",
-//! VLDB 2014, without its pointers into pages).
+//! A hit in a block slot takes no lock and changes no reference count. It only counts, in the
+//! block, up to three uses since the policy last read the count. This is pointer swizzling (Graefe
+//! et al., "In-Memory Performance for Big Data", VLDB 2014), but without that paper's pointers in
+//! pages.
 //!
-//! What stays true: a place holds a block only while the cache does, and a block the cache holds is in
-//! its place, but for a moment after blocks moved between shards; the cache fills and empties places
-//! with the lock of the block's shard held.
+//! Invariants:
+//! 1. A slot holds a block only while the cache holds the block.
+//! 2. A block in the cache is in its slot, except for a moment after blocks moved between shards.
+//! 3. The cache fills and empties slots only while it holds the lock of the block's shard.
 
 use std::sync::Arc;
 
@@ -18,37 +21,39 @@ use crate::base::large_slice::LargeSlice;
 use crate::base::prefetch::prefetch_bytes;
 use crate::base::readers::Reading;
 
-/// The places of one file's blocks.
+/// The block slots of one file.
 pub struct Shelf<H> {
     places: LargeSlice<Place<H>>,
-    /// Where blocks go that leave them.
+    /// Retire list for blocks removed from the slots.
     limbo: Arc<Limbo<H>>,
 }
 
 impl<H: Send + Sync + 'static> Shelf<H> {
-    /// Places for `count` blocks of the cache that `limbo` is of, all empty, in `pages`.
+    /// Creates `count` empty slots, allocated from `pages`. `limbo` is the retire list of the cache
+    /// whose blocks the slots will hold.
     pub(super) fn new(count: usize, pages: &Arc<FramePool>, limbo: Arc<Limbo<H>>) -> Shelf<H> {
         let places = LargeSlice::new((0..count).map(|_| Place::default()).collect(), pages);
         Shelf { places, limbo }
     }
 
-    /// The block at `at`, if the cache holds it, for as long as `reading` goes on. Counts as a use.
+    /// Returns a reference to the block in slot `at`, if the slot is filled. The reference is valid
+    /// during `reading`. Counts as a use.
     #[inline]
     pub(super) fn see<'s>(&'s self, at: usize, reading: &'s Reading<'_>) -> Option<Seen<'s, H>> {
         self.places[at].see(&self.limbo, reading)
     }
 
-    /// Which places have blocks.
+    /// Returns the indexes of the filled slots.
     pub fn filled(&self) -> impl Iterator<Item = usize> {
         self.places.iter().enumerate().filter(|(_, place)| !place.is_empty()).map(|(at, _)| at)
     }
 
-    /// Whether the block at `at` is here.
+    /// Returns whether slot `at` exists and is filled.
     pub fn is_filled(&self, at: usize) -> bool {
         self.places.get(at).is_some_and(|place| !place.is_empty())
     }
 
-    /// Asks the processor for the beginning of the block at `at`, if it is here.
+    /// Prefetches the beginning of the block in slot `at`, if the slot is filled.
     #[inline]
     pub fn prefetch(&self, at: usize) {
         if let Some(place) = self.places.get(at) {
@@ -56,44 +61,45 @@ impl<H: Send + Sync + 'static> Shelf<H> {
         }
     }
 
-    /// Where in memory the bytes of the block at `at` are, if it is here, or else 0. It may be gone
-    /// when this is looked at.
+    /// Returns the memory address of the bytes of the block in slot `at`, or 0 if the slot is
+    /// empty. The block may be freed before the caller uses the address, so the address must not be
+    /// dereferenced.
     #[inline]
     pub fn address(&self, at: usize) -> usize {
         self.places.get(at).map_or(0, Place::bytes_address)
     }
 
-    /// Asks the processor for `count` places from `at` on.
+    /// Prefetches `count` slots, starting with slot `at`.
     #[inline]
     pub fn prefetch_places(&self, at: usize, count: usize) {
         prefetch_bytes(self.places.as_ptr().wrapping_add(at).addr(), count * size_of::<Place<H>>());
     }
 
-    /// Bytes of memory it takes.
+    /// Returns the memory that the slots take, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.places.memory_bytes()
     }
 }
 
-/// A place on a shelf, as the cache knows it.
+/// A slot reference: how the cache addresses the block slot of a block.
 pub struct Home<H> {
     shelf: Arc<Shelf<H>>,
     at: u32,
 }
 
 impl<H: Send + Sync + 'static> Home<H> {
-    /// Place `at` of `shelf`; `None` where the shelf has no such place.
+    /// Returns a reference to slot `at` of `shelf`, or `None` if the slot does not exist.
     pub fn new(shelf: &Arc<Shelf<H>>, at: usize) -> Option<Home<H>> {
         let known = at < shelf.places.len();
         known.then(|| Home { shelf: shelf.clone(), at: at as u32 })
     }
 
-    /// Whether nothing is there.
+    /// Returns whether the slot is empty.
     pub(super) fn is_empty(&self) -> bool {
         !self.shelf.is_filled(self.at as usize)
     }
 
-    /// Puts a block there, or nothing.
+    /// Replaces the slot's block by `block`, or empties the slot.
     pub(super) fn set(&self, block: Option<&Frame<H>>) {
         self.shelf.places[self.at as usize].set(&self.shelf.limbo, block.cloned());
     }

@@ -1,4 +1,5 @@
-//! The cache against plain simulations of its policies, and its promises under change and load.
+//! Compares the cache with plain simulations of its policies, and checks its invariants under
+//! reconfiguration and concurrent load.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ mod wanted;
 
 const POLICIES: [CachePolicy; 4] = [Lru, Clock, Sieve, S3Fifo];
 
-/// A block that is nothing but a number.
+/// Creates an empty block whose header is `number`.
 fn frame(number: u64) -> Frame<u64> {
     FrameBuf::zeroed(0, None).freeze(0, number)
 }
@@ -20,7 +21,7 @@ fn number(frame: Option<Frame<u64>>) -> Option<u64> {
     frame.map(|frame| *frame.header())
 }
 
-/// A small generator (xorshift64*), so that a trace is the same in every run.
+/// A small random number generator (xorshift64*), which makes traces reproducible.
 struct Random(u64);
 
 impl Random {
@@ -36,7 +37,7 @@ impl Random {
     }
 }
 
-/// `len` draws from `keys` keys, where the k-th most popular has weight `1 / k^0.99`.
+/// Returns `len` draws from `keys` keys, where the k-th most popular key has weight `1 / k^0.99`.
 fn zipfian(seed: u64, keys: usize, len: usize) -> Vec<u64> {
     let mut sums = Vec::with_capacity(keys);
     let mut sum = 0.0;
@@ -50,7 +51,7 @@ fn zipfian(seed: u64, keys: usize, len: usize) -> Vec<u64> {
         .collect()
 }
 
-/// A zipfian trace with a walk over 3,000 keys, never seen before, after every 10,000 draws.
+/// Returns a zipfian trace with a scan over 3,000 new keys after every 10,000 draws.
 fn scan_polluted(seed: u64, keys: usize, len: usize) -> Vec<u64> {
     let mut trace = Vec::new();
     let mut fresh = 1 << 32;
@@ -62,8 +63,9 @@ fn scan_polluted(seed: u64, keys: usize, len: usize) -> Vec<u64> {
     trace
 }
 
-/// A policy written the plain way: one use of a key; returns whether it was there.
+/// A straightforward implementation of a policy.
 trait Simulation {
+    /// Uses a key once and returns whether it was cached.
     fn touch(&mut self, key: u64) -> bool;
 }
 
@@ -82,7 +84,7 @@ impl Simulation for PlainLru {
     }
 }
 
-/// Second chance: a queue whose front goes to the back, unmarked, if it was marked.
+/// CLOCK as second chance: a marked front entry moves to the back and loses its mark.
 struct PlainClock(usize, VecDeque<(u64, bool)>);
 
 impl Simulation for PlainClock {
@@ -102,7 +104,8 @@ impl Simulation for PlainClock {
     }
 }
 
-/// The queue oldest first, and the place of the hand in it.
+/// SIEVE: the capacity, the queue from the oldest to the newest entry, and the hand's position in
+/// it.
 struct PlainSieve(usize, Vec<(u64, bool)>, usize);
 
 impl Simulation for PlainSieve {
@@ -124,7 +127,7 @@ impl Simulation for PlainSieve {
             }
             self.2 %= self.0;
         }
-        // At the end of the queue "the next one" means the oldest, not the one that arrives now.
+        // Beyond the end of the queue, the hand returns to the oldest entry, not to the new entry.
         if self.2 == self.1.len() {
             self.2 = 0;
         }
@@ -210,12 +213,12 @@ fn block(key: u64) -> BlockKey {
     BlockKey { file: key >> 8, block: key as u32 & 0xFF }
 }
 
-/// Lets go of all blocks of a file, of which these tests have no more than 400.
+/// Removes all blocks of a file. Files of these tests have at most 400 blocks.
 fn remove_file(cache: &BlockCache<u64>, file: u64) {
     cache.remove((0..400).map(|block| BlockKey { file, block }));
 }
 
-/// One use of a key as the table reader does it.
+/// Uses a key once, as the table reader does. Returns whether the key was cached.
 fn touch(cache: &BlockCache<u64>, key: u64, charge_bytes: u64) -> bool {
     match cache.get(&block(key)) {
         Some(found) => {
@@ -230,7 +233,7 @@ fn touch(cache: &BlockCache<u64>, key: u64, charge_bytes: u64) -> bool {
     }
 }
 
-/// The same through a shelf.
+/// As [`touch`], through block slots.
 fn touch_on(cache: &BlockCache<u64>, shelf: &Arc<Shelf<u64>>, key: u64) -> bool {
     let at = key as usize;
     shelf.prefetch(at);
@@ -248,8 +251,8 @@ fn touch_on(cache: &BlockCache<u64>, shelf: &Arc<Shelf<u64>>, key: u64) -> bool 
     }
 }
 
-/// The hit rates, in percent, of the cache and of the plain simulation; `shelf` has a place for
-/// every key of the trace.
+/// Returns the hit rates, in percent, of the cache and of the plain simulation. `places` is the
+/// number of block slots, one for every key of the trace; `None` uses no slots.
 fn hit_rates(
     policy: CachePolicy,
     capacity: usize,
@@ -395,7 +398,7 @@ fn use_never_exceeds_the_capacity_while_it_grows_and_shrinks() {
         let cache = BlockCache::new(policy, 2 * MIB);
         for step in 0..40_000u64 {
             let key = random.next() % 3_000;
-            // A block's charge depends on its key only, as in a real table.
+            // The charge of a block depends only on its key, as in a real table.
             touch(&cache, key, 100 + key % 7 * 900);
             if step % 500 == 0 {
                 let capacities = [0, 3_000, 100_000, MIB - 1, MIB, 3 * MIB, 8 * MIB];
@@ -411,7 +414,7 @@ fn use_never_exceeds_the_capacity_while_it_grows_and_shrinks() {
         for key in 0..3_000 {
             touch(&cache, key, 100);
         }
-        assert!((0..3_000).all(|key| cache.get(&block(key)).is_some()), "{policy} lost room");
+        assert!((0..3_000).all(|key| cache.get(&block(key)).is_some()), "{policy} lost capacity");
         cache.set_capacity(0);
         assert_eq!(cache.used_bytes(), 0);
         assert!(!touch(&cache, 1, 100));
@@ -452,14 +455,14 @@ fn the_first_insert_wins_and_a_giant_is_not_kept() {
         assert!(first.is_same(&second));
         let giant = cache.insert(BlockKey { file: 1, block: 3 }, frame(30), 1_001, None);
         assert_eq!((*giant.header(), cache.used_bytes()), (30, 600));
-        // Evicted while held: the holder keeps it.
+        // A block evicted while it is held stays valid for the holder.
         cache.insert(BlockKey { file: 1, block: 4 }, frame(40), 1_000, None);
         assert_eq!((number(cache.get(&key)), *first.header()), (None, 10));
     }
 }
 
-/// A block of the shard that the highest bits of its hash say: a shard's own table is searched by
-/// the lowest, so that the blocks of one shard do not meet there.
+/// Returns a block of `shard`, selected by the highest bits of its hash. A shard's directory uses
+/// the lowest bits, so that the blocks of one shard do not collide in the directory.
 fn block_of(shard: usize) -> BlockKey {
     (0..).map(block).find(|key| key.hash() >> 60 == shard as u64).unwrap()
 }
@@ -485,7 +488,7 @@ fn the_parts_of_the_shards_are_the_capacity_together() {
             let other = (1_000..).map(block).find(|key| key.hash() >> 60 == shard as u64).unwrap();
             cache.insert(other, frame(3), 1, None);
         }
-        assert_eq!(cache.stats().evictions, 16, "{policy}: each shard lets its own go");
+        assert_eq!(cache.stats().evictions, 16, "{policy}: each shard evicts only its own blocks");
     }
 }
 
@@ -500,7 +503,7 @@ fn more_room_takes_nothing_away_unless_blocks_move_to_other_shards() {
             cache.set_capacity(capacity);
             assert_eq!(held(), 100, "{policy}: {capacity}");
         }
-        // One shard: what it holds must be found in it.
+        // With a single shard, its blocks must still be found.
         cache.set_capacity(MIB - 1);
         fill();
         assert_eq!((held(), cache.used_bytes()), (100, 10_000), "{policy}");

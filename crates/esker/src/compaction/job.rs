@@ -1,8 +1,10 @@
-//! Carrying out a plan: the only place where a compaction touches files.
+//! Executes plans. No other part of compaction reads or writes files.
 //!
-//! What stays true: the job changes nothing but the files it writes; its edit replaces exactly the
-//! slices it read; what a snapshot or a present reader can see is kept; a tombstone goes only where
-//! nothing older lies below it.
+//! Invariants:
+//! 1. A job changes nothing except the files that it writes.
+//! 2. The job's edit replaces exactly the slices that the job read.
+//! 3. Every entry that is visible to a snapshot or to a current reader is kept.
+//! 4. A tombstone is dropped only where no older data lies below it.
 
 use std::sync::Arc;
 
@@ -21,43 +23,44 @@ use crate::tree::output::{NewFile, Output, OutputConfig};
 use crate::tree::tables::Tables;
 use crate::tree::version::Version;
 
-/// Stands in an edit for "the next free order", until the version set gives it.
+/// Placeholder in an edit for the next free order, which the version set assigns later.
 pub const ORDER_NEW: u64 = u64::MAX;
 
-/// Bytes merged between two looks at whether the store is closing, each entry counted as so many
-/// more than its key and value have.
+/// Number of merged bytes between two calls of [`JobContext::stopped`].
 const STOP_CHECK_BYTES: usize = 512 << 10;
+/// Bytes counted per entry towards [`STOP_CHECK_BYTES`], in addition to its key and value.
 const STOP_CHECK_ENTRY_BYTES: usize = 112;
 
-/// What a job works with.
+/// The environment of a job.
 pub struct JobContext<'a> {
-    /// The order of keys.
+    /// Key order.
     pub order: KeyOrder,
     /// The open tables.
     pub tables: Arc<Tables>,
-    /// Sequence numbers that must stay readable, ascending.
+    /// Sequence numbers of the snapshots that must stay readable, ascending.
     pub snapshots: Vec<SeqNo>,
-    /// The version the plan was made from, or a later one.
+    /// The version from which the plan was made, or a later version.
     pub version: Arc<Version>,
-    /// How output is written.
+    /// Configuration of the output.
     pub output: OutputConfig,
-    /// Whether the job is to give up; asked now and then, and may take its time.
+    /// Returns whether the job must stop. Called now and then. A call may block.
     pub stopped: &'a dyn Fn() -> bool,
 }
 
-/// What a job did.
+/// Statistics of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobStats {
-    /// Estimated bytes of the slices read.
+    /// Estimated size of the slices read, in bytes.
     pub read_bytes: u64,
-    /// Bytes of the tables written.
+    /// Size of the tables written, in bytes.
     pub written_bytes: u64,
 }
 
-/// Carries out `plan` and returns the edit that installs its result.
+/// Executes `plan` and returns the edit that installs its result.
 ///
 /// # Errors
-/// Any error of reading or writing; files written so far are removed. `Closed` when told to stop.
+/// Any read or write error; the files written so far are removed. `Closed` when the job was
+/// stopped.
 pub fn run(plan: &Plan, context: JobContext<'_>) -> Result<(VersionEdit, JobStats)> {
     let mut edit = VersionEdit::default();
     for input in &plan.inputs {
@@ -102,7 +105,8 @@ pub fn run(plan: &Plan, context: JobContext<'_>) -> Result<(VersionEdit, JobStat
     Ok((edit, stats))
 }
 
-/// Replaces [`ORDER_NEW`] by one number from `next`.
+/// Replaces every [`ORDER_NEW`] in `edit` by one number from `next`. Does not call `next` if there
+/// is none.
 pub fn number_new_orders(edit: &mut VersionEdit, next: impl FnOnce() -> u64) {
     if edit.added.iter().any(|a| a.order == ORDER_NEW) {
         let order = next();
@@ -155,7 +159,7 @@ fn walk(
     let mut unchecked_bytes = 0;
     while merged.valid() {
         let (key, seqno, kind) = (merged.key(), merged.seqno(), merged.kind());
-        // Only a tombstone is worth the question when something older lies below.
+        // If any older data lies below, only tombstones justify the per-key check.
         let bottom = below.is_empty() || (kind == Kind::Delete && !below.holds(key));
         match retain.decide(key, seqno, kind, bottom) {
             Decision::Keep => output.add(key, seqno, kind, merged.value())?,
@@ -166,7 +170,10 @@ fn walk(
         if unchecked_bytes >= STOP_CHECK_BYTES {
             unchecked_bytes = 0;
             if stopped() {
-                return Err(Error::new(ErrorKind::Closed, "the store is closing"));
+                return Err(Error::new(
+                    ErrorKind::Closed,
+                    "the store is being closed, which stops the compaction",
+                ));
             }
         }
         merged.next()?;
@@ -174,7 +181,7 @@ fn walk(
     Ok(())
 }
 
-/// The inputs as runs, newest first, their fragments in key order.
+/// Returns the inputs as runs, newest first. The fragments of each run are in key order.
 fn runs_newest_first(inputs: &[PlanInput], order: &KeyOrder) -> Vec<Run> {
     let mut sorted: Vec<&PlanInput> = inputs.iter().collect();
     sorted.sort_by(|a, b| a.level.cmp(&b.level).then(b.order.cmp(&a.order)));
@@ -198,7 +205,8 @@ fn input_deletes(plan: &Plan, tables: &Tables, order: &KeyOrder) -> Result<Range
     Ok(all.build(order))
 }
 
-/// When the plan splits its guard, each file after a guard's worth of bytes starts a new one.
+/// Adds guard bounds if the plan splits its guard: a file that would exceed the split size starts a
+/// new guard.
 fn add_split_bounds(plan: &Plan, order: &KeyOrder, files: &[NewFile], edit: &mut VersionEdit) {
     let Some(limit) = plan.split_guard_bytes else { return };
     let mut in_guard = 0;
@@ -218,12 +226,12 @@ fn add_split_bounds(plan: &Plan, order: &KeyOrder, files: &[NewFile], edit: &mut
     }
 }
 
-/// Where keys may lie that are older than a plan's inputs: first and last keys of ranges in key
-/// order, of which no two share a key.
+/// Key ranges that may hold data older than a plan's inputs. The ranges, pairs of first and last
+/// key, are disjoint and in key order.
 struct Below {
     order: KeyOrder,
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The ranges before this one end below the key that was asked for last.
+    /// Position in `ranges`. All earlier ranges end before the last key passed to [`Below::holds`].
     at: usize,
 }
 
@@ -244,7 +252,7 @@ impl Below {
         self.ranges.is_empty()
     }
 
-    /// Whether something older may hold `key`, which is not below the one asked for before it.
+    /// Returns whether older data may hold `key`. Keys of successive calls must not decrease.
     fn holds(&mut self, key: &[u8]) -> bool {
         while let Some((first, last)) = self.ranges.get(self.at) {
             if self.order.compare(key, last).is_le() {
@@ -255,7 +263,7 @@ impl Below {
         false
     }
 
-    /// Whether something older may hold a key in `[start, end)`.
+    /// Returns whether older data may hold a key in `[start, end)`.
     fn overlaps(&self, start: &[u8], end: &[u8]) -> bool {
         let ended = |(_, last): &(Vec<u8>, Vec<u8>)| self.order.compare(last, start).is_lt();
         let next = self.ranges.get(self.ranges.partition_point(ended));

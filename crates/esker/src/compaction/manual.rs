@@ -1,9 +1,9 @@
-//! Plans that bring everything in a key range to the deepest level: those asked for by hand, and
-//! those for guards that are sought often.
+//! Plans that bring all data of a key range to the deepest level: manual compactions, and seek
+//! compactions of guards that are seek-heavy.
 //!
-//! One plan per guard of the deepest level, so that the space needed is that of a guard and not of
-//! the store. Slices of upper levels that cross a guard's bounds are cut there: only the part
-//! within the guard is an input, so nothing older is overtaken.
+//! There is one plan per guard of the deepest level, so that a plan needs extra space for a guard
+//! and not for the whole store. Slices of upper levels that cross a guard's bounds are cut at the
+//! bounds. Only the part within the guard is an input, so no data moves below older data.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::tree::guard::Guard;
 use crate::tree::heat;
 use crate::tree::version::Version;
 
-/// The plans that bring every key between `lo` and `hi` (inclusive; `None` is infinite) to the
-/// deepest level in use. Guards that are one run of nothing but current values are left alone.
+/// Returns the plans that bring every key between `lo` and `hi` (inclusive; `None` is infinite) to
+/// the deepest nonempty level. Skips guards that are already one run of only current values.
 pub fn plans(
     version: &Version,
     limits: &TreeLimits,
@@ -33,16 +33,16 @@ pub fn plans(
         .collect()
 }
 
-/// The plan that leaves a hot guard one run, if there is one that touches nothing busy.
+/// Returns a plan that merges a seek-compaction candidate into one run, if one has no busy inputs.
 ///
-/// Other jobs may add newer runs meanwhile, so the output takes the place of the newest run of the
-/// guard and not one above them.
+/// Other jobs may add newer runs to the guard meanwhile. The output therefore takes the order of
+/// the guard's newest run, instead of a new order, which would place it above those runs.
 pub fn hot_plan(version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
     heat::hot(version).find_map(|(level, guard)| {
         let newest = guard.runs.first()?;
         let mut plan = plan_for(version, limits, level, guard)?;
         plan.output_order = OutputOrder::Same(newest.order);
-        plan.reason = "sought often in several runs";
+        plan.reason = "many seeks into several runs";
         let free = plan.inputs.iter().all(|i| !busy.holds(i.level, i.fragment.file.number));
         free.then_some(plan)
     })
@@ -89,12 +89,12 @@ fn plan_for(version: &Version, limits: &TreeLimits, deepest: usize, guard: &Guar
         split_guard_bytes: limits.split_guard_bytes(),
         guard_lo: guard.lo.clone(),
         guard_hi: guard.hi.clone(),
-        reason: "asked for by hand",
+        reason: "requested by compact_range",
         is_asked_for: true,
     })
 }
 
-/// The part of `fragment` within `guard`, if any.
+/// Returns the part of `fragment` within `guard`, or `None` if they do not overlap.
 fn cut(order: &KeyOrder, fragment: &Fragment, guard: &Guard) -> Option<Fragment> {
     let later = |a: &Option<Vec<u8>>, b: &Option<Vec<u8>>| match (a, b) {
         (Some(a), Some(b)) if order.compare(a, b) == Ordering::Less => Some(b.clone()),

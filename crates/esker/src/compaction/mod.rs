@@ -1,7 +1,7 @@
-//! Layer 4: deciding what to merge, and doing it.
+//! Layer 4: compaction.
 //!
-//! A [`Picker`] looks at a version and returns a [`Plan`], a value; `job.rs` alone carries plans
-//! out. All policies are parameters ([`Shape`]) of one picker over one tree.
+//! A [`Picker`] examines a version and returns a [`Plan`], a plain value. Only `job.rs` executes
+//! plans. All policies are parameters ([`Shape`]) of one picker over one tree.
 
 pub mod job;
 pub mod manual;
@@ -19,40 +19,41 @@ use crate::options::Options;
 use crate::tree::fragment::Fragment;
 use crate::tree::version::{OlderThan, Version};
 
-/// No guard is cut smaller than this part of what a flush brings or a file holds, whichever is less:
-/// else the files of a store would be without number.
+/// Maximum number of guards per flush or per file, whichever is smaller. It limits the guard size
+/// from below, because smaller guards would make the number of files unbounded.
 const GUARDS_PER_FILE_MAX: u64 = 16;
 
-/// The sizes and counts pickers work with.
+/// The size and count limits that pickers use.
 #[derive(Debug, Clone)]
 pub struct TreeLimits {
-    /// The order of keys.
+    /// Key order.
     pub order: KeyOrder,
-    /// Bytes of a flush, roughly.
+    /// Approximate size of a flush, in bytes.
     pub memtable_bytes: u64,
-    /// Level 0 is pushed at this many runs.
+    /// Number of runs at which level 0 is pushed.
     pub l0_runs_max: usize,
-    /// An inner guard of `fragmented` and `fluid` is pushed at this many runs.
+    /// Number of runs at which an inner guard of `fragmented` or `fluid` is pushed.
     pub runs_max: usize,
-    /// Small runs of a `fluid` last-level guard are merged beyond this many runs.
+    /// Number of runs of a `fluid` last-level guard beyond which its small runs are merged.
     pub last_runs_max: usize,
-    /// How many times larger each level is.
+    /// Size ratio of each level to the level above.
     pub fan_out: u64,
-    /// A `fluid` last-level guard is merged whole once its small runs reach this share of its base.
+    /// Base rewrite ratio: a `fluid` last-level guard is merged whole once the size of its small
+    /// runs reaches this fraction of its base.
     pub alpha: f64,
-    /// A file is closed at this size.
+    /// Size at which an output file is closed, in bytes.
     pub file_size_max_bytes: u64,
-    /// A guard is split beyond this size.
+    /// Size beyond which a guard is split, in bytes.
     pub guard_size_max_bytes: u64,
-    /// Guards are not cut smaller than this.
+    /// Minimum size of a new guard, in bytes.
     pub guard_piece_min_bytes: u64,
     shape: Shape,
 }
 
 impl TreeLimits {
-    /// The limits that `options` set for flushes of `memtable_bytes`.
+    /// Derives the limits from `options`, for flushes of `memtable_bytes`.
     pub fn new(options: &Options, memtable_bytes: u64, order: KeyOrder) -> TreeLimits {
-        // Each guard of a run is a file, whatever its size.
+        // Each guard of a run takes a file of its own, however small.
         let least = memtable_bytes.min(options.file_size_max_bytes) / GUARDS_PER_FILE_MAX;
         let guard_size_max_bytes = options.guard_size_max_bytes.max(least);
         let mut limits = TreeLimits {
@@ -72,85 +73,87 @@ impl TreeLimits {
         limits
     }
 
-    /// The same limits under another policy.
+    /// Returns the same limits with the shape of another policy.
     pub fn with_policy(&self, policy: crate::options::kinds::Policy) -> TreeLimits {
         let mut limits = self.clone();
         limits.shape = policy::shape(policy, &limits);
         limits
     }
 
-    /// The policy as parameters.
+    /// Returns the policy as parameters.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// How many bytes a new guard takes when a merge splits one; `None` when guards are not split.
+    /// Returns the size of new guards when a merge splits a guard, in bytes. `None` when the policy
+    /// does not split guards.
     pub fn split_guard_bytes(&self) -> Option<u64> {
         self.shape.split_last_bytes
     }
 
-    /// Bytes level 0 holds when it is pushed.
+    /// Returns the approximate size of level 0 when it is pushed, in bytes.
     pub fn push_bytes(&self) -> u64 {
         self.memtable_bytes * self.l0_runs_max as u64
     }
 
-    /// Bytes `level` may hold before it is pushed down or another level is begun below it.
+    /// Returns the capacity of `level`, in bytes. Beyond it, data is pushed down or a new level
+    /// starts below.
     pub fn capacity_bytes(&self, level: usize) -> u64 {
         let steps = (level as u32).saturating_sub(u32::from(self.shape.capacity_from_push));
         self.push_bytes().saturating_mul(self.fan_out.saturating_pow(steps))
     }
 }
 
-/// What a push does with what the child level holds.
+/// How a push treats the existing runs of the child level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Push {
-    /// The output becomes a new run of the child's guards.
+    /// The output becomes a new run in the child's guards.
     Append,
-    /// The child's overlapping runs are inputs too; the output replaces them.
+    /// The child's overlapping runs are also inputs. The output replaces them.
     Merge,
 }
 
-/// How the last level is kept.
+/// Structure of the last level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Last {
-    /// Like an inner level: pushed into a level that does not exist yet.
+    /// As an inner level: its guards are pushed into a new level.
     LikeInner,
-    /// One run a guard, kept so by merging pushes.
+    /// One run per guard. Pushes merge with that run.
     OneRun,
-    /// A base and small runs; see `policy/fluid.rs`.
+    /// A base and small runs. See `policy/fluid.rs`.
     Base,
 }
 
-/// A policy as parameters of the one tree.
+/// A policy as parameters of the shared tree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
-    /// A guard of an inner level is pushed at this many runs.
+    /// Number of runs at which a guard of an inner level is pushed.
     pub inner_runs: usize,
-    /// What a push into an inner level does.
+    /// Mode of a push into an inner level.
     pub push_inner: Push,
-    /// What a push into the last level does.
+    /// Mode of a push into the last level.
     pub push_last: Push,
-    /// How the last level is kept.
+    /// Structure of the last level.
     pub last: Last,
-    /// Whether levels have a capacity in bytes: inner levels are pushed beyond it, and a last level
-    /// beyond it becomes an inner one.
+    /// Whether levels have a capacity in bytes. An inner level over its capacity is pushed. A last
+    /// level over its capacity becomes an inner level.
     pub has_capacity: bool,
-    /// Whether level 1 holds one push (`true`) or `fan_out` of them.
+    /// Whether the capacity of level 1 is one push of level 0 (`true`) or `fan_out` pushes.
     pub capacity_from_push: bool,
-    /// Size of new guards of an inner level; `None`: one guard a level.
+    /// Size of new guards of an inner level, in bytes. `None`: one guard per level.
     pub split_inner_bytes: Option<u64>,
-    /// Size of new guards of the last level.
+    /// Size of new guards of the last level, in bytes. `None`: one guard per level.
     pub split_last_bytes: Option<u64>,
 }
 
-/// What a plan does.
+/// Kind of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanKind {
-    /// Slices change their level by an edit; nothing is read or written.
+    /// An edit moves slices to another level. No table is read or written.
     Move,
     /// Slices are merged into the next level.
     Push,
-    /// Runs of a guard are merged where they are.
+    /// Runs of a guard are merged within their level.
     MergeWithin,
 }
 
@@ -159,57 +162,60 @@ pub enum PlanKind {
 pub enum OutputOrder {
     /// Newer than everything in the output level.
     New,
-    /// In the place of the newest input.
+    /// The given order: the output takes the position of the run with that order, the newest input
+    /// of the output level.
     Same(u64),
 }
 
-/// One slice a plan reads.
+/// A slice that a plan reads.
 #[derive(Debug, Clone)]
 pub struct PlanInput {
-    /// Its level.
+    /// Level of the slice.
     pub level: usize,
-    /// The age of its run.
+    /// Age of the slice's run.
     pub order: u64,
     /// The slice.
     pub fragment: Arc<Fragment>,
 }
 
-/// A decision: what to merge or move, and where to.
+/// A decision: the slices to merge or move, and their destination.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What is done.
+    /// The kind of work.
     pub kind: PlanKind,
-    /// The uppermost input level.
+    /// The uppermost level of the inputs.
     pub level: usize,
-    /// Where the output goes.
+    /// The level of the output.
     pub output_level: usize,
-    /// The slices read, which the output replaces.
+    /// The slices to read. The output replaces them.
     pub inputs: Vec<PlanInput>,
     /// The age of the output.
     pub output_order: OutputOrder,
-    /// Keys at which output files are cut: the output level's guard bounds.
+    /// Guard bounds of the output level, at which output files are cut.
     pub cut_bounds: Vec<Vec<u8>>,
-    /// Guard bounds that appear at the output level whatever is written.
+    /// Guard bounds to add at the output level, regardless of the output.
     pub bounds_added: Vec<Vec<u8>>,
-    /// Guard bounds that go, with their level, since what they cut is replaced or leaves.
+    /// Guard bounds to remove, with their level, because the slices that they separate are replaced
+    /// or leave the level.
     pub bounds_removed: Vec<(usize, Vec<u8>)>,
-    /// Output beyond this many bytes in one guard starts new guards.
+    /// Output size in one guard, in bytes, beyond which new guards start. `None`: no split.
     pub split_guard_bytes: Option<u64>,
-    /// The first key the plan is about; `None` is the beginning.
+    /// First key of the plan's key range. `None`: no lower bound.
     pub guard_lo: Option<Vec<u8>>,
-    /// The first key it is not about; `None` is the end.
+    /// First key after the plan's key range. `None`: no upper bound.
     pub guard_hi: Option<Vec<u8>>,
-    /// Why, in a few words.
+    /// The reason for the plan, in a few words.
     pub reason: &'static str,
-    /// Bytes of the inputs, roughly.
+    /// Approximate size of the inputs to read, in bytes; 0 for a move.
     pub est_bytes: u64,
-    /// Whether readers' seeks, or somebody by hand, asked for it, so that it is not put off.
+    /// Whether the plan comes from a manual compaction or from seek statistics. Such a plan is not
+    /// delayed by the compaction yield.
     pub is_asked_for: bool,
 }
 
 impl Plan {
-    /// First and last keys of slices in `version` that are older than the inputs and may share
-    /// keys with them.
+    /// Returns the first and last keys of the slices in `version` that are older than the inputs
+    /// and may share keys with the inputs.
     pub fn older_ranges(&self, version: &Version) -> Vec<(Vec<u8>, Vec<u8>)> {
         let inputs: Vec<(usize, u64)> =
             self.inputs.iter().map(|i| (i.level, i.fragment.file.number)).collect();
@@ -229,19 +235,19 @@ impl Plan {
     }
 }
 
-/// The slices that running jobs read.
+/// The slices that running jobs read, with the number of jobs per slice.
 #[derive(Debug, Default)]
 pub struct BusySet(HashMap<(usize, u64), usize>);
 
 impl BusySet {
-    /// Notes a plan's inputs.
+    /// Adds a plan's inputs.
     pub fn insert(&mut self, plan: &Plan) {
         for input in &plan.inputs {
             *self.0.entry((input.level, input.fragment.file.number)).or_insert(0) += 1;
         }
     }
 
-    /// Forgets a plan's inputs.
+    /// Removes a plan's inputs.
     pub fn remove(&mut self, plan: &Plan) {
         for input in &plan.inputs {
             let key = (input.level, input.fragment.file.number);
@@ -254,18 +260,18 @@ impl BusySet {
         }
     }
 
-    /// Whether a job reads this file at this level.
+    /// Returns whether a running job reads this file at this level.
     pub fn holds(&self, level: usize, file: u64) -> bool {
         self.0.contains_key(&(level, file))
     }
 }
 
-/// Decides what is done next.
+/// Selects the next compaction.
 pub trait Picker {
-    /// The next plan, if anything is due that touches nothing busy.
+    /// Returns the next due plan whose inputs are not busy.
     fn pick(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan>;
-    /// The next plan that is due only because keys are sought often.
+    /// Returns the next plan that is due only because of seek statistics (a seek compaction).
     fn pick_hot(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan>;
-    /// Bytes that must still be pushed or merged.
+    /// Returns the compaction debt: the bytes that still must be pushed or merged.
     fn debt_bytes(&self, version: &Version, limits: &TreeLimits) -> u64;
 }

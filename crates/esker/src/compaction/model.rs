@@ -1,14 +1,15 @@
-//! What each policy writes, predicted from sizes alone: no keys, no files, no picker.
+//! A model that predicts the write amplification of each policy from sizes alone, without keys,
+//! files or a picker.
 //!
-//! The model follows a load of uniformly random, distinct keys flush by flush. A level is a list of
-//! run sizes; a guard is taken to look like its level, since keys are uniform. The engine is
-//! compared with it in `tests/policies.rs`.
+//! The model simulates a load of uniformly random, distinct keys, flush by flush. A level is a list
+//! of run sizes. Because keys are uniform, each guard is assumed to look like its level.
+//! `tests/policies.rs` compares the engine with the model.
 
 use super::TreeLimits;
 use crate::options::kinds::Policy;
 
-/// Bytes flushes and compactions write per byte flushed, for `total_bytes` in flushes of
-/// `flush_bytes`.
+/// Returns the write amplification: the bytes that flushes and compactions write per flushed byte,
+/// for `total_bytes` in flushes of `flush_bytes`.
 pub fn write_amplification(
     policy: Policy,
     limits: &TreeLimits,
@@ -33,7 +34,7 @@ pub fn write_amplification(
 struct Model {
     limits: TreeLimits,
     policy: Policy,
-    /// Per level, run sizes, newest first.
+    /// Run sizes per level, newest first, in bytes.
     levels: Vec<Vec<f64>>,
     written: f64,
 }
@@ -83,7 +84,8 @@ impl Model {
         }
     }
 
-    /// All runs of a level become one run of the next, or are merged with what is there.
+    /// Pushes all runs of a level into the next level, as a new run or merged with the existing
+    /// runs.
     fn push_all(&mut self, level: usize) {
         let child = level + 1;
         let runs = std::mem::take(&mut self.levels[level]);
@@ -95,7 +97,7 @@ impl Model {
         };
         let below = self.size(child);
         if runs.len() == 1 && below == 0.0 {
-            // Nothing overlaps: a move.
+            // A move, because nothing overlaps.
             self.levels[child].push(size);
         } else if merges {
             self.written += size + below;
@@ -106,16 +108,18 @@ impl Model {
         }
     }
 
-    /// File by file, each merged with its share of the next level.
+    /// Pushes a leveled level down to its capacity, file by file. Each file is merged with its
+    /// share of the next level.
     fn overflow_leveled(&mut self, level: usize) {
         while self.size(level) > self.capacity(level) {
             let here = self.size(level);
             let file = (self.limits.file_size_max_bytes as f64).min(here);
             let below = self.size(level + 1);
             if below > 0.0 {
-                // A file's ends fall into the middle of two files of the next level. The picker
-                // takes the file that overlaps least: under it the next level is thinner than on
-                // average, taken as half, between empty (just pushed) and the average.
+                // The ends of a file fall into the middle of two files of the next level. The
+                // picker takes the file with the least overlap, below which the next level is
+                // thinner than on average. The model assumes half the average: the middle between
+                // empty (just pushed) and the average.
                 let file_below = (self.limits.file_size_max_bytes as f64).min(below);
                 self.written += file + (below * file / here / 2.0 + file_below).min(below);
             }
@@ -124,7 +128,8 @@ impl Model {
         }
     }
 
-    /// The last level's base takes its small runs in once they are as much.
+    /// Merges the small runs of the last level into its base once they reach `alpha` times the
+    /// base. Before that, merges the small runs with each other when they are too many.
     fn tend_base(&mut self) {
         let last = self.last().min(self.levels.len() - 1);
         let runs = &mut self.levels[last];

@@ -1,11 +1,15 @@
-//! The one picker: level 0 first, then each level's guards from the top down.
+//! The picker that all policies share. It checks level 0 first, then the guards of each level from
+//! the top down.
 //!
-//! A level over its capacity pushes the guard that overlaps least with the next level for its size
-//! (as RocksDB's "minimum overlapping ratio"): a choice that needs no memory of the last one.
+//! A level over its capacity pushes the guard with the least overlap with the next level relative
+//! to its size (RocksDB's "minimum overlapping ratio"). This choice needs no state from earlier
+//! picks.
 //!
-//! What stays true: a plan that pushes a guard takes all of its runs, so that nothing newer
-//! overtakes something older; a plan never takes a busy slice; a move passes only levels where
-//! nothing overlaps.
+//! Invariants:
+//! 1. A plan that pushes a guard takes all of the guard's runs, so that no newer data moves below
+//!    older data.
+//! 2. A plan never takes a busy slice.
+//! 3. A move passes only through levels in which nothing overlaps its slices.
 
 use std::sync::Arc;
 
@@ -17,7 +21,7 @@ use crate::tree::guard::Guard;
 use crate::tree::heat;
 use crate::tree::version::Version;
 
-/// The picker of every policy.
+/// The picker for all policies.
 pub struct TreePicker;
 
 impl Picker for TreePicker {
@@ -60,8 +64,8 @@ struct Picking<'a> {
 }
 
 impl Picking<'_> {
-    /// The level that counts as the last: the deepest in use, or the one below it once that is
-    /// over its capacity.
+    /// Returns the level that counts as the last: the deepest nonempty level, or the next level if
+    /// the deepest is over its capacity.
     fn last_level(&self) -> usize {
         let deepest = self.version.deepest_nonempty().unwrap_or(0).max(1);
         let full = self.shape.has_capacity
@@ -69,7 +73,7 @@ impl Picking<'_> {
         if full { (deepest + 1).min(LEVELS - 1) } else { deepest }
     }
 
-    /// Whether an inner level holds more than it may.
+    /// Returns whether a level, except the deepest possible level, is over its capacity.
     fn is_over(&self, level: usize) -> bool {
         self.shape.has_capacity
             && level < LEVELS - 1
@@ -90,14 +94,15 @@ impl Picking<'_> {
     fn level_zero(&self) -> Option<Plan> {
         let guard = &self.version.levels[0].guards[0];
         let due = guard.runs.len() >= self.limits.l0_runs_max;
-        (due && self.is_free(0, guard)).then(|| self.push(0, guard, "level 0 has enough runs"))?
+        (due && self.is_free(0, guard))
+            .then(|| self.push(0, guard, "level 0 has reached its run limit"))?
     }
 
-    /// What seeks would gain most by.
+    /// Returns a plan for the first seek-compaction candidate.
     fn hot(&self) -> Option<Plan> {
         match heat::hot(self.version).next()? {
             (0, guard) if self.is_free(0, guard) => {
-                let mut plan = self.push(0, guard, "level 0 is sought often")?;
+                let mut plan = self.push(0, guard, "many seeks into level 0")?;
                 plan.is_asked_for = true;
                 Some(plan)
             }
@@ -127,9 +132,14 @@ impl Picking<'_> {
             .max_by_key(|g| g.runs.len());
         if let Some(guard) = crowded {
             if self.shape.push_inner == Push::Merge || !can_push {
-                return Some(self.merge_within(level, guard, guard.runs.len(), "one run a guard"));
+                return Some(self.merge_within(
+                    level,
+                    guard,
+                    guard.runs.len(),
+                    "the policy allows one run per guard",
+                ));
             }
-            return self.push(level, guard, "a guard has enough runs");
+            return self.push(level, guard, "a guard has reached its run limit");
         }
         if !self.is_over(level) {
             return None;
@@ -137,18 +147,18 @@ impl Picking<'_> {
         if let Some(plan) = self.promote(level) {
             return Some(plan);
         }
-        // First the guard whose push rewrites least of the child for what it brings.
+        // The guard with the smallest ratio of rewritten child bytes to pushed bytes comes first.
         let mut guards: Vec<&Arc<Guard>> =
             content.guards.iter().filter(|g| !g.runs.is_empty()).collect();
         guards.sort_by_cached_key(|g| self.rewritten_per_mille(level, g));
         guards
             .into_iter()
             .filter(|g| self.is_free(level, g))
-            .find_map(|g| self.push(level, g, "a level is over its capacity"))
+            .find_map(|g| self.push(level, g, "a level exceeds its capacity"))
     }
 
-    /// Where the last level is one run and has outgrown its place, it moves down as it is; what it
-    /// leaves is an inner level of one guard again.
+    /// Moves a last level that consists of one run and is over its capacity to the next level,
+    /// unchanged. The level becomes an empty inner level of one guard.
     fn promote(&self, level: usize) -> Option<Plan> {
         let content = &self.version.levels[level];
         let keeps_one_run =
@@ -171,13 +181,14 @@ impl Picking<'_> {
             split_guard_bytes: None,
             guard_lo: None,
             guard_hi: None,
-            reason: "the last level has outgrown its place",
+            reason: "the last level exceeds its capacity",
             is_asked_for: false,
             est_bytes: 0,
         })
     }
 
-    /// Bytes of the next level a push of this guard would rewrite, per thousand bytes it brings.
+    /// Returns the bytes of the next level that a push of this guard would rewrite, per thousand
+    /// bytes of the guard.
     fn rewritten_per_mille(&self, level: usize, guard: &Guard) -> u64 {
         let inputs = inputs_of(level, guard.fragments());
         let (lo, hi) = self.key_range(&inputs);
@@ -186,22 +197,33 @@ impl Picking<'_> {
         below.saturating_mul(1000) / guard.bytes().max(1)
     }
 
-    /// What a guard of the last level with several runs needs.
+    /// Returns the plan for a guard of the last level with several runs, if one is due.
     fn tend_last(&self, level: usize, guard: &Guard) -> Option<Plan> {
         let count = guard.runs.len();
         if self.shape.last == Last::OneRun {
-            return Some(self.merge_within(level, guard, count, "one run a guard"));
+            return Some(self.merge_within(
+                level,
+                guard,
+                count,
+                "the policy allows one run per guard",
+            ));
         }
         let base = guard.runs.last().map_or(0, |r| r.bytes());
         let small = guard.bytes().saturating_sub(base);
         if small as f64 >= self.limits.alpha * base as f64 {
-            return Some(self.merge_within(level, guard, count, "as much is new as the base"));
+            return Some(self.merge_within(
+                level,
+                guard,
+                count,
+                "the small runs have reached the base rewrite ratio",
+            ));
         }
         let crowded = count > self.limits.last_runs_max.max(2);
-        crowded.then(|| self.merge_within(level, guard, count - 1, "small runs are many"))
+        crowded
+            .then(|| self.merge_within(level, guard, count - 1, "a guard has too many small runs"))
     }
 
-    /// Merges the newest `count` runs of a guard where they are.
+    /// Plans a merge of the newest `count` runs of a guard within their level.
     fn merge_within(&self, level: usize, guard: &Guard, count: usize, why: &'static str) -> Plan {
         let runs = &guard.runs[..count];
         let inputs =
@@ -225,7 +247,7 @@ impl Picking<'_> {
         }
     }
 
-    /// Pushes a whole guard into the next level, by a move when nothing overlaps.
+    /// Plans a push of a whole guard into the next level, or a move if nothing overlaps.
     fn push(&self, level: usize, guard: &Guard, why: &'static str) -> Option<Plan> {
         let mut inputs = inputs_of(level, guard.fragments());
         if inputs.is_empty() {
@@ -277,7 +299,7 @@ impl Picking<'_> {
                 } else {
                     self.shape.split_inner_bytes
                 };
-                // The children reach beyond the guard; what is said of older slices must too.
+                // The children may extend beyond the guard, so the range of older slices must too.
                 plan.guard_lo = children.first().and_then(|g| g.lo.clone());
                 plan.guard_hi = children.last().and_then(|g| g.hi.clone());
                 if level == 0 {
@@ -290,7 +312,8 @@ impl Picking<'_> {
         Some(plan)
     }
 
-    /// The move that brings `inputs` as deep as nothing overlaps, if they do not overlap each other.
+    /// Plans a move of `inputs` to the deepest level that they reach without overlap. Returns
+    /// `None` if the inputs overlap each other or the next level.
     fn move_down(&self, level: usize, guard: &Guard, inputs: &[PlanInput]) -> Option<Plan> {
         let order = &self.limits.order;
         let mut sorted: Vec<&PlanInput> = inputs.iter().collect();
@@ -315,7 +338,8 @@ impl Picking<'_> {
         } else {
             self.shape.split_inner_bytes
         };
-        // What a flush brings is enough: small memtables must not pile up as runs of one guard.
+        // Half a flush suffices for a guard bound, so that the output of small memtables does not
+        // pile up as runs of one guard.
         let flush = self.limits.memtable_bytes.min(self.limits.file_size_max_bytes) / 2;
         let enough = self.limits.guard_piece_min_bytes.min(flush);
         let one_run = self.shape.push_inner == Push::Merge || self.shape.last == Last::OneRun;

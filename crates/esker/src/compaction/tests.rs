@@ -1,13 +1,13 @@
-//! Tests of decisions: small versions written by hand, and the plan each policy makes of them.
+//! Picker tests: small hand-written versions, and the plan that each policy makes for them.
 //!
-//! A version is text, one slice or bound to an entry: `0@4 #7 a..f 900` is file 7 in run 4 of level
-//! 0, of 900 bytes, from key `a` to key `f`; `a..f.` has a range tombstone that ends at `f`;
-//! `[c,e)` behind it shows only that slice; `1|m` is a guard bound of level 1. A plan is text too,
-//! see [`picture`].
+//! A version is text with one slice or bound per entry. `0@4 #7 a..f 900` is file 7 in run 4 of
+//! level 0, of 900 bytes, from key `a` to key `f`. `a..f.` has a range tombstone that ends at `f`.
+//! A trailing `[c,e)` limits the file to that slice. `1|m` is a guard bound of level 1. A plan is
+//! also text, see [`picture`].
 //!
-//! Failure history these guard against: a push one run too early or too late, a move past a level
-//! that overlaps, a slice given to two jobs, a guard that is never split, writers slowed for a debt
-//! that no plan pays.
+//! The tests cover these past failures: a push one run too early or too late, a move past an
+//! overlapping level, a slice given to two jobs, a guard that is never split, and writers throttled
+//! for a debt that no plan reduces.
 
 mod fluid;
 mod hot;
@@ -26,7 +26,8 @@ use crate::tree::tests::{added, after, empty};
 const POLICIES: [Policy; 5] =
     [Policy::Fluid, Policy::Leveled, Policy::Tiered, Policy::Fragmented, Policy::Lazy];
 
-/// Small round limits: a flush is 1000 bytes, level 0 takes 4 of them, levels grow by 4.
+/// Returns small round limits: flushes of 1000 bytes, 4 of them in level 0, and levels that grow by
+/// 4.
 fn limits(policy: Policy) -> TreeLimits {
     let options = Options {
         policy,
@@ -43,7 +44,7 @@ fn limits(policy: Policy) -> TreeLimits {
     TreeLimits::new(&options, 1000, KeyOrder::Bytewise)
 }
 
-/// A key of the notation; `..` is none.
+/// Parses a key bound of the notation. `..` stands for no bound.
 fn bound(text: &str) -> Option<Vec<u8>> {
     (text != "..").then(|| text.as_bytes().to_vec())
 }
@@ -67,7 +68,7 @@ fn slice(words: &[&str]) -> AddedSlice {
     slice
 }
 
-/// The version that `text` describes.
+/// Returns the version that `text` describes.
 fn version(text: &str) -> Version {
     let mut version = empty();
     let entries = text.split(['\n', ';']).map(str::trim).filter(|entry| !entry.is_empty());
@@ -77,7 +78,7 @@ fn version(text: &str) -> Version {
             edit.bounds_added.push((level.parse().unwrap(), key.as_bytes().to_vec()));
         } else {
             let mut slice = slice(&entry.split_whitespace().collect::<Vec<_>>());
-            // A further slice of a file that is there.
+            // Another slice of an existing file.
             if let AddedFile::New { number, .. } = slice.file
                 && version.files().iter().any(|f| f.number == number)
             {
@@ -99,8 +100,8 @@ fn range(lo: &Option<Vec<u8>>, hi: &Option<Vec<u8>>) -> String {
     format!("[{},{})", side(lo), side(hi))
 }
 
-/// A plan as text: kind, levels, inputs, the output's age; then what there is of cuts, bounds that
-/// appear and go, the size that splits a guard, and the range it is about.
+/// Returns a plan as text: kind, levels, inputs and the output's age, followed by the cut bounds,
+/// the added and removed bounds, the split size and the key range, as far as they are set.
 fn picture(plan: &Plan) -> String {
     let inputs: Vec<String> = plan
         .inputs
@@ -139,7 +140,7 @@ fn picture(plan: &Plan) -> String {
     out
 }
 
-/// A plan that reads these files at these levels, for a [`BusySet`].
+/// Returns a plan that reads these files at these levels, for a [`BusySet`].
 fn reading(version: &Version, files: &[(usize, u64)]) -> Plan {
     let mut inputs = Vec::new();
     for (level, content) in version.levels.iter().enumerate() {
@@ -168,7 +169,7 @@ fn reading(version: &Version, files: &[(usize, u64)]) -> Plan {
     }
 }
 
-/// One row of a table: a version, what of it is busy, the plan and the debt.
+/// A test case: a version, its busy files, the expected plan and the expected debt.
 struct Case {
     what: &'static str,
     tree: &'static str,
@@ -177,12 +178,12 @@ struct Case {
     debt_bytes: u64,
 }
 
-/// A row of which nothing is busy.
+/// Returns a case without busy files.
 const fn case(what: &'static str, tree: &'static str, plan: &'static str, debt_bytes: u64) -> Case {
     Case { what, tree, busy: &[], plan, debt_bytes }
 }
 
-/// A row of which some slices are busy.
+/// Returns a case with busy files, given as level and file number.
 const fn busy_case(
     what: &'static str,
     tree: &'static str,
@@ -193,7 +194,7 @@ const fn busy_case(
     Case { what, tree, busy, plan, debt_bytes }
 }
 
-/// What the policy picks, as text.
+/// Returns the plan that the policy picks, as text.
 fn picked(limits: &TreeLimits, version: &Version, busy: &[(usize, u64)]) -> String {
     let mut set = BusySet::default();
     set.insert(&reading(version, busy));
@@ -208,7 +209,7 @@ fn picked(limits: &TreeLimits, version: &Version, busy: &[(usize, u64)]) -> Stri
     plan.as_ref().map_or("nothing".to_string(), picture)
 }
 
-/// Runs the rows of one policy.
+/// Checks the cases of one policy.
 fn check(policy: Policy, cases: &[Case]) {
     let limits = limits(policy);
     for Case { what, tree, busy, plan, debt_bytes } in cases {
@@ -249,7 +250,7 @@ fn capacities_follow_the_fan_out_from_where_the_policy_begins() {
         assert_eq!(limits.push_bytes(), 4000);
         assert_eq!((limits.capacity_bytes(1), limits.capacity_bytes(2)), (one, two), "{policy:?}");
         assert_eq!(limits.split_guard_bytes(), split, "{policy:?}");
-        // Any policy's limits make any other's, and a level too deep for a number saturates.
+        // The limits convert between any two policies, and a capacity beyond `u64` saturates.
         for other in POLICIES {
             let turned = limits.with_policy(other);
             assert_eq!(turned.shape(), self::limits(other).shape());
@@ -276,7 +277,7 @@ fn pieces_are_a_guard_shared_among_its_runs_but_not_too_small() {
     assert_eq!(pieces(500, 3), 1000);
     assert_eq!(pieces(500, 0), 3000);
     assert_eq!(pieces(2000, 3), 2000);
-    // The least piece is never larger than a guard.
+    // The minimum size of a new guard never exceeds the maximum guard size.
     assert_eq!(pieces(9000, 3), 3000);
 }
 

@@ -1,11 +1,13 @@
-//! What the threads of a store do ([`super::roles`] says which there are): one flushes, some compact,
-//! one each syncs, scrubs, looks for skip hints, removes files and makes memory for memtables. A store
-//! opened without threads flushes and compacts in the calls that need it and in
-//! [`crate::Db::run_one_job`], so that a test can choose every step.
+//! The work of the store's threads ([`super::roles`] lists the threads). One flushes, some compact,
+//! and one each syncs, scrubs, searches for empty-range hints, removes files and provides memory
+//! for memtables. In manual background mode there are no threads: flushes and compactions run in
+//! the calls that need them and in [`crate::Db::run_one_job`], so that a test can choose every
+//! step.
 //!
-//! What stays true: a memtable leaves the view by the same change that brings its tables in; a
-//! failed piece of work changes nothing and is tried again, unless the manifest itself failed; one
-//! that panics leaves no count behind that others wait for.
+//! Invariants:
+//! * A memtable leaves the read state by the same change that adds its tables.
+//! * A failed job changes nothing and is retried, unless the manifest itself failed.
+//! * A job that panics leaves no count behind that other threads wait for.
 
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Bug, is_seeded};
@@ -27,17 +29,17 @@ use crate::tree::names;
 use crate::tree::output::{Opened, OutputConfig};
 use crate::tree::purge::be_patient;
 
-/// How long a failed piece of work rests before it is tried again.
+/// Wait before a failed job is retried, in ms.
 const RETRY_WAIT_MS: u64 = 200;
-/// So many blocks read from the cache while a merge ran say that somebody reads.
+/// Minimum number of cache hits during a compaction that indicate readers.
 const READS_MIN: u64 = 1_000;
 
-/// What came of a merge, or of several.
+/// Result of one or several compactions.
 #[derive(Default)]
 struct Merged {
-    /// The files that are open.
+    /// Numbers of the output files that are open.
     opened: Vec<u64>,
-    /// Blocks that were read from the cache meanwhile.
+    /// Number of cache hits during the compactions.
     reads: u64,
 }
 
@@ -68,15 +70,16 @@ impl Inner {
         }
     }
 
-    /// Freezes the active memtable if it is still [sought](crate::memtable::Memtable::is_sought) and
-    /// nobody holds the commit lock, who may wait for this thread: it is not waited for.
+    /// Freezes the active memtable if it is still
+    /// [seek-heavy](crate::memtable::Memtable::is_sought). Does not wait for the commit lock, whose
+    /// holder may wait for this thread.
     fn freeze_sought(&self) {
         let memtable = self.view.load().active.clone();
         let frozen = self.committer.try_lock().is_some_and(|mut core| {
             let options = self.options.load();
             let wanted = options.auto_compaction && options.merge_on_seeks && !memtable.is_empty();
             let is_it = Arc::ptr_eq(&memtable, &core.memtable) && memtable.is_sought();
-            // It is only advice: what fails here is met again, and told, by a write.
+            // This freeze is only advice: a write meets the same error again and reports it.
             wanted && is_it && self.freeze(&mut core).is_ok()
         });
         if !frozen {
@@ -84,15 +87,15 @@ impl Inner {
         }
     }
 
-    /// Syncs the log every `sync_every_ms`, whatever the other threads do, and makes the next log
-    /// ahead of its need.
+    /// Syncs the log every `sync_every_ms`, independently of the other threads, and preallocates
+    /// the next log.
     pub(super) fn sync_loop(&self) {
         let mut due = Instant::now();
         loop {
             let every;
             {
                 let mut queue = self.queue.lock();
-                // With the lock held: a change of options tells of itself under it.
+                // Under the lock: a change of options signals under it.
                 every = Duration::from_millis(self.options.load().sync_every_ms);
                 if queue.stop {
                     return;
@@ -118,8 +121,8 @@ impl Inner {
         }
     }
 
-    /// Does `work`; on a full device once more when running compactions have given back the space
-    /// of what they were writing.
+    /// Does `work`. On a full device, waits until running compactions have freed the space of
+    /// their unfinished output, and then does `work` once more.
     pub fn with_room(&self, mut work: impl FnMut() -> Result<()>) -> Result<()> {
         let outcome = work();
         if !matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoSpace) {
@@ -136,7 +139,7 @@ impl Inner {
         work()
     }
 
-    /// Notes how a piece of background work ended; a failure rests before the next try.
+    /// Records the result of a background job. After a failure, waits before the next attempt.
     fn settle(&self, outcome: Result<()>, place: fn(&mut Queue) -> &mut Option<Error>) {
         let mut queue = self.queue.lock();
         match outcome {
@@ -179,7 +182,7 @@ impl Inner {
         }
         let version = versions.apply(edit)?;
         opened.iter().for_each(|opened| drop(opened.settle(&version)));
-        // Who sees the table finds it counted.
+        // Counted first, so that the metrics include every visible table.
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(written);
         self.counters.levels[0].written_bytes.add(written);
@@ -210,7 +213,7 @@ impl Inner {
 
     /// Removes logs whose operations are all in tables.
     pub fn remove_logs_below(&self, number: u64) {
-        // Their writers are let go at the next freeze; a waiting writer may hold the core now.
+        // The next freeze drops their writers; a waiting writer may hold the writer state now.
         self.flushed_below.store(number, Ordering::Release);
         let Ok(entries) = self.fs.list(&self.dir) else { return };
         for entry in entries {
@@ -222,7 +225,7 @@ impl Inner {
         }
     }
 
-    /// Removes the files that readers and writers have let go of.
+    /// Removes the files that readers and writers have released.
     pub(super) fn remove_loop(&self) {
         if let Some(purger) = &self.purger {
             purger.serve();
@@ -267,7 +270,7 @@ impl Inner {
                     outcome = Ok(Merged::default());
                 }
             }
-            // It keeps the files that were merged, and they their blocks.
+            // The plan keeps the merged files, and the files keep their blocks.
             drop(plan);
             let merged = outcome.as_mut().map(std::mem::take).unwrap_or_default();
             self.settle(outcome.map(drop), |queue| &mut queue.compaction_failed);
@@ -275,13 +278,13 @@ impl Inner {
         }
     }
 
-    /// Whether one more thread that compacts may be started, and would find something to do.
+    /// Returns whether one more compaction thread may be started and would find work.
     fn is_work_for_another(&self, busy: &crate::compaction::BusySet) -> bool {
         self.threads.compactors() < self.sizes.load().compaction_threads
             && self.pick(busy).is_some()
     }
 
-    /// What the policy would do next.
+    /// Returns the compaction that the policy would do next.
     pub fn pick(&self, busy: &crate::compaction::BusySet) -> Option<Plan> {
         if !self.options.load().auto_compaction {
             return None;
@@ -292,21 +295,21 @@ impl Inner {
         if due.is_some() || !self.options.load().merge_on_seeks {
             return due;
         }
-        // What is being flushed would lie over what is merged, and soon be merged with it again.
+        // The memtable being flushed would overlap the output and soon be merged with it again.
         if view.frozen.is_empty() { picker.pick_hot(&view.version, limits, busy) } else { None }
     }
 
-    /// The picker of the policy in force.
+    /// Returns the picker of the current policy.
     pub fn picker(&self) -> Box<dyn Picker> {
         policy::picker()
     }
 
-    /// The sizes the picker works with.
+    /// Returns the sizes that the picker works with.
     pub fn limits(&self) -> TreeLimits {
         TreeLimits::new(&self.options.load(), self.sizes.load().memtable_bytes, self.order.clone())
     }
 
-    /// Runs a plan and installs what it made.
+    /// Runs a plan and installs its output.
     fn compact(&self, plan: &Plan) -> Result<Merged> {
         let rest = self.new_rest(plan);
         let context = JobContext {
@@ -318,7 +321,7 @@ impl Inner {
             stopped: &|| {
                 self.rest(&rest);
                 let queue = self.queue.lock();
-                // Who compacts by hand, alone, does not make way.
+                // A manual compaction that runs alone does not give up its space.
                 let alone = queue.exclusive && queue.running == 0;
                 queue.is_over() || (queue.make_way > 0 && !alone)
             },
@@ -331,7 +334,7 @@ impl Inner {
         job::number_new_orders(&mut edit, || versions.allocate_order());
         let version = versions.apply(edit)?;
         let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&version)).collect();
-        // Who sees the tables finds them counted.
+        // Counted first, so that the metrics include every visible table.
         let levels = &self.counters.levels;
         if plan.kind == PlanKind::Move {
             levels[plan.output_level].moves.add(plan.inputs.len() as u64);
@@ -357,9 +360,9 @@ impl Inner {
         Ok(Merged { opened, reads: self.cache.stats().hits.saturating_sub(reads_before) })
     }
 
-    /// Reads tables just merged into the room that those they were merged from leave in the cache,
-    /// for whoever read these while they were. They are gone by now, but for what others hold. Ends
-    /// when there is something better to do.
+    /// Reads new output tables into the cache space that their input tables leave, for the readers
+    /// of those input tables. The input tables are gone by now, unless others hold them. Stops when
+    /// there is more urgent work.
     fn warm(&self, merged: &Merged) {
         if merged.reads < READS_MIN {
             return;
@@ -369,16 +372,16 @@ impl Inner {
             let wanted = queue.exclusive || queue.make_way > 0 || !queue.frozen.is_empty();
             !(queue.is_over() || wanted || self.closed.load(Ordering::Relaxed))
         };
-        // Not the others: whoever holds a file keeps it and its blocks.
+        // Only the new files: holding a file keeps it and its blocks.
         let mut files = self.view.load().version.files();
         files.retain(|file| merged.opened.contains(&file.number));
         for file in files {
-            // What fails here is met again, and told, by a reader.
+            // A reader meets the same error again and gets it.
             let _ = self.tables.get(&file).and_then(|table| table.warm(&go_on));
         }
     }
 
-    /// How a table for `level` is written now.
+    /// Returns the configuration for writing a table of `level` now.
     pub fn output_config(&self, level: usize) -> OutputConfig {
         let options = self.options.load();
         let numbers = self.numbers.clone();
@@ -401,7 +404,7 @@ impl Inner {
         }
     }
 
-    /// Gives the cache what memtables and open tables leave of the budget.
+    /// Sets the cache capacity to the part of the budget that memtables and open tables leave.
     pub fn fit_cache(&self) {
         let sizes = self.sizes.load();
         let view = self.view.load();
@@ -414,16 +417,17 @@ impl Inner {
         self.cache.set_capacity(sizes.cache_bytes.min(room.max(least)));
     }
 
-    /// Whether the store has no threads of its own, so that its callers do their work.
+    /// Returns whether the store is in manual background mode: it has no threads, and its callers
+    /// do the background work.
     pub fn stepped(&self) -> bool {
         self.sizes.load().compaction_threads == 0
     }
 
-    /// In a store without threads, flushes the oldest frozen memtables until there is none or it
-    /// `suffices`.
+    /// In manual background mode, flushes the oldest immutable memtables until none is left or
+    /// `suffices` returns true.
     pub fn flush_here(&self, suffices: impl Fn(&Queue) -> bool) -> Result<()> {
         loop {
-            // Of two callers that took the same memtable, the second would drop the one behind it.
+            // If two callers took the same memtable, the second would drop the one behind it.
             let _turn = self.stepping.lock();
             let next = {
                 let queue = self.queue.lock();
@@ -436,11 +440,12 @@ impl Inner {
         }
     }
 
-    /// In a store without threads, does the most urgent piece of work; `false` if there is none.
+    /// In manual background mode, does the most urgent job; returns `false` if there is none.
     pub fn run_one_job(&self) -> Result<bool> {
         self.check_writable()?;
         if !self.stepped() {
-            let message = "this store has threads for its work; background_threads=0 has none";
+            let message = "the store has background threads; run_one_job needs a store that was \
+                           opened with background_threads=0";
             return Err(Error::invalid(message).at(&self.dir));
         }
         let waiting = self.queue.lock().frozen.len();
@@ -454,7 +459,7 @@ impl Inner {
         }
     }
 
-    /// Merges everything between `lo` and `hi` down to the deepest level, guard by guard.
+    /// Compacts everything between `lo` and `hi` down to the deepest level, guard by guard.
     pub fn compact_range(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<()> {
         self.flush()?;
         let bar = self.bar_compactions()?;
@@ -467,7 +472,7 @@ impl Inner {
 
     fn compact_by_hand(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<Merged> {
         let version = self.view.load().version.clone();
-        // Who asks for it is about to read.
+        // The caller of a manual compaction is about to read.
         let mut merged = Merged { opened: Vec::new(), reads: READS_MIN };
         for plan in crate::compaction::manual::plans(&version, &self.limits(), lo, hi) {
             self.check_open()?;
@@ -477,7 +482,7 @@ impl Inner {
     }
 }
 
-/// While there is one, running compactions give up their space.
+/// Guard: while it exists, running compactions give up their space.
 struct Way<'a>(&'a Inner);
 
 impl Drop for Way<'_> {
@@ -487,7 +492,7 @@ impl Drop for Way<'_> {
     }
 }
 
-/// Dropped when a merge panicked: it does not run any more.
+/// Guard dropped when a compaction panicked: removes the compaction from the queue's counts.
 struct Unwound<'a> {
     inner: &'a Inner,
     plan: &'a Plan,
@@ -503,7 +508,7 @@ impl Drop for Unwound<'_> {
     }
 }
 
-/// How a table for `level` is laid out under `options`.
+/// Returns the table options for `level` under `options`.
 pub(super) fn table_options(options: &Options, level: usize) -> TableOptions {
     let filter = match (&options.filter_policy, options.filter_bits_per_key) {
         (Some(policy), _) => FilterConfig::Custom(policy.clone()),

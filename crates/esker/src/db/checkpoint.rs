@@ -1,4 +1,4 @@
-//! A second store that shares this one's files by hard links.
+//! Checkpoints: a second store that shares this store's files by hard links.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,15 +14,17 @@ use crate::tree::set::VersionSet;
 use crate::tree::version::Version;
 
 impl Db {
-    /// Makes a store in `dir`, which must not exist, holding everything written before the call
-    /// (and perhaps some of what is written during it). Tables are hard-linked: it takes no space
-    /// until either store rewrites its own. `dir` must be on the same file system.
+    /// Creates a store in `dir`, which must not exist. It holds everything written before the call,
+    /// and possibly some of the writes made during the call. Tables are hard-linked, so the
+    /// checkpoint takes no space for them until either store rewrites its own. `dir` must be on the
+    /// same file system.
     ///
-    /// It is a store of its own, with another [`Db::store_id`]. A crash halfway leaves a directory
-    /// without `CURRENT`, which no open takes for a store.
+    /// The checkpoint is a separate store, with another [`Db::store_id`]. A crash during the call
+    /// leaves a directory without `CURRENT`, which no open accepts as a store.
     ///
     /// # Errors
-    /// `InvalidArgument` when `dir` exists or lies inside a store; `Io` when it cannot be made or linked into.
+    /// `InvalidArgument` when `dir` exists or lies inside a store; `Io` when `dir` cannot be
+    /// created or a table cannot be linked into it; the errors of [`Db::flush`].
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         let inner = &self.inner;
         let fs = &inner.fs;
@@ -35,7 +37,7 @@ impl Db {
         let fs = &pinned(fs, dir).inspect_err(|_| drop(fs.remove_dir(dir)))?;
         let made = self.fill_checkpoint(fs, dir);
         if made.is_err() {
-            // So that the next try finds no half of one.
+            // So that the next attempt finds no incomplete checkpoint.
             for entry in fs.list(dir).unwrap_or_default() {
                 let _ = fs.remove(&dir.join(entry.name));
             }
@@ -44,7 +46,7 @@ impl Db {
         made
     }
 
-    /// `fs` is that of the store, with `dir` pinned.
+    /// Links the tables into `dir`. `fs` is the store's file system, with `dir` pinned.
     fn fill_checkpoint(&self, fs: &Arc<dyn Fs>, dir: &Path) -> Result<()> {
         let inner = &self.inner;
         let version = inner.view.load().version.clone();
@@ -58,7 +60,7 @@ impl Db {
 }
 
 impl Inner {
-    /// Makes `dir`, which holds the tables of `version`, a store of its own.
+    /// Makes `dir`, which holds the tables of `version`, a separate store.
     pub(super) fn name_tables(
         &self,
         fs: &Arc<dyn Fs>,

@@ -1,11 +1,15 @@
-//! The thread that looks for skip hints ([`crate::iter::hints`]): around one key of every few
-//! thousand that are deleted, it walks over what is not visible, both ways, up to what is.
+//! Background search for empty-range hints ([`crate::iter::hints`]). The search samples one of
+//! every few thousand deleted keys. It steps over the invisible entries around that key, in both
+//! directions, up to the nearest visible keys.
 //!
-//! What stays true: the walk reads a view that holds everything up to the number it reads at, and
-//! it takes the commit lock for a moment only. It walks in short stretches, each ending in a hint that
-//! the next jumps over; between two of them it takes that lock once, and sees whether the store closes.
-//! Who deletes faster than it walks waits for it, within bounds ([`Inner::wait_for_hints`]). A failed
-//! read ends the search: whoever needs the data is told by a read of their own.
+//! Invariants:
+//! * The search uses a read state that holds everything up to the sequence number it reads at.
+//! * The commit lock is held only briefly. The search runs in short steps. Each step ends in a
+//!   hint, which the next step jumps over. Between two steps the lock is taken once, and the search
+//!   checks whether the store is closing.
+//! * A writer that deletes faster than the search proceeds waits for it, within bounds
+//!   ([`Inner::wait_for_hints`]).
+//! * A failed read ends the search. A caller that needs the data gets the error from its own read.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -17,25 +21,26 @@ use super::roles::Role;
 use super::state::Inner;
 use crate::base::key::SeqNo;
 use crate::iter::hints::{BOUND_BYTES_MAX, Hints};
-use crate::iter::visible::DeadRun;
+use crate::iter::tombstone_run::DeadRun;
 use crate::read::View;
 use crate::read::scan::DbIterator;
 use crate::write::core::Core;
 
-/// So many keys to look around may wait.
+/// Maximum number of waiting samples.
 const SAMPLES_MAX: usize = 8;
-/// A writer waits at most so often, so long each time, for the thread to look around a key.
+/// Maximum number of waits of one writer for the search around a key.
 const WAITS_MAX: u32 = 8;
+/// Length of one of these waits.
 const WAIT: Duration = Duration::from_micros(250);
-/// Longer than a store is open.
+/// A time longer than any store stays open.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
-/// So often the hints are asked in one stretch: about 8,000 keys.
+/// Step budget: maximum number of hint lookups in one search step, about 8,000 keys.
 const PATIENCE: u64 = if cfg!(debug_assertions) { 8 } else { 256 };
-/// So many stretches follow from one key at most.
+/// Maximum number of search steps from one sample.
 const STRETCHES_MAX: usize = 1024;
 
 impl Inner {
-    /// Has the keys around `sample` looked at, where there is a thread for it.
+    /// Requests a search around `sample`, unless there is no thread for it.
     #[cold]
     pub fn ask_for_hints(&self, sample: Vec<u8>) {
         if self.stepped() || self.ensure(Role::Hints).is_err() {
@@ -54,10 +59,10 @@ impl Inner {
         }
     }
 
-    /// Waits for the thread to come nearer to what was deleted last: as long as deletes are ahead of
-    /// it, a reader steps over all that it has not come to. After a delete that asked for a search; where
-    /// several threads write, it may be another of them that waits. It does so for 2 ms at most, and a
-    /// quarter of the time.
+    /// Delays a writer until the search catches up with recent deletes. While deletes are ahead of
+    /// the search, a reader steps over everything that the search has not reached. Called after a
+    /// delete that requested a search; where several threads write, another of them may wait. A
+    /// wait takes at most 2 ms, and all waits take at most a quarter of the time.
     #[cold]
     pub fn wait_for_hints(&self) {
         if !self.pace.hints_behind.swap(false, Ordering::Relaxed) {
@@ -80,20 +85,20 @@ impl Inner {
         self.counters.slowed_us.add(waited.as_micros() as u64);
     }
 
-    /// Gives readers the list `hints`. Called by who holds the commit lock.
+    /// Publishes the list `hints` to readers. The caller holds the commit lock.
     pub fn show_hints(&self, hints: Arc<Hints>) {
         let any = !hints.is_empty();
         self.hints.store(hints);
         self.any_hints.store(any, Ordering::Release);
     }
 
-    /// The hints of now, if there are any.
+    /// Returns the current hints, if any.
     #[inline]
     pub fn hints(&self) -> Option<Arc<Hints>> {
         self.any_hints.load(Ordering::Acquire).then(|| self.hints.load_full())
     }
 
-    /// The thread: one key after another.
+    /// Main loop of the search thread: processes one sample after another.
     pub(super) fn hint_loop(&self) {
         loop {
             let sample = {
@@ -113,7 +118,7 @@ impl Inner {
         }
     }
 
-    /// Looks around `sample`, stretch after stretch.
+    /// Searches around `sample`, one step after another.
     fn look_around(&self, sample: Vec<u8>) {
         if self.is_hinted(&sample) {
             return;
@@ -122,7 +127,7 @@ impl Inner {
         let mut walked = None;
         for _ in 0..STRETCHES_MAX {
             let begun = {
-                // Under one lock: what was walked is added, and the next stretch begins.
+                // Under one lock: the last step's result is added, and the next step begins.
                 self.committer.lock_soon().guarded(|core| {
                     if let Some(walked) = walked.take() {
                         ahead.extend(self.end_stretch(core, walked));
@@ -138,13 +143,14 @@ impl Inner {
         }
     }
 
-    /// Whether readers have a hint that covers `key`.
+    /// Returns whether readers have a hint that covers `key`.
     fn is_hinted(&self, key: &[u8]) -> bool {
         let hints = self.hints();
         hints.is_some_and(|hints| hints.find(&self.order, key, SeqNo::MAX).is_some())
     }
 
-    /// Adds a hint about what was `walked`, if that pays; returns where the search is then to go on.
+    /// Adds a hint for the range `walked`, if that pays. Returns the keys at which the search
+    /// continues.
     fn end_stretch(&self, core: &mut Core, walked: Walked) -> Vec<Arc<[u8]>> {
         let Walked { run, since } = walked;
         let added = core.hints.add(run.as_ref(), since);
@@ -156,13 +162,14 @@ impl Inner {
         open
     }
 
-    /// Takes the next key of those `ahead` that no hint covers, and begins to watch it; `None` if there
-    /// is none, or the store is closing.
+    /// Takes the next key of `ahead` that no hint covers, and begins to watch it. Returns `None` if
+    /// there is no such key, or the store is closing.
     fn begin_stretch(&self, core: &mut Core, ahead: &mut Vec<Arc<[u8]>>) -> Option<Begun> {
         while !self.closed.load(Ordering::Relaxed) {
             let key = ahead.pop()?;
             if let Some(hints) = core.hints.watch(&key) {
-                // Only who holds the core freezes a memtable, so the view has all up to the number.
+                // Only the holder of the writer state freezes a memtable, so the read state holds
+                // everything up to `since`.
                 return Some(Begun {
                     key,
                     view: self.view.load(),
@@ -174,7 +181,7 @@ impl Inner {
         None
     }
 
-    /// Walks over what is not visible around a key. Nothing is locked.
+    /// Steps over the invisible entries around a key. Holds no lock.
     fn walk(&self, begun: Begun) -> Walked {
         let Begun { key, view, since, hints } = begun;
         let everything = (Bound::Unbounded, Bound::Unbounded);
@@ -184,8 +191,8 @@ impl Inner {
     }
 }
 
-/// The sample that is looked around. It stays in the queue until that is done, so that who asks for
-/// the next sees it.
+/// Guard of the sample being searched. The sample stays in the queue until its search is done, so
+/// that the next request for a search finds it there.
 struct Front<'a>(&'a Inner);
 
 impl Drop for Front<'_> {
@@ -193,7 +200,7 @@ impl Drop for Front<'_> {
         let mut queue = self.0.queue.lock();
         queue.hint_samples.pop_front();
         if std::thread::panicking() {
-            // By an order of the user's own, and the thread is gone.
+            // A custom key order panicked and the thread is gone, so writers must not wait for it.
             queue.hints_unawaited_until = Some(Instant::now() + FOR_EVER);
         }
         drop(queue);
@@ -201,7 +208,7 @@ impl Drop for Front<'_> {
     }
 }
 
-/// A stretch to walk: around `key`, in a view that has everything up to the number `since`.
+/// A search step around `key`, in a read state that holds everything up to `since`.
 struct Begun {
     key: Arc<[u8]>,
     view: Arc<View>,
@@ -209,7 +216,7 @@ struct Begun {
     hints: Arc<Hints>,
 }
 
-/// What a walk at the number `since` came over.
+/// The result of a search step at the sequence number `since`.
 struct Walked {
     run: Option<DeadRun>,
     since: SeqNo,

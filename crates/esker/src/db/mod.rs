@@ -1,12 +1,14 @@
-//! Layer 5: the handle. Thin: every call is checked, encoded and passed down.
+//! Layer 5: the database handle ([`Db`]). It checks and encodes each call and passes it down.
 
 pub(crate) mod background;
 pub mod backup;
 pub mod checkpoint;
 mod hints;
+pub(crate) mod lifecycle;
 mod next_log;
 pub mod open;
 mod pace;
+mod read_path;
 pub mod repair;
 mod replay;
 mod rest;
@@ -17,34 +19,35 @@ pub(crate) mod state;
 pub mod stats;
 pub mod verify;
 mod wait;
+mod write_path;
 
 use std::cell::RefCell;
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::sync::Mutex;
-
 use crate::base::key::SeqNo;
 use crate::base::ops;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::metrics::{Metrics, TableEntry};
 use crate::options::kinds::Durability;
-use crate::options::{self, When};
+use crate::options::{self, Mutability};
 use crate::read::Slice;
 use crate::read::scan::{DbIterator, KeyBounds};
 use crate::write::batch::{Batch, check_key, check_value};
 use crate::write::commit::LARGE_BYTES;
-use roles::contained;
+use lifecycle::OpenHandle;
 use snapshot::Snapshot;
 use state::Inner;
 
-/// How one read is made.
+/// Options of one read.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct ReadOptions<'a> {
-    /// Read the store as it was then; now when `None`.
+    /// Snapshot to read; the current state when `None`.
     pub snapshot: Option<&'a Snapshot>,
-    /// Whether blocks read may enter the cache. Turn off for long scans. Default `true`.
+    /// Whether blocks that are read may enter the block cache. Turn it off for long scans.
+    /// Default: `true`.
     pub fill_cache: bool,
 }
 
@@ -54,26 +57,50 @@ impl Default for ReadOptions<'_> {
     }
 }
 
-/// How one write is made.
+/// Options of one write.
 #[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct WriteOptions {
-    /// How it survives; the store's `durability` option when `None`.
+    /// Durability of the write; the store's `durability` option when `None`.
     pub durability: Option<Durability>,
 }
 
+impl<'a> ReadOptions<'a> {
+    /// Sets the snapshot to read, or `None` for the current state.
+    pub fn snapshot(mut self, snapshot: impl Into<Option<&'a Snapshot>>) -> ReadOptions<'a> {
+        self.snapshot = snapshot.into();
+        self
+    }
+
+    /// Sets whether blocks that are read may enter the cache.
+    pub fn fill_cache(mut self, fill_cache: bool) -> ReadOptions<'a> {
+        self.fill_cache = fill_cache;
+        self
+    }
+}
+
 impl WriteOptions {
-    /// A write that survives power loss once the call returned.
+    /// Sets the durability, or `None` for the store's.
+    pub fn durability(mut self, durability: impl Into<Option<Durability>>) -> WriteOptions {
+        self.durability = durability.into();
+        self
+    }
+
+    /// A write that survives power loss once the call has returned.
     pub const SYNC: WriteOptions = WriteOptions { durability: Some(Durability::Sync) };
-    /// A write that survives `kill -9` once the call returned; a power loss may take it, and then
-    /// everything written after it too.
+    /// A write that survives `kill -9` once the call has returned. A power loss may lose it, and
+    /// then also loses everything written after it.
     pub const BUFFERED: WriteOptions = WriteOptions { durability: Some(Durability::Buffered) };
-    /// A write that is not logged: lost, alone among its neighbours, unless flushed first.
+    /// A write that is not logged. A crash loses it unless it was flushed before, even where the
+    /// writes before and after it survive.
     pub const NONE: WriteOptions = WriteOptions { durability: Some(Durability::None) };
 }
 
 /// An open store. Every call takes `&self` and may come from many threads at once.
 ///
-/// Dropping the handle closes the store; [`Db::close`] also says whether that went well.
+/// A clone is a further handle of the same store, and costs two reference counts. Dropping the last
+/// handle closes the store. [`Db::close`] closes it for all handles and returns the errors of the
+/// close.
 ///
 /// ```
 /// # fn main() -> esker::Result<()> {
@@ -87,36 +114,36 @@ impl WriteOptions {
 /// db.close()
 /// # }
 /// ```
+#[derive(Clone)]
 pub struct Db {
     pub(crate) inner: Arc<Inner>,
-    /// Held while it is shut.
-    shutting: Mutex<()>,
+    open: Arc<OpenHandle>,
 }
 
 crate::base::sync::thread_local! {
-    /// Where a single operation is encoded, so that a put allocates nothing.
+    /// Buffer in which a single operation is encoded, so that a put does not allocate.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A scratch buffer larger than this is given back after use.
+/// Maximum capacity, in bytes, of a scratch buffer that is kept after use.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 impl Db {
-    /// Sets `key` to `value`. An error leaves the store as it was; see `docs/durability.md` for
-    /// what a crash after `Ok` can take.
+    /// Sets `key` to `value`. An error leaves the store unchanged. `docs/durability.md` describes
+    /// what a crash after `Ok` can lose.
     ///
     /// # Errors
-    /// `InvalidArgument` for a key over 1 MiB or a value over 1 GiB, `NoSpace`, `Io`, `ReadOnly`:
-    /// the store was opened read-only, its log failed, or a write or a thread of it panicked.
+    /// `InvalidArgument` for a key over 1 MiB or a value over 1 GiB; `NoSpace`; `Io`; `ReadOnly`
+    /// when the store was opened read-only, its log failed, or a write or a store thread panicked.
     ///
     /// # Panics
-    /// When a key order of the caller's own does. The store takes no writes after that; whether the
-    /// one that panicked is there is known when the store is opened again.
+    /// When a custom key order panics. The store accepts no writes after that. Whether the
+    /// panicking write was applied is known only when the store is opened again.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, &WriteOptions::default())
     }
 
-    /// [`Db::put`] with a durability of its own.
+    /// Does the same as [`Db::put`], with explicit write options.
     pub fn put_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -130,15 +157,16 @@ impl Db {
         self.write_one(options, user_bytes, |out| ops::encode_put(out, key, value))
     }
 
-    /// The value of `key`, pinned where it lies, or `None`.
+    /// Returns the value of `key`, pinned in place without a copy, or `None` when the key does not
+    /// exist.
     ///
     /// # Errors
-    /// `Corruption` when the block that should hold it fails its checksum; `Io`.
+    /// `Corruption` when the block that should hold the key fails its checksum; `Io`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.inner.get_at(key.as_ref(), None, true)
     }
 
-    /// [`Db::get`] at a snapshot or past the cache.
+    /// Does the same as [`Db::get`], at a snapshot or without filling the cache.
     pub fn get_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -147,8 +175,8 @@ impl Db {
         self.inner.get_at(key.as_ref(), self.seqno_of(options)?, options.fill_cache)
     }
 
-    /// Copies the value of `key` into `value` (replacing what was there); `false` when the key is
-    /// not there, and `value` is then empty.
+    /// Copies the value of `key` into `value`, replacing its content. Returns `false` and leaves
+    /// `value` empty when the key does not exist.
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
         let found = self.inner.copy_at(key.as_ref(), None, true, value)?;
@@ -158,10 +186,12 @@ impl Db {
         Ok(found.is_some())
     }
 
-    /// Hands the value of `key` to `see` and returns what that makes of it; `None`, and `see` is not
-    /// called, when the key is not there. The cheapest get: of a block in the cache it counts no users,
-    /// for which threads would wait for each other. A value of up to 4 KiB is seen in a copy, in memory
-    /// that the thread keeps for it, a longer one where it lies.
+    /// Calls `see` with the value of `key` and returns its result. Returns `None` without calling
+    /// `see` when the key does not exist.
+    ///
+    /// This is the cheapest get. It does not count a reference on a block in the cache, and such
+    /// a count is a point of contention between threads. A value of up to 4 KiB is copied into a
+    /// buffer that the thread keeps, and `see` gets the copy. A longer value is passed in place.
     ///
     /// ```
     /// # fn main() -> esker::Result<()> {
@@ -175,7 +205,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::get`].
+    /// The same as [`Db::get`].
     pub fn read<R>(
         &self,
         key: impl AsRef<[u8]>,
@@ -184,7 +214,7 @@ impl Db {
         self.inner.read_at(key.as_ref(), None, true, see)
     }
 
-    /// [`Db::read`] at a snapshot or past the cache.
+    /// Does the same as [`Db::read`], at a snapshot or without filling the cache.
     pub fn read_with<R>(
         &self,
         key: impl AsRef<[u8]>,
@@ -195,9 +225,11 @@ impl Db {
         self.inner.read_at(key.as_ref(), seqno, fill_cache, see)
     }
 
-    /// The values of many keys as of one moment, in their order; a key may come twice. Where the store
-    /// is larger than the processor's caches this takes about half of what gets one by one do: sixteen
-    /// keys wait for memory at the same time. It is no faster at reading files.
+    /// Returns the values of many keys as of one moment, in the order of `keys`. A key may occur
+    /// more than once.
+    ///
+    /// Where the store is larger than the CPU caches, this takes about half the time of single
+    /// gets, because sixteen keys wait for memory at the same time. File reads are not faster.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -211,52 +243,57 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::get`], for whichever key cannot be read; then none is returned.
+    /// The same as [`Db::get`], when any of the keys cannot be read. No value is returned then.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
         self.inner.multi_get_at(keys, None)
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` exists.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.inner.take_at(key.as_ref(), None, true, |_| ())?.is_some())
     }
 
-    /// Deletes `key`, whether it is there or not, without looking.
+    /// Deletes `key` without checking whether it exists.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, &WriteOptions::default())
     }
 
-    /// [`Db::delete`] with a durability of its own.
+    /// Does the same as [`Db::delete`], with explicit write options.
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
         let key = key.as_ref();
         check_key(key)?;
         self.write_one(options, key.len() as u64, |out| ops::encode_delete(out, key))
     }
 
-    /// Deletes `key` and says whether it was there. Looks first: a concurrent write of the same
-    /// key may come between.
+    /// Deletes `key` and returns whether it existed. No write of another thread comes between the
+    /// check and the delete: other writers wait while this call looks the key up, which may read a
+    /// file. [`Db::delete`] is cheaper.
+    ///
+    /// # Errors
+    /// As [`Db::get`] and [`Db::put`].
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
-        if !self.contains_key(key)? {
-            return Ok(false);
-        }
-        self.delete(key)?;
-        Ok(true)
+        check_key(key)?;
+        let mut payload = Vec::with_capacity(key.len() + 8);
+        ops::encode_delete(&mut payload, key);
+        self.inner.write_if(&payload, 1, key.len() as u64, || self.contains_key(key))
     }
 
-    /// Deletes every key in `[start, end)` with one record. An empty or inverted range is no error.
+    /// Deletes every key in `[start, end)` with one range tombstone. An empty or inverted range is
+    /// not an error.
     pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
         let mut batch = Batch::new();
         batch.delete_range(start, end);
-        self.write(batch)
+        self.write(&batch)
     }
 
-    /// Applies a batch: all of it becomes visible at once and survives a crash whole or not at all.
-    pub fn write(&self, batch: Batch) -> Result<()> {
-        self.write_with(&batch, &WriteOptions::default())
+    /// Applies a batch atomically: all of it becomes visible at once, and a crash keeps all of it
+    /// or none.
+    pub fn write(&self, batch: &Batch) -> Result<()> {
+        self.write_with(batch, &WriteOptions::default())
     }
 
-    /// [`Db::write`] with a durability of its own; the batch can be used again.
+    /// Does the same as [`Db::write`], with explicit write options; the batch can be used again.
     pub fn write_with(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
         let (payload, count, user_bytes) = batch.parts()?;
         if payload.len() >= LARGE_BYTES {
@@ -265,36 +302,37 @@ impl Db {
         self.inner.write(payload, count, user_bytes, options.durability)
     }
 
-    /// Every pair, in key order, as of now.
+    /// Returns an iterator over every pair, in key order, as of now.
     pub fn iter(&self) -> Result<DbIterator> {
         self.inner.iter_at((Bound::Unbounded, Bound::Unbounded), None, true)
     }
 
-    /// The pairs within `range`, such as `"a".."c"` or `"a"..="b"`.
+    /// Returns an iterator over the pairs within `range`, such as `"a".."c"` or `"a"..="b"`.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<DbIterator> {
         self.inner.iter_at(owned_bounds(&range), None, true)
     }
 
-    /// The pairs whose key starts with `prefix`.
+    /// Returns an iterator over the pairs whose key starts with `prefix`.
     ///
     /// # Errors
-    /// `InvalidArgument` under a custom order, which need not keep such keys together.
+    /// `InvalidArgument` under a custom key order, which need not keep such keys together.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<DbIterator> {
         let bounds = self.inner.prefix_bounds(prefix.as_ref())?;
         self.inner.iter_at(bounds, None, true)
     }
 
-    /// The pairs within `bounds`, at a snapshot or past the cache.
+    /// Returns an iterator over the pairs within `bounds`, at a snapshot or without filling the
+    /// cache.
     pub fn iter_with(&self, options: &ReadOptions<'_>, bounds: KeyBounds) -> Result<DbIterator> {
         self.inner.iter_at(bounds, self.seqno_of(options)?, options.fill_cache)
     }
 
-    /// The store as it is now, readable until dropped.
+    /// Returns a snapshot of the current state. It stays readable until it is dropped.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(self.inner.clone())
     }
 
-    /// Writes everything in memory to tables and waits for it.
+    /// Writes all memtables to tables and waits until that is done.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush()
     }
@@ -306,8 +344,8 @@ impl Db {
         core.sync_logs(&*self.inner)
     }
 
-    /// Merges the keys between `start` and `end` (everything when `None`) into the deepest level,
-    /// dropping what is deleted or overwritten, and waits for it.
+    /// Compacts the keys between `start` and `end` (all keys when `None`) into the deepest level,
+    /// drops deleted and overwritten entries, and waits until that is done.
     pub fn compact_range(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.inner.compact_range(start, end)
     }
@@ -317,36 +355,37 @@ impl Db {
         self.inner.wait_idle()
     }
 
-    /// In a store opened with `background_threads=0`, does the most urgent piece of work here and
-    /// now: one flush or one compaction. `false` when there is none. One caller at a time.
+    /// Runs the most urgent background job in this call: one flush or one compaction. For a store
+    /// in manual background mode (`background_threads=0`). Returns `false` when no job is due. One
+    /// caller runs at a time.
     ///
     /// # Errors
-    /// `InvalidArgument` in a store with threads; whatever the work fails with.
+    /// `InvalidArgument` in a store with background threads; any error of the job.
     pub fn run_one_job(&self) -> Result<bool> {
         self.inner.run_one_job()
     }
 
-    /// Roughly how many bytes of tables hold the keys in `[start, end)`. What is only in memory
-    /// is not counted.
+    /// Returns the approximate number of table bytes that hold the keys in `[start, end)`. Data
+    /// that is only in memory is not counted.
     pub fn approximate_size(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<u64> {
         self.inner.approximate_size(start.as_ref(), end.as_ref())
     }
 
-    /// A picture of the store's state and counters.
+    /// Returns the current metrics: the store's state and counters.
     pub fn metrics(&self) -> Metrics {
         self.inner.metrics()
     }
 
-    /// The table files of the store at this moment, by level and number.
+    /// Returns the current table files, ordered by level and number.
     pub fn tables(&self) -> Vec<TableEntry> {
         self.inner.table_entries()
     }
 
-    /// Changes an option that can change while the store is open.
+    /// Changes an option that may change while the store is open.
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown name, a bad value, or an option fixed at open; `Io` when the
-    /// thread that an option needs cannot be started.
+    /// `InvalidArgument` for an unknown name, a bad value, or an option that is fixed at open;
+    /// `Io` when a thread that the option needs cannot be started.
     pub fn set_option(&self, name: &str, value: &str) -> Result<()> {
         self.set_options(&[(name, value)])
     }
@@ -358,10 +397,10 @@ impl Db {
         let mut next = (**self.inner.options.load()).clone();
         for (name, value) in pairs {
             next.set(name, value)?;
-            if let Some(knob) = options::find(name)
-                && knob.when != When::Live
+            if let Some(spec) = options::find(name)
+                && spec.mutability != Mutability::Live
             {
-                let message = format!("{} is set when the store is opened", knob.name);
+                let message = format!("{} can be set only when the store is opened", spec.name);
                 return Err(Error::invalid(message));
             }
         }
@@ -371,37 +410,42 @@ impl Db {
         Ok(())
     }
 
-    /// The value of an option now, by its name or an alias; `auto` stays `auto`.
+    /// Returns the current value of an option, by its name or an alias. `auto` stays `auto`.
     pub fn option(&self, name: &str) -> Option<String> {
         self.inner.options.load().get(name)
     }
 
-    /// What a crash before this opening took, one sentence for each log whose end was cut; empty
-    /// after a clean close.
+    /// Returns what a crash before this opening lost: one sentence for each log whose end was cut
+    /// off. Empty after a clean close.
     pub fn recovery_notes(&self) -> &[String] {
         &self.inner.notes
     }
 
-    /// Where the store is.
+    /// Returns the absolute path of the store's directory.
     pub fn path(&self) -> &Path {
         &self.inner.dir
     }
 
-    /// Stops background work, flushes what no log holds, and a memtable of 4 MiB and more, which
-    /// would have to be read from its log when the store is opened, and closes the log with a mark
-    /// that says it is whole. Slices made before stay readable; snapshots return `Closed`. An
-    /// iterator made before goes on over what it has open, but another opening of the store may have
-    /// removed files it comes to, which is an `Io` error then.
+    /// Closes the store.
+    ///
+    /// Stops background work. Flushes operations that no log holds, and a memtable of 4 MiB or
+    /// more, which the next opening would otherwise have to read from its log. Then ends the log
+    /// with a clean-close marker, which says that the log is complete.
+    ///
+    /// Slices obtained before stay readable. Snapshots return `Closed`. An existing iterator
+    /// continues over the files that it has open. Another opening of the store may have removed
+    /// files that the iterator reaches later; that is an `Io` error then.
     pub fn close(self) -> Result<()> {
-        self.shut()
+        self.open.close()
     }
 
-    /// The sequence number of the snapshot asked for, which must be one of this store.
+    /// Returns the sequence number of the given snapshot, which must be of this store.
     fn seqno_of(&self, options: &ReadOptions<'_>) -> Result<Option<SeqNo>> {
         match options.snapshot {
-            Some(snapshot) if !Arc::ptr_eq(&snapshot.inner, &self.inner) => {
-                Err(Error::invalid("the snapshot is of another store or another opening of it"))
-            }
+            Some(snapshot) if !Arc::ptr_eq(&snapshot.inner, &self.inner) => Err(Error::invalid(
+                "the snapshot belongs to another store or to another handle; take a snapshot from \
+                 this handle",
+            )),
             snapshot => Ok(snapshot.map(|s| s.seqno)),
         }
     }
@@ -413,13 +457,13 @@ impl Db {
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<()> {
         if user_bytes >= LARGE_BYTES as u64 {
-            // Before it is copied.
+            // Wait before the operation is copied.
             self.inner.wait_for_room(user_bytes)?;
         }
         SCRATCH.with(|scratch| {
             let Ok(mut scratch) = scratch.try_borrow_mut() else {
                 return Err(Error::invalid(
-                    "this thread is in the middle of a write, whose comparator must not write",
+                    "this thread is already in a write; a comparator must not write to a store",
                 ));
             };
             let scratch = &mut *scratch;
@@ -431,37 +475,6 @@ impl Db {
             }
             result
         })
-    }
-
-    fn shut(&self) -> Result<()> {
-        if self.inner.is_forked() {
-            // Nothing of it is this process's to close; a lock may be held by a thread that is not
-            // here.
-            std::mem::forget(self.inner.clone());
-            return self.inner.check_open();
-        }
-        let _turn = self.shutting.lock();
-        if self.inner.lock.lock().is_none() {
-            return Ok(());
-        }
-        let inner = &self.inner;
-        // Whatever panics, the threads end and the lock is let go of.
-        let told = |cause: String| {
-            let message = format!("a panic while the store was closed ({cause})");
-            Err(Error::new(ErrorKind::Io, message).at(&inner.dir))
-        };
-        let saved = contained(|| inner.save_memtable()).unwrap_or_else(told);
-        inner.stop();
-        inner.threads.end();
-        let closed = contained(|| inner.finish()).unwrap_or_else(told);
-        inner.lock.lock().take();
-        saved.and(closed)
-    }
-}
-
-impl Drop for Db {
-    fn drop(&mut self) {
-        let _ = self.shut();
     }
 }
 

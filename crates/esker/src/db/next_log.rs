@@ -1,9 +1,10 @@
-//! The log after the present one, made ahead by a thread of the store: its header and its name must
-//! be durable before a memtable is frozen, and no writer should wait for a disk there.
+//! WAL preallocation: a background thread creates the next log ahead of time. The log's header and
+//! name must be durable before a memtable is frozen, and no writer should wait for a disk there.
 //!
-//! What stays true: a log that was made ahead holds nothing until it begins, and begins only where
-//! the one before it ends; its number is larger than that of every log before it; one that is not
-//! used is removed, at the latest by the next opening.
+//! Invariants:
+//! * A preallocated log holds nothing until it begins, and begins only where its predecessor ends.
+//! * Its number is larger than the number of every earlier log.
+//! * An unused preallocated log is removed, at the latest by the next opening.
 
 use super::roles::Role;
 use super::state::Inner;
@@ -16,32 +17,32 @@ use crate::wal::LogWriter;
 use crate::wal::format::{FileHeader, LogStart};
 use crate::write::core::Core;
 
-/// The next log is asked for when one part in so many of the memtable is full.
+/// The next log is requested when this fraction (one fourth) of the memtable is full.
 pub(super) const NEXT_LOG_FROM: u64 = 4;
 
-/// How far the log after the present one is.
+/// State of the pending WAL.
 #[derive(Default)]
 pub(crate) enum NextLog {
-    /// Nobody has asked for it.
+    /// Not requested.
     #[default]
     Unasked,
-    /// A writer has asked for it.
+    /// Requested by a writer.
     Wanted,
-    /// A thread makes it.
+    /// Being created by a thread.
     Making,
-    /// It is there.
+    /// Created.
     Ready(Box<LogWriter>),
 }
 
 impl NextLog {
-    /// Whether it is for a thread to make it.
+    /// Returns whether a thread should create the log now.
     pub fn is_wanted(&self) -> bool {
         matches!(self, NextLog::Wanted)
     }
 }
 
 impl Inner {
-    /// Has the next log made, where there is a thread for it.
+    /// Requests the next log, unless there is no thread for it.
     #[cold]
     pub fn ask_for_next_log(&self) {
         if self.stepped() || self.ensure(Role::Sync).is_err() {
@@ -55,7 +56,8 @@ impl Inner {
         }
     }
 
-    /// Makes the next log. After a failure whoever needs it makes it, and has whom to tell.
+    /// Creates the next log. After a failure the writer that needs the log creates it, and gets
+    /// the error.
     pub fn make_next_log(&self) {
         self.queue.lock().next_log = NextLog::Making;
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +66,7 @@ impl Inner {
         self.idle.notify_all();
     }
 
-    /// Takes the log made ahead, if it may come after the log `last`.
+    /// Takes the preallocated log, if it may follow the log `last`.
     fn take_next_log(&self, last: u64) -> Option<LogWriter> {
         let mut queue = self.queue.lock();
         while matches!(queue.next_log, NextLog::Making) && !queue.is_over() {
@@ -79,12 +81,12 @@ impl Inner {
         if log.number() > last {
             return Some(*log);
         }
-        // Another log was made while this one was.
+        // Another log was created while this one was.
         let _ = self.fs.remove(&names::log_path(&self.dir, log.number()));
         None
     }
 
-    /// Removes the log made ahead: the store closes.
+    /// Removes the preallocated log. Called when the store closes.
     pub fn remove_next_log(&self) {
         let taken = std::mem::take(&mut self.queue.lock().next_log);
         if let NextLog::Ready(log) = taken {
@@ -92,7 +94,8 @@ impl Inner {
         }
     }
 
-    /// The log that goes on where the one of `core` ends, which then says so.
+    /// Returns the log that continues the log of `core`, and marks the end of the old log with the
+    /// new log's number.
     pub fn continue_log(&self, core: &mut Core) -> Result<Option<LogWriter>> {
         let Some(old) = core.log.as_mut() else { return Ok(None) };
         let start = LogStart {
@@ -106,7 +109,7 @@ impl Inner {
         };
         if let Err(error) = old.continue_in(log.number()) {
             if error.kind() == ErrorKind::NoSpace {
-                // There is no mark, so nothing asks for the log.
+                // Without the marker nothing refers to the new log.
                 let _ = self.fs.remove(&names::log_path(&self.dir, log.number()));
             } else {
                 core.poisoned = Some(error.clone());
@@ -116,8 +119,8 @@ impl Inner {
         Ok(Some(log))
     }
 
-    /// Creates a log whose header and name are durable, and begins it; after an error it is not
-    /// there.
+    /// Creates and begins a log whose header and name are durable. After an error the log does not
+    /// exist.
     pub fn start_log(&self, number: u64, start: LogStart) -> Result<LogWriter> {
         let log = self.prepare_log(number)?;
         self.begin_log(log, start)

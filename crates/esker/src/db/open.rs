@@ -1,8 +1,10 @@
-//! Opening: the lock, the manifest, the log, and what a crash left behind.
+//! Opening a store: the lock, the manifest, the log, and recovery after a crash.
 //!
-//! What stays true: nothing of a directory is touched before it is known to be ours, of a version
-//! and an order we read; `CURRENT` is the last file a new store gets; what recovery keeps is a
-//! prefix of the logged writes.
+//! Invariants:
+//! * Nothing in a directory is changed before it is known to be an Esker store, of a readable
+//!   version and with the given key order.
+//! * `CURRENT` is the last file that a new store gets.
+//! * Recovery keeps a prefix of the logged writes.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
@@ -12,17 +14,18 @@ use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
 use super::Db;
+use super::lifecycle::OpenHandle;
+use super::lifecycle::sizes_here;
 use super::pace::Pace;
 use super::repair::swap::INTERRUPTED;
 use super::replay::{Replayed, Spill, replay};
 use super::roles::Threads;
 use super::snapshot::SnapshotList;
 use super::state::{Inner, Queue, WriteKnobs};
-use super::stats::sizes_here;
 use crate::base::shown::Shown;
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::os::OsFs;
+use crate::fs::OsFs;
 use crate::fs::{DirEntry, FileLock, Fs, absolute, fork, parent_of, pinned, sync_dir};
 use crate::metrics::Counters;
 use crate::options::Options;
@@ -39,38 +42,45 @@ use crate::write::commit::Committer;
 use crate::write::core::{Core, Visible};
 use crate::write::hints::HintKeeper;
 
-/// More logs than this are turned into tables at open: each costs a sync at every opening.
+/// Maximum number of replayed logs that stay logs. More are flushed to tables at open, because
+/// each log costs a sync at every opening.
 const REPLAYED_LOGS_MAX: usize = 3;
 
 impl Db {
-    /// Opens the store in the directory `path`, creating it if it is not there (unless
-    /// `create_if_missing` is off).
+    /// Opens the store in the directory `path`. Creates it if it does not exist, unless
+    /// `create_if_missing` is off.
     ///
-    /// The store keeps the directory open and goes on in it when it is renamed, or when the process
-    /// changes its working directory; [`Db::path`] and messages show the absolute path of this call.
-    /// When the directory is removed, calls that need a new file fail and say so, at the latest
-    /// [`Db::close`]; nothing is made in a directory that has its name later.
+    /// The store keeps the directory open. It continues in that directory when the directory is
+    /// renamed, or when the process changes its working directory. [`Db::path`] and messages show
+    /// the absolute path at the time of this call. When the directory is removed, calls that need
+    /// a new file fail with a message that says so, at the latest [`Db::close`]. Nothing is
+    /// created in a directory that has the same name later.
     ///
-    /// The store has two threads when this returns, and starts others when there is work for them
-    /// (`background_threads` bounds those that compact). A process may `fork` at any moment: a
-    /// thread of a store is never half born and never half ended in the child, which is refused by
-    /// the stores it inherits and may open others. That holds for forks through the C library
-    /// (`fork`, Python's `os.fork`), not for a `clone` system call made past it, and not for threads
-    /// that the program starts itself: a child that is forked while one of those is being born or is
-    /// ending may hang when it starts a thread, and so when it opens a store. Nor does it hold for
-    /// what a process does once, at the first store it opens.
+    /// # Threads and fork
+    /// The store has two threads when this returns, and starts others when they have work.
+    /// `background_threads` limits the number of compaction threads.
+    ///
+    /// A process may `fork` at any moment. No store thread is partly started or partly ended in
+    /// the child. The inherited stores refuse the child, which may open other stores. This holds
+    /// for forks through the C library (`fork`, Python's `os.fork`). It does not hold for:
+    /// * a `clone` system call that bypasses the C library;
+    /// * threads that the program starts itself: a child that is forked while such a thread starts
+    ///   or ends may hang when it starts a thread, and so when it opens a store;
+    /// * the one-time initialization that a process does when it opens its first store.
     ///
     /// # Errors
-    /// `NotFound` when there is no store and `create_if_missing` is off, `Locked` when another
-    /// process or handle has it (the message says which), `Incompatible` when the directory is
-    /// another store's, a newer version's, or was made with another key order, `Corruption` when
-    /// acknowledged data is damaged, `InvalidArgument`, `NoSpace`, `Io`, also when the
-    /// process may have no more descriptors, threads or mappings of memory.
+    /// * `NotFound` when there is no store and `create_if_missing` is off.
+    /// * `Locked` when another process or handle has the store open; the message names it.
+    /// * `Incompatible` when the directory belongs to another kind of store or to a newer version,
+    ///   or the store was created with another key order.
+    /// * `Corruption` when acknowledged data is damaged.
+    /// * `InvalidArgument`, `NoSpace`, `Io`. `Io` also when the process has reached its limit of
+    ///   file descriptors, threads or memory mappings.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         Db::open_on(OsFs::shared(), path, options)
     }
 
-    /// [`Db::open`] on a file system of the caller's.
+    /// Does the same as [`Db::open`], on the given file system.
     pub fn open_on(fs: Arc<dyn Fs>, path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.validate()?;
         let dir = &*absolute(&*fs, path.as_ref())?;
@@ -87,7 +97,7 @@ impl Db {
             return Err(Error::not_found(message).at(dir));
         }
         let (fs, lock) = take_lock(&fs, dir)?;
-        // Look again under the lock: another process may have created it meanwhile.
+        // List the directory again under the lock: another process may have created the store.
         let found = look(&*fs, dir)?;
         if !found.is_store(dir)? {
             begin_store(&fs, dir, &options, &found)?;
@@ -95,16 +105,16 @@ impl Db {
         open_existing(fs, dir, options, Some(lock))
     }
 
-    /// Opens the store as it is at this moment, for reading. It may be open elsewhere, also for
-    /// writing; what is written after this call is not seen. Nothing on disk is changed.
+    /// Opens the store in its current state, for reading. The store may be open elsewhere, also
+    /// for writing. Later writes are not visible through this handle. Nothing on disk is changed.
     ///
     /// # Errors
-    /// `NotFound` when there is no store; otherwise those of [`Db::open`] but `Locked`.
+    /// `NotFound` when there is no store; otherwise the errors of [`Db::open`] except `Locked`.
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         Db::open_read_only_on(OsFs::shared(), path, options)
     }
 
-    /// [`Db::open_read_only`] on a file system of the caller's.
+    /// Does the same as [`Db::open_read_only`], on the given file system.
     pub fn open_read_only_on(
         fs: Arc<dyn Fs>,
         path: impl AsRef<Path>,
@@ -117,7 +127,7 @@ impl Db {
         }
         let fs = pinned(&fs, dir)?;
         let mut last = None;
-        // A writer may move the manifest or drop a log between two of our steps; look again then.
+        // A writer may replace the manifest or remove a log between two of our steps, so retry.
         for _ in 0..10 {
             if !look(&*fs, dir)?.is_store(dir)? {
                 return Err(Error::not_found("there is no store here").at(dir));
@@ -132,17 +142,17 @@ impl Db {
         Err(last.unwrap_or_else(|| Error::not_found("there is no store here").at(dir)))
     }
 
-    /// Removes a store: the files it made, by name, and then the directory if it is empty. A
-    /// directory that holds no store is an error; foreign files are left alone.
+    /// Removes a store: the files that the store created, by name, and then the directory if it is
+    /// empty. Foreign files are left alone.
     ///
     /// # Errors
-    /// `NotFound` when there is no store, `Locked` while it is open, `Incompatible` for another
-    /// store's directory, `Io`.
+    /// `NotFound` when the directory holds no store, `Locked` while the store is open,
+    /// `Incompatible` for the directory of another kind of store, `Io`.
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
         Db::destroy_on(OsFs::shared(), path)
     }
 
-    /// [`Db::destroy`] on a file system of the caller's.
+    /// Does the same as [`Db::destroy`], on the given file system.
     pub fn destroy_on(fs: Arc<dyn Fs>, path: impl AsRef<Path>) -> Result<()> {
         let dir = &*absolute(&*fs, path.as_ref())?;
         let found = look(&*fs, dir)?;
@@ -152,9 +162,9 @@ impl Db {
             return Err(Error::not_found("there is no store here").at(dir));
         }
         let (fs, lock) = take_lock(&fs, dir)?;
-        // Again, now with the lock's own file.
+        // List again: the lock's own file exists now.
         let found = look(&*fs, dir)?;
-        // CURRENT first: from then on it is no store, whatever else is left.
+        // CURRENT first: without it the remaining files are no store.
         let mut ours: Vec<&DirEntry> =
             found.entries.iter().filter(|e| e.is_file && names::is_ours(&e.name)).collect();
         ours.sort_by_key(|e| (e.name != names::CURRENT, e.name == names::LOCK));
@@ -171,12 +181,12 @@ impl Db {
     }
 }
 
-/// What is in a directory.
+/// The entries of a directory.
 pub(super) struct Found {
     pub entries: Vec<DirEntry>,
 }
 
-/// Lists `dir`; a missing directory is an empty one.
+/// Lists `dir`. A missing directory counts as an empty one.
 pub(super) fn look(fs: &dyn Fs, dir: &Path) -> Result<Found> {
     let missing = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
     match fs.list(dir) {
@@ -191,12 +201,13 @@ impl Found {
         self.entries.iter().any(|e| e.name == name)
     }
 
-    /// Whether a repair was interrupted while it moved files: the next one undoes or finishes that.
+    /// Returns whether a repair was interrupted while it moved files. The next repair undoes or
+    /// finishes the move.
     pub fn is_between_stores(&self) -> bool {
         self.entries.iter().any(|e| e.name.starts_with(INTERRUPTED))
     }
 
-    /// Refuses a directory another program made.
+    /// Refuses a directory that another program created.
     pub fn refuse_foreign(&self, dir: &Path) -> Result<()> {
         let entries: Vec<&str> = self.entries.iter().map(|e| e.name.as_str()).collect();
         match foreign::identify(&entries) {
@@ -205,7 +216,9 @@ impl Found {
                     format!("this is {what}, not an Esker store; it was left untouched");
                 if what == foreign::LEVELDB {
                     let dir = dir.display();
-                    message += &format!("; `esker import leveldb {dir} NEW` copies it into one");
+                    message += &format!(
+                        "; `esker import leveldb {dir} NEW` copies it into an Esker store"
+                    );
                 }
                 Err(Error::new(ErrorKind::Incompatible, message).at(dir))
             }
@@ -213,13 +226,15 @@ impl Found {
         }
     }
 
-    /// Whether a whole store is here. An interrupted repair is an error, and remains without
-    /// `CURRENT` are one if they may hold data; without data a crash interrupted a creation.
+    /// Returns whether a complete store exists here. An interrupted repair is an error. Store
+    /// files without `CURRENT` are an error if they may hold data. Without data they are the
+    /// remains of a creation that a crash interrupted, and the result is `false`.
     pub fn is_store(&self, dir: &Path) -> Result<bool> {
         self.refuse_foreign(dir)?;
         if self.is_between_stores() {
-            // Also with CURRENT: a crash may have left its name here and taken others away.
-            let message = "a repair of this store was interrupted; `repair` puts it right";
+            // Checked even if CURRENT exists: a crash may have kept its name and lost others.
+            let message =
+                "a repair of this store was interrupted; run `repair` again to complete it";
             return Err(Error::corruption(dir, 0, message));
         }
         if self.has(names::CURRENT) {
@@ -238,7 +253,7 @@ impl Found {
     }
 }
 
-/// Refuses a store of a newer version, before anything in it is touched.
+/// Refuses a store of a newer version before anything in it is changed.
 pub(super) fn refuse_newer(fs: &dyn Fs, dir: &Path) -> Result<()> {
     match Current::read(fs, dir) {
         Err(error) if error.kind() == ErrorKind::Incompatible => Err(error),
@@ -246,10 +261,10 @@ pub(super) fn refuse_newer(fs: &dyn Fs, dir: &Path) -> Result<()> {
     }
 }
 
-/// Takes the store's lock, making the directory if needed, and holds the directory open: what is
-/// done from then on is done there.
+/// Takes the store's lock and creates the directory if needed. Pins the directory: later
+/// operations work in this directory, whatever its name becomes.
 pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Arc<dyn Fs>, Box<dyn FileLock>)> {
-    if !fs.exists(dir).map_err(|e| Error::io(dir, "look at the directory", e))? {
+    if !fs.exists(dir).map_err(|e| Error::io(dir, "inspect the directory", e))? {
         fs.create_dir(dir).map_err(|e| Error::io(dir, "create the directory", e))?;
     }
     let fs = pinned(fs, dir)?;
@@ -269,15 +284,16 @@ pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Arc<dyn Fs>, Bo
     }
 }
 
-/// Makes an empty store; remains of an interrupted creation are removed first.
+/// Creates an empty store, after removing the remains of an interrupted creation.
 fn begin_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &Found) -> Result<()> {
     for entry in &found.entries {
         if entry.is_file && names::is_ours(&entry.name) && entry.name != names::LOCK {
             let path = dir.join(&entry.name);
-            fs.remove(&path).map_err(|e| Error::io(&path, "remove an interrupted creation", e))?;
+            fs.remove(&path)
+                .map_err(|e| Error::io(&path, "remove the files of an interrupted creation", e))?;
         }
     }
-    // Also if the directory was there: whoever made it may have failed here.
+    // Needed even if the directory existed: its creator may have failed before this sync.
     sync_dir(&**fs, &parent_of(dir))?;
     let store_id = fs.unique_number();
     VersionSet::create(
@@ -308,13 +324,13 @@ fn open_existing(
         cache: cache.clone(),
         pages: Arc::default(),
         filter_policy: options.filter_policy.clone(),
-        // A file the writer of a live store removes must stay readable.
+        // A file that the writer of a live store removes must stay readable.
         keep_open: options.keep_files_open || read_only,
     };
     let open_files_max = if read_only { u64::MAX } else { options.open_files_max };
     let tables = Arc::new(Tables::new(fs.clone(), dir.to_path_buf(), config, open_files_max));
     if read_only {
-        // Files that the writer drops from now on stay readable through these handles.
+        // Files that the writer removes from now on stay readable through these handles.
         for file in versions.current().files() {
             tables.get(&file)?;
         }
@@ -327,7 +343,8 @@ fn open_existing(
         inner.begin_writing(&replayed)?;
         inner.start_threads()?;
     }
-    Ok(Db { inner, shutting: Mutex::new(()) })
+    let open = Arc::new(OpenHandle::new(inner.clone()));
+    Ok(Db { inner, open })
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -396,14 +413,14 @@ fn assemble(
 }
 
 impl Inner {
-    /// Starts the log of this opening and removes what no version refers to.
+    /// Starts the log of this opening and removes files that no version refers to.
     ///
-    /// A store that was not closed may have died of a failed sync, or before one: what was read of
-    /// its files may be in the page cache alone, and a second sync would not say so (Rebello et
-    /// al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020). So its logs become a
-    /// table, its manifest and `CURRENT` are written anew, and only then is anything removed. The
-    /// mark of a clean close says that everything had been synced. Many logs of short openings
-    /// become a table, too.
+    /// A store that was not closed may have failed in a sync, or before one. Then the content that
+    /// was read from its files may be in the page cache only, and a second sync would not report
+    /// that (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020).
+    /// So the logs become a table, the manifest and `CURRENT` are rewritten, and only then is
+    /// anything removed. The clean-close marker says that everything was synced. Many logs of
+    /// short openings become a table, too.
     fn begin_writing(&self, replayed: &Replayed) -> Result<()> {
         self.fit_cache();
         if replayed.closed {
@@ -412,7 +429,8 @@ impl Inner {
             self.versions.lock().renew();
         }
         for number in &replayed.unused {
-            // Gone for good before the manifest names a newer log: starting that syncs the names.
+            // Remove it durably before the manifest names a newer log: starting that log syncs the
+            // directory.
             let path = names::log_path(&self.dir, *number);
             self.fs.remove(&path).map_err(|e| Error::io(&path, "remove an unused log", e))?;
         }
@@ -456,7 +474,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes tables and manifests that nothing refers to: a crash left them half made.
+    /// Removes unreferenced tables and manifests, which a crash left incomplete.
     fn remove_strays(&self) -> Result<()> {
         let live: Vec<u64> = self.view.load().version.files().iter().map(|f| f.number).collect();
         let manifest = self.versions.lock().manifest_number();

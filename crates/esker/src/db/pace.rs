@@ -1,8 +1,9 @@
-//! How writers keep pace with the flushes: see [`pressure`].
+//! The write throttle: slows writers to the rate of the flushes; see [`pressure`].
 //!
-//! What stays true: nobody sleeps here with a lock held, nor longer for one write than [`PACED_MAX`]; a
-//! writer that is slower than the pace by itself does not sleep at all; all writers together keep one
-//! pace.
+//! Invariants:
+//! * No writer sleeps here with a lock held, or longer than [`PACED_MAX`] for one write.
+//! * A writer that is slower than the throttle's rate does not sleep at all.
+//! * All writers share one rate.
 
 use std::time::{Duration, Instant};
 
@@ -11,57 +12,59 @@ use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::write::pressure;
 
-/// What a writer that keeps pace sleeps at most for one write, after what time it looks whether it
-/// still has to, and what is not worth a sleep.
+/// Maximum sleep of a throttled writer for one write.
 const PACED_MAX: Duration = Duration::from_millis(25);
+/// Time after which a sleeping writer checks again whether it must wait.
 const NAP: Duration = Duration::from_millis(5);
+/// Sleeps up to this length are skipped.
 const PACED_MIN: Duration = Duration::from_micros(50);
-/// A flush of a smaller part of a memtable says how long a sync takes, and little of a whole one.
+/// A flush of less than this fraction (one fourth) of a memtable is not timed: its time is mostly
+/// that of a sync, and says little about a full memtable.
 const TELLING_PART: u64 = 4;
 
-/// The times that matter to the pace.
+/// The times that the throttle works with.
 #[derive(Default)]
 struct Times {
-    /// When the flush that goes on began, and of how much.
+    /// Start and size in bytes of the running flush.
     front: Option<(Instant, u64)>,
-    /// The room there was when a writer last looked.
+    /// Room in the active memtable when a writer last checked, in bytes.
     room_bytes: Option<u64>,
-    /// Until when what was written should have taken.
+    /// The time until which the writes so far should take.
     due: Option<Instant>,
 }
 
-/// How writers keep pace with the flushes.
+/// State of the write throttle.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// Whether so many memtables wait that the next full one would make writers wait.
+    /// Near stall: whether the next full memtable would make writers wait.
     crowded: AtomicBool,
-    /// Whether deletes are ahead of who looks for skip hints.
+    /// Whether deletes are ahead of the search for empty-range hints.
     pub hints_behind: AtomicBool,
-    /// Memtable bytes a second that flushes managed lately; 0 before the first.
+    /// Recent flush rate, in memtable bytes per second; 0 before the first flush.
     flush_rate: AtomicU64,
-    /// Bytes written since a writer last looked at the clock.
+    /// Bytes written since a writer last read the clock.
     unpaced_bytes: AtomicU64,
     times: Mutex<Times>,
 }
 
 impl Pace {
-    /// Whether writers are to keep pace.
+    /// Returns whether the throttle is active (near stall).
     #[inline]
     pub fn is_crowded(&self) -> bool {
         self.crowded.load(Ordering::Relaxed)
     }
 
-    /// Notes that a memtable of `bytes` is being flushed.
+    /// Records that a memtable of `bytes` is being flushed.
     pub fn note_flush_begins(&self, bytes: u64) {
         self.times.lock().front = Some((Instant::now(), bytes));
     }
 
-    /// Notes that no memtable is being flushed any more.
+    /// Records that no memtable is being flushed any more.
     pub fn note_flush_ends(&self) {
         self.times.lock().front = None;
     }
 
-    /// Notes how long the flush of `bytes` took, where a full memtable has `memtable_bytes`.
+    /// Records the duration of a flush of `bytes`. A full memtable has `memtable_bytes`.
     pub fn note_flush(&self, bytes: u64, memtable_bytes: u64, elapsed: Duration) {
         if bytes < memtable_bytes / TELLING_PART {
             return;
@@ -71,20 +74,20 @@ impl Pace {
         self.flush_rate.store(rate, Ordering::Relaxed);
     }
 
-    /// Until when a writer should sleep that comes `now`, after `written` more bytes of batches and
-    /// with `room_bytes` left in a memtable of `memtable_bytes`.
+    /// Returns the time until which a writer should sleep that arrives at `now`, after `written`
+    /// more bytes of batches, with `room_bytes` left in a memtable of `memtable_bytes`.
     fn due(&self, now: Instant, written: u64, room_bytes: u64, memtable_bytes: u64) -> Instant {
         let rate = self.flush_rate.load(Ordering::Relaxed);
         let mut times = self.times.lock();
-        // What a write takes of the room is more than its bytes, of short pairs three times as much.
-        // Where there is more room than before, it is another memtable's.
+        // A write takes more room than its bytes: three times as much for short pairs. If there is
+        // more room than before, the memtable is a new one.
         let before = times.room_bytes.replace(room_bytes);
         let bytes = before.and_then(|before| before.checked_sub(room_bytes)).unwrap_or(written);
         let (began, front_bytes) = times.front.unwrap_or((now, memtable_bytes));
         let elapsed_ns = now.saturating_duration_since(began).as_nanos() as u64;
         let remaining_ns = pressure::remaining_ns(front_bytes, elapsed_ns, rate);
         let wait = Duration::from_nanos(pressure::pace_ns(bytes, room_bytes, remaining_ns));
-        // What it took until now counts, but slowness is not saved up.
+        // The time taken so far counts, but earlier slowness is not credited.
         let since = now.checked_sub(wait).unwrap_or(now);
         let due = times.due.map_or(since, |due| due.max(since)) + wait;
         let due = due.min(now + PACED_MAX);
@@ -94,7 +97,8 @@ impl Pace {
 }
 
 impl Inner {
-    /// Sleeps while the active memtable fills faster than its room lasts for the flush.
+    /// Throttles the writer: sleeps while the active memtable fills so fast that its room would not
+    /// last until the flush ends.
     #[cold]
     pub(super) fn keep_pace(&self, bytes: u64) {
         let written = self.pace.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -103,7 +107,7 @@ impl Inner {
         }
         let written = self.pace.unpaced_bytes.swap(0, Ordering::Relaxed);
         if written < pressure::PACE_BYTES {
-            // Another writer was faster, and has them in its account.
+            // Another writer was faster and has counted these bytes.
             self.pace.unpaced_bytes.fetch_add(written, Ordering::Relaxed);
             return;
         }
@@ -112,7 +116,7 @@ impl Inner {
         let room = full.saturating_sub(self.view.load().active.memory_bytes() as u64);
         let due = self.pace.due(now, written, room, full);
         let mut left = due.saturating_duration_since(now);
-        // Who waits does not wait for longer than the flush takes.
+        // The sleep ends early when the flush does.
         while left > PACED_MIN && self.pace.is_crowded() {
             crate::base::sync::thread::sleep(left.min(NAP));
             left = due.saturating_duration_since(Instant::now());
@@ -120,7 +124,7 @@ impl Inner {
         self.counters.slowed_us.add(now.elapsed().as_micros() as u64);
     }
 
-    /// Notes whether the next full memtable would make writers wait. The queue is locked.
+    /// Records whether the next full memtable would make writers wait. The queue is locked.
     pub fn note_crowd(&self, frozen: usize) {
         let crowded =
             !self.stepped() && frozen >= self.options.load().frozen_memtables_max as usize;
@@ -132,21 +136,22 @@ impl Inner {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
 
-    /// Writers that each write as fast as the pace lets them, pairs that take `growth` times their
-    /// bytes of the memtable; returns how full it is of `memtable` bytes after `flushed`.
+    /// Simulates writers that write as fast as the throttle allows. Pairs take `growth` times their
+    /// bytes in the memtable. Returns the used bytes of a memtable of `memtable` bytes after
+    /// `flushed`.
     fn filled_after(memtable: u64, growth: f64, writers: usize, flushed: Duration) -> u64 {
         let (pace, began) = (Pace::default(), Instant::now());
         pace.note_flush(memtable, memtable, Duration::from_millis(200));
-        // That of a few pairs, which took as long as a sync does, says nothing.
+        // A flush of a few pairs takes as long as a sync, and says nothing.
         pace.note_flush(4096, memtable, Duration::from_millis(8));
         pace.times.lock().front = Some((began, memtable));
         let (mut clocks, mut filled) = (vec![began; writers], 0);
         while filled < memtable {
-            let next = clocks.iter_mut().min().expect("there is a writer");
+            let next = clocks.iter_mut().min().expect("at least one writer exists");
             if *next >= began + flushed {
                 break;
             }

@@ -1,13 +1,14 @@
-//! Recovery of the logs: how far they continue each other, and what their ends prove.
+//! Log recovery: how far the logs continue each other, and what their ends prove.
 //!
-//! What stays true:
-//! 1. What is taken is a prefix of the logged writes; what is left out is a torn tail that nothing
-//!    proves, or the opening fails.
-//! 2. Memory is one memtable of the size that [`replayed_bytes`] says, and one record. A full one
-//!    becomes tables, and the edit that adds them says up to which sequence number they hold all.
-//! 3. Every operation up to that number, [`VersionSet::last_seqno`], is in tables: a replay after a
-//!    crash, also after one in the middle of this, passes over it.
-//! 4. No log is removed here: until the opening is done they all are there, for a repair too.
+//! Invariants:
+//! 1. The recovered operations are a prefix of the logged writes. The omitted rest is a torn tail
+//!    that nothing proves durable. Otherwise the opening fails.
+//! 2. Memory use is one memtable of the size given by [`replayed_bytes`], and one record. A full
+//!    memtable becomes tables. The edit that adds the tables records the sequence number up to
+//!    which the tables are complete.
+//! 3. Every operation up to that number, [`VersionSet::last_seqno`], is in tables. A replay after a
+//!    crash skips these operations, also when the crash interrupted this replay.
+//! 4. No log is removed here. All of them exist until the opening is done, for a repair too.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,49 +33,49 @@ use crate::tree::tables::Tables;
 use crate::wal::{LogEnd, LogReader, LogRecord};
 use crate::write::core::apply;
 
-/// What the logs gave back.
+/// Result of the log recovery.
 pub(super) struct Replayed {
     pub memtable: Arc<Memtable>,
     pub pool: Arc<ChunkPool>,
     pub last_seqno: SeqNo,
     pub next_ordinal: u64,
-    /// The next file's number.
+    /// Number of the next file.
     pub numbers: Arc<AtomicU64>,
-    /// Whether the last log ends with the mark of a clean close.
+    /// Whether the last log ends with the clean-close marker.
     pub closed: bool,
-    /// The log that the last one says goes on after it.
+    /// The log that the last log names as its continuation.
     pub continued_in: Option<u64>,
-    /// The first record of a gap, when a log does not continue the one before.
+    /// Ordinal of the first record of a gap, when a log does not continue its predecessor.
     pub gap: Option<u64>,
-    /// Logs that hold nothing: their creation failed or a crash cut it short.
+    /// Logs that hold nothing: their creation failed, or a crash interrupted it.
     pub unused: Vec<u64>,
-    /// Logs read.
+    /// Number of logs read.
     pub logs: usize,
-    /// What a crash took, in sentences.
+    /// What a crash lost, in sentences.
     pub notes: Vec<String>,
 }
 
-/// The memory a memtable may take while logs are read. Those that had not been flushed yet fit in:
-/// nothing else needs their share of the budget meanwhile.
+/// Returns the maximum memory of a memtable while logs are read, in bytes. All memtables that were
+/// not flushed before fit in, because nothing else needs their share of the budget meanwhile.
 fn replayed_bytes(options: &Options, sizes: &Sizes) -> u64 {
-    /// A memtable's addresses reach to 32 GiB, and one record may have 4.
+    /// Upper limit, in bytes. A memtable's addresses reach to 32 GiB, and a record may have 4 GiB.
     const MOST: u64 = 8 << 30;
     let unflushed = sizes.memtable_bytes.saturating_mul(1 + options.frozen_memtables_max);
     unflushed.min(sizes.memory_budget_bytes / 2).max(sizes.memtable_bytes).min(MOST)
 }
 
-/// Turns memtables into tables while logs are read.
+/// Writes memtables to tables while logs are read.
 pub(super) struct Spill<'a> {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     options: &'a Options,
     tables: &'a Arc<Tables>,
-    /// Whether there were any.
+    /// Whether a memtable was written.
     used: bool,
 }
 
 impl<'a> Spill<'a> {
-    /// A spill into the store in `dir`.
+    /// Creates a spill into the store in `dir`.
     pub fn new(
         fs: Arc<dyn Fs>,
         dir: &Path,
@@ -92,7 +93,7 @@ impl<'a> Spill<'a> {
         versions: &mut VersionSet,
     ) -> Result<()> {
         if !self.used {
-            // What stands in the manifest may never have been synced: see `Inner::begin_writing`.
+            // The content of the manifest may never have been synced: see `Inner::begin_writing`.
             versions.renew();
             self.used = true;
         }
@@ -136,13 +137,13 @@ impl<'a> Spill<'a> {
     }
 }
 
-/// Where what is read goes.
+/// Destination of the recovered operations.
 struct Sink<'a, 'b> {
     options: &'a Options,
     memtable_bytes: usize,
     most_bytes: u64,
     versions: &'a mut VersionSet,
-    /// None in a store opened read-only, which holds all of it in memory.
+    /// `None` in a store opened read-only, which keeps everything in memory.
     spill: Option<&'a mut Spill<'b>>,
 }
 
@@ -152,7 +153,7 @@ impl Sink<'_, '_> {
         Arc::new(Memtable::with_pool(kind, order, pool.clone(), self.memtable_bytes))
     }
 
-    /// Takes in the operations of a record, `count` of them.
+    /// Applies the `count` operations of a record.
     fn take(&self, state: &mut Replayed, record: &LogRecord<'_>, count: u64) {
         let last = record.first_seqno.saturating_add(count).saturating_sub(1);
         state.last_seqno = state.last_seqno.max(last);
@@ -161,7 +162,7 @@ impl Sink<'_, '_> {
         }
     }
 
-    /// Makes tables of the memtable if it is full.
+    /// Writes the memtable to tables if it is full.
     fn make_room(&mut self, state: &mut Replayed) -> Result<()> {
         let full = state.memtable.memory_bytes() as u64 >= self.most_bytes;
         let Some(spill) = self.spill.as_mut().filter(|_| full) else { return Ok(()) };
@@ -171,8 +172,8 @@ impl Sink<'_, '_> {
     }
 }
 
-/// Reads every log from the manifest's on, as far as they continue each other, into a memtable, and
-/// with `spill` into tables whenever that is full.
+/// Reads the logs, starting with the manifest's first log, as far as they continue each other.
+/// Reads into a memtable and, with `spill`, writes that to tables whenever it is full.
 pub(super) fn replay(
     fs: &dyn Fs,
     dir: &Path,
@@ -188,8 +189,8 @@ pub(super) fn replay(
     };
     let mut logs = numbered(names::parse_log);
     logs.sort_unstable();
-    // Also of logs behind a gap, and of files that a crash left half made: their names are taken until
-    // they are removed.
+    // Includes logs behind a gap, and files that a crash left incomplete: their names are taken
+    // until they are removed.
     let used = logs.last().copied().max(numbered(names::parse_table).into_iter().max());
     let next_number = counted.max(used.map_or(0, |number| number + 1));
     let memtable_bytes = sizes.memtable_bytes as usize;
@@ -213,7 +214,7 @@ pub(super) fn replay(
     Ok(state)
 }
 
-/// Replays the logs of these numbers.
+/// Replays the logs with these numbers.
 fn replay_all(
     fs: &dyn Fs,
     dir: &Path,
@@ -225,8 +226,8 @@ fn replay_all(
     let (min_wal, newest_wal) = (versions.min_wal(), versions.newest_wal());
     for needed in [min_wal, newest_wal] {
         if needed != 0 && needed >= min_wal && !logs.contains(&needed) {
-            let message =
-                "the manifest names this log, but it is not there; `repair` keeps the rest";
+            let message = "the manifest names this log, but the log does not exist; `repair` keeps \
+                           the other data";
             return Err(Error::corruption(&names::log_path(dir, needed), 0, message));
         }
     }
@@ -238,20 +239,20 @@ fn replay_all(
         let mut reader = LogReader::open(fs, &path, number)?;
         let named = number <= min_wal.max(newest_wal);
         if named && !reader.has_header() {
-            let message =
-                "the manifest names this log, but it has no header; `repair` keeps the rest";
+            let message = "the manifest names this log, but the log has no header; `repair` keeps \
+                           the other data";
             return Err(Error::corruption(&path, 0, message));
         }
         if let Some(gap) = state.gap {
-            // Nothing behind a gap is taken; it may still say that there must be none.
+            // No record behind a gap is applied. The log may still prove that there must be no gap.
             check_gap(&mut reader, &path, gap)?;
             continue;
         }
         replay_one((&mut reader, &path, number), &mut expected, sink, state)?;
         if closed == number && reader.at_bytes() < closed_bytes {
             let message = format!(
-                "expected {closed_bytes} bytes of whole records when this log was closed, found {}; the \
-                 log is damaged, `repair` keeps what is readable",
+                "expected {closed_bytes} bytes of whole records when this log was closed, found \
+                 {}; the log is damaged, `repair` keeps the readable data",
                 reader.at_bytes()
             );
             return Err(Error::corruption(&path, reader.at_bytes(), message));
@@ -264,26 +265,26 @@ fn replay_all(
     Ok(())
 }
 
-/// The log before says that the log `missing` goes on after it.
+/// Returns the error for a missing log that the log before it names as its continuation.
 fn not_continued(dir: &Path, missing: u64) -> Error {
-    let message = "the log before this one says that this one continues it, but it is not there or \
-                   has no header; `repair` keeps the rest";
+    let message = "the previous log names this log as its continuation, but this log does not \
+                   exist or has no header; `repair` keeps the other data";
     Error::corruption(&names::log_path(dir, missing), 0, message)
 }
 
-/// An error if the log read, which comes after a gap, says that the record lost there was durable.
+/// Returns an error if this log, which comes after a gap, proves that the lost record was durable.
 fn check_gap(reader: &mut LogReader, path: &Path, lost: u64) -> Result<()> {
     if !reader.proves_durable(lost)? {
         return Ok(());
     }
     let message = format!(
-        "this log says that record {lost}, which an older log should end with, was durable, but it \
-         is not there; the older log is damaged, `repair` keeps what is readable"
+        "this log proves that record {lost} was durable, but the older log that must end with this \
+         record lacks it; the older log is damaged, `repair` keeps the readable data"
     );
     Err(Error::corruption(path, 0, message))
 }
 
-/// How many operations a record holds; `None` if not all of it are.
+/// Returns the number of operations in a record; `None` if any part is invalid.
 fn count_operations(payload: &[u8]) -> Option<u64> {
     ops::Ops::new(payload).try_fold(0, |count, op| op.map(|_| count + 1))
 }
@@ -295,38 +296,38 @@ fn replay_one(
     sink: &mut Sink<'_, '_>,
     state: &mut Replayed,
 ) -> Result<()> {
-    // The log's header and name were durable before the mark was written.
+    // The log's header and name were durable before the marker was written.
     if let Some(next) = state.continued_in.take_if(|next| *next <= number)
         && (next < number || !reader.has_header())
     {
         return Err(not_continued(path.parent().unwrap_or(path), next));
     }
     if !reader.has_header() {
-        // It was being created when a crash came.
+        // A crash interrupted its creation.
         state.unused.push(number);
         return Ok(());
     }
     let Some(start) = reader.start() else {
-        // It was made ahead, or a crash took all that was in it. The manifest or the log before may
-        // name it, so it goes with the others.
+        // The log was preallocated, or a crash lost its content. The manifest or the previous log
+        // may name it, so it is removed together with the other logs.
         state.closed = false;
         return Ok(());
     };
     let want = *expected.get_or_insert(start.first_ordinal);
     if start.first_ordinal > want {
-        // The log before this one ended early.
+        // The previous log ended early.
         state.gap = Some(want);
         state.closed = false;
         return check_gap(reader, path, want);
     }
     if start.first_ordinal < want {
-        // Made, never used, and left behind by a failure.
+        // Created, never used, and left behind by a failure.
         if reader.next()?.is_none() {
             state.unused.push(number);
             return Ok(());
         }
         let message = format!(
-            "expected a log that goes on at record {want}, found one from {}",
+            "expected a log that starts with record {want}, found a log that starts with record {}",
             start.first_ordinal
         );
         return Err(Error::corruption(path, 0, message));
@@ -347,8 +348,8 @@ fn replay_one(
     }
     if let Some(LogEnd::Torn { offset_bytes, .. }) = reader.end() {
         state.notes.push(format!(
-            "{}: a crash came while the record at byte {offset_bytes} was written; it and what \
-             follows were left out",
+            "{}: a crash interrupted the write of the record at byte {offset_bytes}; this record \
+             and all later bytes were left out",
             path.display()
         ));
     }

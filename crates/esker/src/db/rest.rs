@@ -1,13 +1,15 @@
-//! Merges that make way for readers where processors are short.
+//! Compaction yield: compactions give way to readers where CPUs are short.
 //!
-//! A merge that nobody asked for, and that has to share a processor with those who read, rests: in
-//! all about as long as it would take itself. How long they will go on reading is not known; who puts
-//! a piece of work off for as long as it takes loses no more than twice what foresight would have
-//! lost (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988).
+//! An automatic compaction that shares a CPU with readers yields for about as long, in total, as it
+//! would take itself. How long the readers will continue is not known. Delaying a job by as long as
+//! it takes costs at most twice the optimum with foresight (Karlin, Manasse, Rudolph and Sleator,
+//! "Competitive snoopy caching", 1988).
 //!
-//! What stays true: a job rests at most [`REST_MS_PER_MIB`] for each MiB that it reads, but for one
-//! nap, each time it is begun; it begins no nap while the debt is over two thirds of what slows
-//! writers or over [`DEBT_MEMTABLES`] memtables, nor while someone waits for it.
+//! Invariants:
+//! * A job yields for at most [`REST_MS_PER_MIB`] per MiB that it reads, plus one sleep, each time
+//!   it is started.
+//! * No sleep begins while the debt is over two thirds of the value that slows writers, or over
+//!   [`DEBT_MEMTABLES`] memtables, or while a caller waits for the compaction.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -17,50 +19,51 @@ use crate::base::sync::atomic::Ordering;
 use crate::compaction::Plan;
 use crate::fs::processor::ProcessorWait;
 
-/// How long a job may rest for each MiB it reads: about as long as merging that takes on a processor
-/// that readers share.
+/// Maximum yield time of a job, in ms per MiB that it reads: about as long as merging one MiB takes
+/// on a CPU shared with readers.
 const REST_MS_PER_MIB: u64 = 16;
-/// A job that was kept waiting looks for so long whether somebody reads; where nobody does, it does
-/// not look again so soon.
+/// Length of the first sleep, in which a job that was kept waiting checks for readers.
 const PROBE: Duration = Duration::from_millis(2);
+/// Minimum time until the next check after a check that found no readers.
 const PROBE_AGAIN: Duration = Duration::from_millis(50);
-/// After so long a rest, the job works on until it is kept waiting again.
+/// Maximum length of one yield. After it the job continues until it is kept waiting again.
 const REST: Duration = Duration::from_millis(60);
-/// How often someone who rests looks whether he still should.
+/// Length of each later sleep. The conditions are checked again after each sleep.
 const NAP: Duration = Duration::from_millis(10);
-/// So many blocks looked for in the cache in each millisecond of a nap are worth a rest. Merges and
-/// readers that leave no trace there are not among them.
+/// Minimum number of cache lookups per millisecond of a sleep that justify the yield. Compactions
+/// and readers that leave no trace in the cache statistics are not counted.
 const LOOKS_PER_MS: u64 = 100;
-/// What a job may wait for a processor, beside a fifth of the time, before it counts as kept waiting.
+/// CPU wait, in addition to a fifth of the elapsed time, that does not yet count as kept waiting.
 const WAITED_MIN: Duration = Duration::from_micros(200);
-/// It rests while the debt is below this part of its limit (at half of it writers are slowed), and below
-/// so many memtables.
+/// A job yields only while the debt is at most its limit divided by this. Writers are slowed from
+/// half of the limit on.
 const DEBT_PART: u64 = 3;
+/// A job yields only while the debt is at most this many memtable sizes.
 const DEBT_MEMTABLES: u64 = 8;
 
-/// What a job has left to rest, and when it looked last.
+/// The remaining yield time of a job, and the state of its last check.
 pub(super) struct Rest {
     left: Duration,
     looked: Instant,
-    /// How long it had waited for a processor then.
+    /// The thread's CPU wait at the last check.
     waited: Duration,
     probe_after: Instant,
     wait: Option<ProcessorWait>,
 }
 
-/// What a job that might rest asks about the world.
+/// The load that decides whether a job yields.
 trait World {
     fn now(&self) -> Instant;
-    /// How many blocks were looked for so far.
+    /// Returns the number of cache lookups so far.
     fn looks(&self) -> u64;
-    /// Whether merging should not wait.
+    /// Returns whether the compaction is urgent and must not yield.
     fn is_pressed(&self) -> bool;
     fn nap(&self, length: Duration);
 }
 
 impl Rest {
-    /// Whether this thread, which has waited for a processor for `waited` by now, was kept waiting
-    /// since it looked last.
+    /// Returns whether this thread was kept waiting for a CPU since the last check. `waited` is
+    /// its total CPU wait so far.
     fn was_kept_waiting(&mut self, now: Instant, waited: Duration) -> bool {
         let took = now.saturating_duration_since(self.looked);
         let since = waited.saturating_sub(self.waited);
@@ -68,8 +71,8 @@ impl Rest {
         since > took / 5 + WAITED_MIN
     }
 
-    /// Rests if this job should, which has `waited` for a processor by now; returns for how long there
-    /// were readers meanwhile.
+    /// Yields if this job should. `waited` is the job's total CPU wait so far. Returns the part of
+    /// the yield during which there were readers.
     fn look(&mut self, world: &impl World, waited: Duration) -> Duration {
         let kept = self.was_kept_waiting(world.now(), waited);
         if !kept || self.left.is_zero() || self.looked < self.probe_after {
@@ -111,7 +114,8 @@ impl World for Inner {
         if self.debt_bytes.load(Ordering::Relaxed) > most {
             return true;
         }
-        // A memtable that waits for its flush needs a processor, too, and no merge; it counts as debt.
+        // Immutable memtables are not checked: their flush needs a CPU and no compaction, and they
+        // already count as debt.
         let queue = self.queue.lock();
         queue.stop || queue.awaited > 0 || queue.exclusive || queue.make_way > 0
     }
@@ -122,10 +126,10 @@ impl World for Inner {
 }
 
 impl Inner {
-    /// For a job of the calling thread.
+    /// Creates the yield state for a job of the calling thread.
     pub(super) fn new_rest(&self, plan: &Plan) -> RefCell<Rest> {
-        // Where the machine's clock does not say which thread goes on, it says nothing.
-        let never = plan.is_asked_for || self.stepped() || cfg!(feature = "shuttle");
+        // Under shuttle the scheduler picks the thread, so the clock says nothing about waiting.
+        let never = plan.is_asked_for || self.stepped() || cfg!(esker_shuttle);
         let left = Duration::from_millis((plan.est_bytes >> 20) * REST_MS_PER_MIB);
         let wait = (!never && !left.is_zero()).then(ProcessorWait::of_this_thread);
         let waited = wait.as_ref().and_then(ProcessorWait::waited).unwrap_or_default();
@@ -133,7 +137,7 @@ impl Inner {
         RefCell::new(Rest { left, looked, waited, probe_after: looked, wait })
     }
 
-    /// Rests if the job of `rest` should.
+    /// Yields if the job of `rest` should.
     pub(super) fn rest(&self, rest: &RefCell<Rest>) {
         let mut rest = rest.borrow_mut();
         if let Some(waited) = rest.wait.as_ref().and_then(ProcessorWait::waited) {
@@ -148,15 +152,16 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A job on a machine where time passes only when it is told to.
+    /// A job on a machine where time passes only when the test says so.
     struct Simulated {
         began: Instant,
         now_us: Cell<u64>,
-        /// Of each millisecond that the job goes on, how much it waits for a processor, for a device.
+        /// CPU wait, in µs per millisecond of work.
         waits_us: u64,
+        /// Device wait, in µs per millisecond of work.
         reads_us: u64,
         looks_per_ms: u64,
-        /// Readers go then.
+        /// The time at which the readers stop.
         readers_until_us: u64,
         looks: Cell<u64>,
         pressed_from_us: u64,
@@ -182,7 +187,7 @@ mod tests {
             self.looks.set(self.looks.get() + read_us * self.looks_per_ms / 1000);
         }
 
-        /// Goes on for `ms`, looking every four; returns how long it rested.
+        /// Works for `ms` and checks every 4 ms; returns the total yield with readers.
         fn work(&self, ms: u64, mib: u64) -> Duration {
             let (left, looked) = (Duration::from_millis(mib * REST_MS_PER_MIB), self.now());
             let zero = Duration::ZERO;
@@ -219,11 +224,11 @@ mod tests {
         let rested = Simulated::new(400, 500).work(1_000, 100);
         let most = Duration::from_millis(100 * REST_MS_PER_MIB);
         assert!((most..=most + NAP).contains(&rested), "{rested:?}");
-        // While there is much to rest, the readers have most of the time.
+        // As long as much yield time is left, the readers get most of the time.
         let world = Simulated::new(400, 500);
         world.work(100, 1 << 20);
         assert!(world.now_us.get() > 1_000_000, "{} us", world.now_us.get());
-        // What has nothing to rest does not.
+        // A job without yield time does not yield.
         assert_eq!(Simulated::new(400, 500).work(1_000, 0), Duration::ZERO);
     }
 
@@ -231,11 +236,11 @@ mod tests {
     fn nobody_rests_where_there_is_a_processor_or_nobody_reads() {
         assert_eq!(Simulated::new(0, 500).work(1_000, 100), Duration::ZERO);
         assert_eq!(Simulated::new(200, 500).work(1_000, 100), Duration::ZERO);
-        // Who waits for a device does not wait for a processor.
+        // Waiting for a device is not waiting for a CPU.
         let mut world = Simulated::new(0, 500);
         world.reads_us = 2_000;
         assert_eq!(world.work(1_000, 100), Duration::ZERO);
-        // Who is kept waiting by others than readers looks for them now and then.
+        // A job kept waiting by other threads than readers checks for readers now and then.
         let world = Simulated::new(400, LOOKS_PER_MS / 2);
         assert_eq!(world.work(1_000, 100), Duration::ZERO);
         assert!((1_010_000..1_060_000).contains(&world.now_us.get()), "{} us", world.now_us.get());

@@ -1,11 +1,13 @@
-//! Which threads a store has, when each is started, and what becomes of the store when one panics.
+//! The threads of a store, when each is started, and the effect of a panic in one of them.
 //!
-//! A store that is open has a thread that flushes and one that compacts. The others are started when
-//! there is something for them to do, and stay until the store is closed.
+//! An open store has one flush thread and one compaction thread. The other threads are started when
+//! they have work, and stay until the store is closed.
 //!
-//! What stays true: a thread that was started runs before the call that needed it goes on. Where one
-//! cannot be started later than at opening, the store works without it: callers do its work, or do
-//! without. After a panic in one of them no write is taken, and nobody waits for it.
+//! Invariants:
+//! * A call that needs a new thread continues only when that thread runs.
+//! * If a thread cannot be started after the opening, the store works without it: callers do its
+//!   work, or do without it.
+//! * After a panic in a store thread no write is accepted, and no caller waits for that thread.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,25 +20,27 @@ use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 
-/// So many mappings of memory must be left when a store is opened, for what all of them will need.
+/// Minimum number of memory mappings that must be left when a store is opened, for the needs of all
+/// its threads.
 const MAPPINGS_MIN: usize = 256;
 
-/// What a thread of a store does.
+/// The work of a store thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Writes frozen memtables to tables. Started at opening.
+    /// Flushes immutable memtables to tables. Started at opening.
     Flush,
-    /// Merges tables. One is started at opening, each further one when there is work for it.
+    /// Compacts tables. One thread is started at opening, each further one when there is work for
+    /// it.
     Compact,
-    /// Syncs the log every `sync_every_ms` and makes the next log.
+    /// Syncs the log every `sync_every_ms` and preallocates the next log.
     Sync,
-    /// Reads every file again, at `scrub_bytes_per_second`.
+    /// Scrubs: reads every file again, at `scrub_bytes_per_second`.
     Scrub,
-    /// Looks for skip hints.
+    /// Searches for empty-range hints.
     Hints,
     /// Removes files.
     Remove,
-    /// Makes memory for memtables.
+    /// Provides memory for memtables.
     Memory,
 }
 
@@ -62,32 +66,32 @@ impl Role {
 #[derive(Default)]
 pub(crate) struct Threads {
     crew: Crew,
-    /// A bit for each role whose thread was started.
+    /// One bit per role, set when its thread was started.
     started: AtomicU32,
     compactors: AtomicUsize,
-    /// Held while one is started. `true` once the store is closing.
+    /// Held while a thread is started. `true` once the store is closing.
     ended: Mutex<bool>,
 }
 
 impl Threads {
-    /// How many compact.
+    /// Returns the number of compaction threads.
     pub fn compactors(&self) -> usize {
         self.compactors.load(Ordering::Relaxed)
     }
 
-    /// Starts no more of them.
+    /// Prevents further threads from being started.
     pub fn stop(&self) {
         *self.ended.lock() = true;
     }
 
-    /// Waits until all are gone.
+    /// Waits until all threads have ended.
     pub fn end(&self) {
         self.crew.end();
     }
 }
 
 impl Inner {
-    /// Starts the threads that `options` need from the beginning on.
+    /// Starts the threads that the options need from the beginning.
     pub(super) fn start_threads(self: &Arc<Inner>) -> Result<()> {
         if self.stepped() {
             return Ok(());
@@ -95,7 +99,7 @@ impl Inner {
         let waker = Arc::downgrade(self);
         self.tables.watch_seeks(Box::new(move || {
             if let Some(inner) = waker.upgrade() {
-                // With the lock held, so that no thread is between its last look and its wait.
+                // Under the lock, so that no thread is between its last check and its wait.
                 let _queue = inner.queue.lock();
                 inner.work.notify_all();
             }
@@ -114,14 +118,14 @@ impl Inner {
             .and_then(|()| self.ensure(Role::Compact))
             .and_then(|()| self.ensure_for(&self.options.load()));
         if started.is_err() {
-            // Those that there are would keep the store, and its lock with it.
+            // The started threads would keep the store and its lock.
             self.stop();
             self.threads.end();
         }
         started
     }
 
-    /// Has the threads that these options ask for.
+    /// Starts the threads that these options need.
     pub(super) fn ensure_for(&self, options: &Options) -> Result<()> {
         if self.stepped() || self.read_only {
             return Ok(());
@@ -135,10 +139,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Has a thread of this role.
+    /// Starts the thread of this role, unless it runs already.
     ///
     /// # Errors
-    /// `Io` when none can be started, `Closed` when the store is closing.
+    /// `Io` when the thread cannot be started, `Closed` when the store is closing.
     #[inline]
     pub(super) fn ensure(&self, role: Role) -> Result<()> {
         if self.threads.started.load(Ordering::Acquire) & role.bit() != 0 {
@@ -158,8 +162,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Has one more thread that compacts, if there may be more. Where it cannot be started, those
-    /// that there are do its work.
+    /// Starts one more compaction thread, if the limit allows it. If it cannot be started, the
+    /// existing threads do its work.
     #[cold]
     pub(super) fn start_compactor(&self) {
         let ended = self.threads.ended.lock();
@@ -189,7 +193,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What a thread of this role does.
+    /// Runs the work of a thread of this role.
     fn serve(&self, role: Role, name: &str) {
         let work = || match role {
             Role::Flush => self.flush_loop(),
@@ -208,12 +212,12 @@ impl Inner {
         }
     }
 
-    /// Refuses writes from now on: the thread `name` panicked, and nobody knows what else would.
+    /// Refuses writes from now on, because the thread `name` panicked and others may follow.
     fn break_down(&self, name: &str, cause: &str) {
         let message = format!(
-            "the store takes no writes since its thread {name} panicked ({cause}); reads go on; \
-             mend what panicked, perhaps a key order or a filter policy of your own, then close the \
-             store and open it again"
+            "the store refuses writes because its thread {name} panicked ({cause}); reads still \
+             work; correct the code that panicked, such as a custom key order or filter policy, \
+             then close the store and open it again"
         );
         let error = Error::new(ErrorKind::ReadOnly, message).at(&self.dir);
         let mut queue = self.queue.lock();
@@ -224,23 +228,23 @@ impl Inner {
         self.idle.notify_all();
     }
 
-    /// Why no write is taken since a thread of the store panicked.
+    /// Returns the error for writes after a store thread has panicked.
     #[cold]
     pub(super) fn check_broken(&self) -> Result<()> {
         self.queue.lock().broken.clone().map_or(Ok(()), Err)
     }
 }
 
-/// Does `work`; what its panic said is the error.
+/// Runs `work`; a panic becomes an error with the panic's message.
 pub(super) fn contained<R>(work: impl FnOnce() -> R) -> std::result::Result<R, String> {
-    if cfg!(feature = "shuttle") {
-        // The scheduler has to see a panic, and ends threads by panics of its own.
+    if cfg!(esker_shuttle) {
+        // The scheduler must see each panic, and it ends threads by its own panics.
         return Ok(work());
     }
     let said = |cause: Box<dyn Any + Send>| {
         let text = cause.downcast_ref::<&str>().copied();
         let text = text.or_else(|| cause.downcast_ref::<String>().map(String::as_str));
-        text.unwrap_or("it did not say why").to_string()
+        text.unwrap_or("the panic has no message").to_string()
     };
     catch_unwind(AssertUnwindSafe(work)).map_err(said)
 }

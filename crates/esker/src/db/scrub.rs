@@ -1,7 +1,7 @@
-//! The scrub: every byte of the store read again and again in the background, at a set rate.
+//! The scrub: reads every byte of the store again and again in the background, at a set rate.
 //!
-//! What stays true: it changes nothing, holds one file at a time, and what it finds is in the
-//! metrics; reads and writes go on beside it. A file that was replaced while it was read is no find.
+//! Invariants: it changes nothing and holds one file at a time. Its findings are in the metrics.
+//! Reads and writes continue meanwhile. A file that was replaced while it was read is no finding.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,17 +11,18 @@ use crate::base::units::MIB;
 use crate::error::Result;
 use crate::tree::fragment::FileMeta;
 
-/// The longest wait for a round that had nothing to read.
+/// Minimum time between the end of a round and the start of the next.
 const REST: Duration = Duration::from_secs(1);
 
-/// How fast a scrub goes.
+/// Rate limiter of the scrub.
 struct Pace {
     due: Instant,
     owed_bytes: u64,
 }
 
 impl Inner {
-    /// The scrub's thread: one file after another, by number, then logs and manifest, then anew.
+    /// Main loop of the scrub thread: reads the tables by number, then the logs and the manifest,
+    /// and starts again.
     pub(super) fn scrub_loop(&self) {
         let mut pace = Pace { due: Instant::now(), owed_bytes: 0 };
         let mut last = 0;
@@ -44,13 +45,13 @@ impl Inner {
         }
     }
 
-    /// The table of the current version with the next number.
+    /// Returns the table of the current version with the smallest number above `last`.
     fn table_after(&self, last: u64) -> Option<Arc<FileMeta>> {
         let files = self.view.load().version.files();
         files.into_iter().find(|file| file.number > last)
     }
 
-    /// The logs and the manifest; `false` when the store closes.
+    /// Reads the logs and the manifest; returns `false` when the store is closing.
     fn scrub_rest(&self, pace: &mut Pace) -> bool {
         let mut reads = vec![self.verify_manifest()];
         match self.log_numbers() {
@@ -72,12 +73,13 @@ impl Inner {
         *self.scrub_problem.lock() = Some(error);
     }
 
-    /// Waits until the rate allows what was read; `false` when the store closes.
+    /// Waits until the rate allows the bytes read so far; returns `false` when the store is
+    /// closing.
     fn wait_for_scrub(&self, pace: &mut Pace, bytes: u64) -> bool {
         pace.owed_bytes += bytes;
         loop {
             let mut queue = self.queue.lock();
-            // With the lock held: a change of options tells of itself under it.
+            // Under the lock: a change of options signals under it.
             let rate = self.options.load().scrub_bytes_per_second;
             if queue.stop {
                 return false;

@@ -1,4 +1,4 @@
-//! Snapshots: sequence numbers that compaction must leave readable.
+//! Snapshots: sequence numbers that compaction must keep readable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::error::Result;
 use crate::read::Slice;
 use crate::read::scan::DbIterator;
 
-/// The sequence numbers held, with how often.
+/// The sequence numbers held by snapshots, each with its number of holders.
 #[derive(Default)]
 pub struct SnapshotList(Mutex<BTreeMap<SeqNo, usize>>);
 
 impl SnapshotList {
-    /// Holds what `now` returns, read under the list's lock.
+    /// Holds the sequence number that `now` returns. `now` runs under the list's lock.
     pub fn hold(&self, now: impl FnOnce() -> SeqNo) -> SeqNo {
         let mut held = self.0.lock();
         let seqno = now();
@@ -34,20 +34,21 @@ impl SnapshotList {
         }
     }
 
-    /// The sequence numbers held, ascending.
+    /// Returns the held sequence numbers, ascending.
     pub fn all(&self) -> Vec<SeqNo> {
         self.0.lock().keys().copied().collect()
     }
 
-    /// How many snapshots are alive.
+    /// Returns the number of live snapshots.
     pub fn count(&self) -> usize {
         self.0.lock().values().sum()
     }
 }
 
-/// The store as it was at one moment, for as long as this is held.
+/// The state of the store at one moment, readable until the snapshot is dropped.
 ///
-/// Versions it can see are kept on disk until it is dropped, so an old snapshot costs space.
+/// The versions of keys that a snapshot can see stay on disk until it is dropped, so an old
+/// snapshot costs space.
 ///
 /// ```
 /// # fn main() -> esker::Result<()> {
@@ -71,33 +72,33 @@ impl Snapshot {
         Snapshot { inner, seqno }
     }
 
-    /// The sequence number it reads at.
+    /// Returns the sequence number at which the snapshot reads.
     pub fn seqno(&self) -> SeqNo {
         self.seqno
     }
 
-    /// The value of `key` then.
+    /// Returns the value of `key` in the snapshot.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.inner.get_at(key.as_ref(), Some(self.seqno), true)
     }
 
-    /// The values of many keys, in their order; see [`crate::Db::multi_get`].
+    /// Returns the values of many keys, in the order of `keys`; see [`crate::Db::multi_get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
         self.inner.multi_get_at(keys, Some(self.seqno))
     }
 
-    /// Whether `key` was there then.
+    /// Returns whether `key` exists in the snapshot.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(key)?.is_some())
     }
 
-    /// Every pair then.
+    /// Returns an iterator over every pair in the snapshot.
     pub fn iter(&self) -> Result<DbIterator> {
         let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         self.inner.iter_at(everything, Some(self.seqno), true)
     }
 
-    /// The pairs within bounds then.
+    /// Returns an iterator over the pairs of the snapshot within `range`.
     pub fn range<K: AsRef<[u8]>>(
         &self,
         range: impl std::ops::RangeBounds<K>,
@@ -105,7 +106,7 @@ impl Snapshot {
         self.inner.iter_at(super::owned_bounds(&range), Some(self.seqno), true)
     }
 
-    /// The pairs whose key starts with `prefix` then.
+    /// Returns an iterator over the pairs of the snapshot whose key starts with `prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<DbIterator> {
         let bounds = self.inner.prefix_bounds(prefix.as_ref())?;
         self.inner.iter_at(bounds, Some(self.seqno), true)

@@ -1,8 +1,8 @@
-//! Reading every byte of a store and comparing it with its checksums, its properties and the
+//! Reading every byte of a store and checking it against its checksums, its properties and the
 //! manifest: at once ([`Db::verify`]), or in the background at a set rate (`scrub`).
 //!
-//! What stays true: nothing is changed; a file is held open only while it is read, so that what is
-//! not needed any more can go.
+//! Invariants: nothing is changed. The scrub holds a file only while it reads the file, so that
+//! unneeded files can be removed.
 
 use super::Db;
 use super::open::look;
@@ -14,25 +14,26 @@ use crate::tree::fragment::FileMeta;
 use crate::tree::{manifest, names};
 use crate::wal::{LogEnd, LogReader};
 
-/// What [`Db::verify`] found.
+/// Result of [`Db::verify`].
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct VerifyReport {
-    /// Table files read.
+    /// Number of table files read.
     pub files: u64,
-    /// Logs read.
+    /// Number of logs read.
     pub logs: u64,
-    /// Bytes read, of tables, logs and the manifest.
+    /// Bytes read from tables, logs and the manifest.
     pub bytes: u64,
-    /// Entries in tables, all versions and tombstones counted.
+    /// Number of entries in tables, including old versions and tombstones.
     pub entries: u64,
-    /// Range tombstones in tables.
+    /// Number of range tombstones in tables.
     pub range_deletes: u64,
-    /// What is wrong, one error per file; empty when the store is whole.
+    /// The problems found, one error per file; empty when the store is intact.
     pub problems: Vec<Error>,
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// Returns whether no problem was found.
     pub fn is_whole(&self) -> bool {
         self.problems.is_empty()
     }
@@ -46,11 +47,12 @@ impl VerifyReport {
 }
 
 impl Db {
-    /// Reads every byte of every table, of the logs and of the manifest, past the cache. `progress`
-    /// gets (bytes done, bytes of tables in all) after each file.
+    /// Reads every byte of every table, of the logs and of the manifest, past the cache. Calls
+    /// `progress` with (bytes done, total bytes of tables) after each file.
     ///
     /// # Errors
-    /// `Closed`. What is wrong with files is in the report, not an error.
+    /// `Closed`. `Io` when the directory cannot be listed. Problems of single files are in the
+    /// report.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
         let inner = &self.inner;
         inner.check_open()?;
@@ -81,7 +83,8 @@ impl Db {
 }
 
 impl Inner {
-    /// Reads a table; `false` when `pace`, told of the bytes of each block, ended it.
+    /// Reads a table. Calls `pace` with the bytes of each block; returns `false` when `pace`
+    /// stopped the read.
     pub(super) fn verify_table(
         &self,
         file: &FileMeta,
@@ -92,12 +95,17 @@ impl Inner {
             return Ok(true);
         }
         let path = names::table_path(&self.dir, file.number);
-        Err(Error::corruption(&path, 0, "the table is not the one the manifest describes"))
+        Err(Error::corruption(
+            &path,
+            0,
+            "expected the table that the manifest describes, found different content",
+        ))
     }
 
-    /// Reads `CURRENT` and the manifest it names; returns their bytes.
+    /// Reads `CURRENT` and the manifest that it names. Returns the manifest's length in bytes.
     pub(super) fn verify_manifest(&self) -> Result<u64> {
-        // So that it is not rewritten meanwhile; elsewhere a writer may do that, if this one reads.
+        // The lock prevents a rewrite by this process. The writer of a store that is open read-only
+        // here may rewrite the manifest meanwhile.
         let _versions = self.versions.lock();
         let mut read = self.read_manifest();
         for _ in 0..10 {
@@ -123,7 +131,7 @@ impl Inner {
         Ok(found.len_bytes)
     }
 
-    /// The logs that may be needed.
+    /// Returns the numbers of the logs that may be needed, ascending.
     pub(super) fn log_numbers(&self) -> Result<Vec<u64>> {
         let least = self.versions.lock().min_wal();
         let entries = look(&*self.fs, &self.dir)?.entries;
@@ -134,15 +142,16 @@ impl Inner {
         Ok(logs)
     }
 
-    /// Reads a log, as far as it is written; returns its bytes. One that is not needed any more may
-    /// be gone.
+    /// Reads a log up to its written length. Returns the bytes read. A log that is not needed any
+    /// more may be gone.
     pub(super) fn verify_log(&self, number: u64) -> Result<u64> {
         let path = names::log_path(&self.dir, number);
-        // How far it must be whole. A log of an earlier opening may have ended in a crash.
+        // Length up to which the log must be intact. A log of an earlier opening may end in a
+        // crash.
         let written = {
             let core = self.committer.lock();
             if core.log.as_ref().is_some_and(|log| log.number() < number) {
-                // Made ahead, it held nothing then.
+                // A preallocated log, which was empty then.
                 return Ok(0);
             }
             let ours = core.log.iter().chain(&core.unsynced_logs);

@@ -1,8 +1,10 @@
-//! Those who wait for what the background threads do.
+//! Waiting for background work.
 //!
-//! What stays true: a failure of the work is told to whoever waits for it; while someone waits for
-//! merges, none of them rests for longer than the nap it has begun; writers that go on make nobody
-//! wait longer, but in [`Inner::wait_idle`], which waits for a moment without work.
+//! Invariants:
+//! * A failure of background work is returned to every caller that waits for it.
+//! * While a caller waits for compactions, no compaction yields beyond the sleep it has begun.
+//! * Concurrent writers do not prolong a wait, except [`Inner::wait_idle`], which waits for a
+//!   moment without work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use crate::base::sync::MutexGuard;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Memtable;
 
-/// While there is one, no compaction runs but those of who has it.
+/// Guard: while it exists, only its owner's compactions run.
 #[must_use]
 pub(super) struct Bar<'a> {
     inner: &'a Inner,
@@ -26,7 +28,7 @@ impl Drop for Bar<'_> {
     }
 }
 
-/// While there is one, someone waits for merges.
+/// Guard: while it exists, a caller waits for compactions.
 pub(super) struct Waits<'a>(&'a Inner);
 
 impl Waits<'_> {
@@ -43,7 +45,7 @@ impl Drop for Waits<'_> {
 }
 
 impl Inner {
-    /// Waits until nothing is left to flush or compact.
+    /// Waits until no flush or compaction is left to do.
     pub fn wait_idle(&self) -> Result<()> {
         if self.stepped() && !self.read_only {
             while self.run_one_job()? {}
@@ -55,7 +57,7 @@ impl Inner {
 
     fn wait_quiet(&self) -> Result<()> {
         let mut queue = self.queue.lock();
-        // The threads look for work whenever there may be some; this is for what they were not told.
+        // The threads look for work whenever there may be some. This is for missed signals.
         self.work.notify_all();
         loop {
             self.check_open()?;
@@ -68,15 +70,16 @@ impl Inner {
                 return Ok(());
             }
             if quiet && !queue.exclusive && queue.make_way == 0 {
-                // There is work and nobody at it. Told while a flush or a merge runs, the others would
-                // find none, tell of that, and be told again, for as long as it takes.
+                // There is work and no thread does it. A signal during a flush or a compaction
+                // would make the other threads find no work, signal that, and be woken again, until
+                // the flush or compaction ends.
                 self.work.notify_all();
             }
             self.idle.wait_for(&mut queue, Duration::from_millis(50));
         }
     }
 
-    /// Flushes everything written so far and waits for it, and for nothing written later.
+    /// Flushes everything written so far and waits for that, and for nothing written later.
     pub fn flush(&self) -> Result<()> {
         self.check_writable()?;
         let last = {
@@ -84,18 +87,18 @@ impl Inner {
             if !core.memtable.is_empty() {
                 self.with_room(|| self.freeze(&mut core))?;
             }
-            // With the core held: what is frozen after this is not this call's.
+            // Under the writer-state lock: memtables frozen later do not belong to this call.
             self.last_frozen()
         };
         self.wait_flushed(last.as_ref())
     }
 
-    /// The memtable that is flushed after all others that wait now.
+    /// Returns the newest immutable memtable, which is flushed after all others that wait now.
     pub fn last_frozen(&self) -> Option<Arc<Memtable>> {
         self.queue.lock().frozen.back().map(|frozen| frozen.memtable.clone())
     }
 
-    /// Waits until the frozen memtable `last`, and with it every older one, is flushed.
+    /// Waits until the immutable memtable `last`, and so every older one, is flushed.
     pub fn wait_flushed(&self, last: Option<&Arc<Memtable>>) -> Result<()> {
         let Some(last) = last else { return Ok(()) };
         if self.stepped() {
@@ -103,7 +106,7 @@ impl Inner {
         }
         self.work.notify_all();
         let mut queue = self.queue.lock();
-        // Only what is tried from now on counts: a full device may have room again.
+        // Only later flush attempts count: a device that was full may have space again.
         let tries = queue.flush_tries;
         while queue.waits(last) {
             if let Some(error) = queue.flush_failed.as_ref().filter(|_| queue.flush_tries > tries) {
@@ -120,8 +123,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Bars other compactions and waits for those that run, for as long as what is returned is held.
-    /// The bar comes first: else one that runs is followed by the next, and there is always one.
+    /// Bars other compactions and waits for the running ones. The bar holds as long as the returned
+    /// guard. The bar comes first: otherwise a running compaction is followed by the next, and
+    /// there is always one.
     pub(super) fn bar_compactions(&self) -> Result<Bar<'_>> {
         let mut queue = self.queue.lock();
         queue.awaited += 1;
@@ -150,26 +154,29 @@ impl Inner {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use std::time::{Duration, Instant};
 
     use crate::db::Db;
     use crate::error::ErrorKind;
-    use crate::fs::mem::MemFs;
+    use crate::fs::MemFs;
     use crate::options::Options;
 
-    /// Waits for what other threads make true.
+    /// Waits until other threads make the condition true.
     fn wait_until(seen: impl Fn() -> bool) {
         let began = Instant::now();
         while !seen() {
-            assert!(began.elapsed() < Duration::from_secs(120), "it does not come");
+            assert!(
+                began.elapsed() < Duration::from_secs(120),
+                "the condition did not become true"
+            );
             std::thread::yield_now();
         }
     }
 
-    /// A compaction that runs, as the queue sees it: between its end and that of `compact_range`
-    /// others may begin only if nothing bars them.
+    /// Simulates a running compaction in the queue. Between the end of that compaction and the end
+    /// of `compact_range`, other compactions may begin only if nothing bars them.
     #[test]
     fn compact_range_bars_other_compactions_before_it_waits_for_those_that_run() {
         let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
@@ -178,7 +185,7 @@ mod tests {
         std::thread::scope(|scope| {
             let compacting = scope.spawn(|| db.compact_range(None, None));
             wait_until(|| db.inner.queue.lock().exclusive);
-            // A second one waits for the first.
+            // A second call waits for the first.
             let second = scope.spawn(|| db.compact_range(None, None));
             wait_until(|| db.inner.queue.lock().awaited == 2);
             assert!(!second.is_finished() && !compacting.is_finished());

@@ -1,7 +1,8 @@
-//! Layer 4: a frozen memtable becomes the newest run of level 0.
+//! Layer 4: flush. Writes an immutable memtable as the newest run of level 0.
 //!
-//! What stays true: nothing is dropped that a snapshot or a reader of now can see; the logs that
-//! held the memtable are let go by the same edit that adds its tables.
+//! Invariants:
+//! 1. Every entry that is visible to a snapshot or to a current reader is kept.
+//! 2. The edit that adds the memtable's tables also releases the WAL files of the memtable.
 
 use std::sync::Arc;
 
@@ -13,8 +14,11 @@ use crate::iter::retain::{Decision, Retain};
 use crate::memtable::Memtable;
 use crate::tree::output::{NewFile, Output, OutputConfig};
 
-/// Writes `memtable` as tables; `snapshots` are the sequence numbers still readable, ascending.
-/// No file is made when nothing is left to keep.
+/// Writes `memtable` as tables. `snapshots` are the sequence numbers of the snapshots that must
+/// stay readable, ascending. Creates no file if no entry is kept.
+///
+/// # Errors
+/// Any write error; the files written so far are removed.
 pub fn write_tables(
     memtable: &Arc<Memtable>,
     order: &KeyOrder,
@@ -34,7 +38,7 @@ pub fn write_tables(
     }
 }
 
-/// Adds to `output` what `retain` keeps of what `cursor` shows.
+/// Scans `cursor` and adds to `output` the entries that `retain` keeps.
 fn walk(cursor: &mut impl Cursor, mut retain: Retain, output: &mut Output) -> Result<()> {
     cursor.seek_to_first()?;
     while cursor.valid() {

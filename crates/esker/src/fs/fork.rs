@@ -1,9 +1,12 @@
-//! Whether this process is still the one that opened a store, or a child forked since: a child has
+//! Fork detection: tells the process that opened a store from a child forked later. A child has
 //! copies of the parent's memory and shares its files, but has none of its threads.
 //!
-//! What stays true: a number given by [`process`] equals [`now`] in the process it was given in, and
-//! in no child of it, whatever the child opens itself. Where the kernel cannot say so, both are 0.
-//! No lock is taken, which a child could find taken by a thread that it has not.
+//! Invariants:
+//! 1. A number returned by [`process`] equals [`now`] in the process that called it, and in no
+//!    child of that process, even if the child opens stores itself. Without kernel support, both
+//!    are 0.
+//! 2. No lock is taken. A child could find a lock held by a thread that does not exist in the
+//!    child.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -11,14 +14,16 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// A page that is zero in every child until the child opens a store itself.
+/// A page that starts with the process number. It is zero in a child until the child opens a store.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
-/// The last number given, by this process or those it descends from.
+/// The last number assigned by this process or by its ancestors.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
+/// Size of the mapping, in bytes.
 const PAGE_BYTES: usize = 4096;
 
-/// The number of this process.
+/// Returns the number of this process, and assigns one first if needed. Returns 0 without kernel
+/// support.
 pub fn process() -> u64 {
     if PAGE.load(Relaxed).is_null() {
         let Some(page) = page() else { return 0 };
@@ -33,19 +38,19 @@ pub fn process() -> u64 {
     now()
 }
 
-/// The number of this process if it has one, else 0.
+/// Returns the number of this process, or 0 if none is assigned.
 #[inline]
 pub fn now() -> u64 {
     let page = PAGE.load(Relaxed);
     if page.is_null() {
         return 0;
     }
-    // SAFETY: the page was mapped by `page`, is never unmapped once it stands in `PAGE`, and holds an
-    // atomic number at its start, for which any bytes are valid.
+    // SAFETY: the page was mapped by `page` and is never unmapped once its address is in `PAGE`. It
+    // starts with an atomic number, for which any bytes are valid.
     unsafe { &*page }.load(Relaxed)
 }
 
-/// Makes `number` that of this process, unless another thread has given it one.
+/// Assigns `number` to this process, unless another thread has already assigned one.
 fn set(number: u64) {
     let page = PAGE.load(Relaxed);
     if !page.is_null() {
@@ -54,13 +59,14 @@ fn set(number: u64) {
     }
 }
 
-/// A page of zeros that children find zeroed again.
+/// Maps a page of zeros that the kernel zeroes again in every child. Returns `None` if the kernel
+/// does not support this.
 fn page() -> Option<*mut AtomicU64> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new private mapping at an address of the kernel's choice touches no memory in use.
+    // SAFETY: a new private mapping at an address chosen by the kernel touches no memory in use.
     let page = unsafe { mmap_anonymous(ptr::null_mut(), PAGE_BYTES, access, MapFlags::PRIVATE) };
     let page = page.ok()?;
-    // SAFETY: the range is the mapping just made, which nothing else uses.
+    // SAFETY: the range is the new mapping, which nothing else uses.
     let wiped = unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork) };
     if wiped.is_err() {
         unmap(page.cast());
@@ -69,8 +75,8 @@ fn page() -> Option<*mut AtomicU64> {
     Some(page.cast())
 }
 
-/// Gives back a page that never stood in `PAGE`.
+/// Unmaps a page whose address was never in `PAGE`.
 fn unmap(page: *mut AtomicU64) {
-    // SAFETY: a mapping that `page` made and of which no other pointer is kept.
+    // SAFETY: the mapping was created by `page`, and no other pointer to it exists.
     let _ = unsafe { munmap(page.cast(), PAGE_BYTES) };
 }

@@ -1,26 +1,27 @@
-//! A copy into a mapped file that survives the loss of the page below it.
+//! A copy into a memory-mapped file that returns an error when a page is unavailable.
 //!
-//! The kernel tells a program that a page of a mapped file cannot be had (a full or failed device,
-//! a file that was cut, memory that failed) by SIGBUS, which ends the process. [`copy`] returns an
-//! error instead: a handler of the process recognises the one routine that copies by the address of
-//! the instruction that failed, and has that routine return.
+//! A page of a mapped file can be unavailable: because of a full or failed device, a truncated
+//! file, or failed memory. The kernel then sends SIGBUS, which by default ends the process.
+//! [`copy`] returns an error instead. A signal handler of the process recognises the copying
+//! routine by the address of the failed instruction and makes the routine return.
 //!
-//! What stays true:
-//! 1. The handler changes nothing but a thread that is inside the copying routine, which calls
-//!    nothing and moves no stack pointer, so that its return address is where it was. Every other
-//!    SIGBUS goes to whoever handled it before, or has its default effect.
-//! 2. The handler takes no lock, allocates nothing and never goes away.
-//! 3. A thread that blocks SIGBUS does not copy: the kernel ends a process whose fault is blocked.
+//! Invariants:
+//! 1. The handler changes only a thread that is inside the copying routine. The routine calls no
+//!    function and does not move the stack pointer, so its return address stays in place. Every
+//!    other SIGBUS goes to the previous handler or has its default effect.
+//! 2. The handler takes no lock, allocates nothing and is never removed.
+//! 3. A thread that blocks SIGBUS does not copy, because the kernel ends a process whose fault
+//!    signal is blocked.
 #![allow(unsafe_code)]
 
-/// Why nothing, or only a part, was copied.
+/// The reason why nothing, or only a part, was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// This thread blocks SIGBUS, so nothing was tried.
+    /// The thread blocks SIGBUS. Nothing was copied.
     Blocked,
-    /// A page could not be had.
+    /// A page was unavailable.
     Fault,
-    /// The memory that held a page failed; what had been written to the page may be lost.
+    /// The memory of a page failed. Earlier writes to the page may be lost.
     Memory,
 }
 
@@ -30,7 +31,7 @@ pub(super) enum Refused {
     not(miri)
 )))]
 mod inner {
-    //! Where there is no such routine, no file is mapped.
+    //! Platforms without the copying routine. No file is memory-mapped there.
     use super::Refused;
 
     pub(in super::super) fn install() -> bool {
@@ -44,7 +45,7 @@ mod inner {
     pub(in super::super) fn look_at_mask_again() {}
 
     /// # Safety
-    /// Nothing is touched.
+    /// Always safe: the function touches no memory.
     pub(in super::super) unsafe fn copy(_: *mut u8, _: &[u8]) -> Result<(), Refused> {
         Err(Refused::Blocked)
     }
@@ -62,22 +63,22 @@ mod inner {
 
     use super::Refused;
 
-    /// Bytes of code that [`copy_bytes`] has, its padding included.
+    /// Code size of [`copy_bytes`], including padding, in bytes.
     const ROUTINE_BYTES: usize = 256;
 
     /// `si_code` of a page whose memory failed (`BUS_MCEERR_AR`).
     const MEMORY_FAILED: u32 = 4;
 
-    /// Copies `len` bytes and returns 0, or what the handler put in its place.
+    /// Copies `len` bytes and returns 0, or the code that the handler set as the result.
     ///
     /// # Safety
-    /// As `ptr::copy_nonoverlapping`, but that a page of the target need not be there once
-    /// [`install`] returned true.
+    /// As for `ptr::copy_nonoverlapping`, except that pages of the target may be unavailable once
+    /// [`install`] has returned true.
     #[cfg(target_arch = "x86_64")]
     #[unsafe(naked)]
     unsafe extern "C" fn copy_bytes(to: *mut u8, from: *const u8, len: usize) -> u32 {
-        // The last 16 bytes are copied by themselves, so that what is before them can be copied in
-        // whole steps. Long copies use the processor's own loop.
+        // The last 16 bytes are copied separately, so that the bytes before them can be copied in
+        // whole steps. Long copies use `rep movsq`.
         naked_asm!(
             "2:",
             "cmp rdx, 16",
@@ -135,10 +136,10 @@ mod inner {
         )
     }
 
-    /// As above.
+    /// Copies `len` bytes, as the version for x86-64.
     ///
     /// # Safety
-    /// As above.
+    /// As for the version for x86-64.
     #[cfg(target_arch = "aarch64")]
     #[unsafe(naked)]
     unsafe extern "C" fn copy_bytes(to: *mut u8, from: *const u8, len: usize) -> u32 {
@@ -183,17 +184,18 @@ mod inner {
         )
     }
 
-    /// Where the handler sends a thread whose copy failed: back to the routine's caller, with what
-    /// the handler put into the register of the result.
+    /// Continuation of a thread whose copy failed: returns to the caller of `copy_bytes`, with the
+    /// code that the handler stored in the result register.
     ///
     /// # Safety
-    /// Only the handler comes here, from inside `copy_bytes`.
+    /// Must be entered only through the handler, from inside `copy_bytes`.
     #[unsafe(naked)]
     unsafe extern "C" fn give_up() {
         naked_asm!("ret")
     }
 
-    /// Has a thread that failed inside the routine return `code` from it.
+    /// Makes a thread that failed inside the copying routine return `code` from it. Returns false
+    /// if the thread was not inside the routine.
     fn leave_routine(context: &mut ucontext_t, code: u32) -> bool {
         let at = |address: usize| address.wrapping_sub(copy_bytes as *const () as usize);
         let back = give_up as *const () as usize;
@@ -219,27 +221,29 @@ mod inner {
         }
     }
 
-    /// Nobody has tried yet.
+    /// No thread has tried to install the handler yet.
     const NEVER: u8 = 0;
-    /// Somebody is trying; in a child that was forked then, for ever.
+    /// A thread is installing the handler. The state is permanent in a child forked at that moment.
     const TRYING: u8 = 1;
     const INSTALLED: u8 = 2;
     const REFUSED: u8 = 3;
     static STATE: AtomicU8 = AtomicU8::new(NEVER);
-    /// What handled SIGBUS before; never freed.
+    /// The previous action for SIGBUS. Never freed.
     static PREVIOUS: AtomicPtr<sigaction> = AtomicPtr::new(ptr::null_mut());
 
     thread_local! {
-        /// Whether this thread was found not to block SIGBUS.
+        /// Whether a check found that this thread does not block SIGBUS.
         static OPEN: Cell<bool> = const { Cell::new(false) };
     }
 
     extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-        // SAFETY: the kernel passes its own description, which nobody else uses meanwhile.
+        // SAFETY: the kernel passes a valid description, which nothing else uses during the
+        // handler.
         let code = unsafe { info.as_ref() }.map_or(0, |info| info.si_code);
-        // SAFETY: a handler with SA_SIGINFO gets its thread's context, which is its alone to change.
+        // SAFETY: a handler with SA_SIGINFO gets the context of its thread, which only the handler
+        // may change.
         let context_of_thread = unsafe { context.cast::<ucontext_t>().as_mut() };
-        // A positive code is the kernel's own; what another process sends is not about a page.
+        // A positive code comes from the kernel. A signal from a process does not concern a page.
         if code > 0
             && let Some(thread) = context_of_thread
             && leave_routine(thread, code as u32)
@@ -249,19 +253,20 @@ mod inner {
         pass_on(signal, info, context, code);
     }
 
-    /// Does what would have been done without us.
+    /// Passes the signal to the previous action.
     fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void, code: c_int) {
-        // SAFETY: what was stored there is whole and never freed.
+        // SAFETY: the pointer is null or points to an initialized value that is never freed.
         let previous = unsafe { PREVIOUS.load(Ordering::Acquire).as_ref() };
         let (handler, flags) =
             previous.map_or((libc::SIG_DFL, 0), |p| (p.sa_sigaction, p.sa_flags));
         match handler {
             libc::SIG_IGN if code <= 0 => {}
-            // Ignoring a fault would repeat it for ever, so the kernel does not either.
+            // An ignored fault would recur forever. The kernel does not ignore a fault either.
             libc::SIG_DFL | libc::SIG_IGN => {
                 set_default(signal);
                 if code <= 0 {
-                    // SAFETY: allowed in a handler; the signal comes when this one returns.
+                    // SAFETY: allowed in a handler. The signal is delivered when this handler
+                    // returns.
                     unsafe { libc::raise(signal) };
                 }
             }
@@ -271,11 +276,11 @@ mod inner {
                 }
                 if flags & libc::SA_SIGINFO != 0 {
                     type Full = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
-                    // SAFETY: who installed an address with SA_SIGINFO said that this is its type.
+                    // SAFETY: SA_SIGINFO guarantees that the installed handler has this type.
                     let call = unsafe { mem::transmute::<usize, Full>(handler) };
                     call(signal, info, context);
                 } else {
-                    // SAFETY: the same without SA_SIGINFO.
+                    // SAFETY: without SA_SIGINFO, the installed handler has this type.
                     let call = unsafe { mem::transmute::<usize, extern "C" fn(c_int)>(handler) };
                     call(signal);
                 }
@@ -283,20 +288,20 @@ mod inner {
         }
     }
 
-    /// The fault, or the signal, then has its default effect.
+    /// Restores the default action, so that the repeated fault or signal has its default effect.
     fn set_default(signal: c_int) {
-        // SAFETY: zeros are a `sigaction`: the default, no flags, an empty mask.
+        // SAFETY: zeros are a valid `sigaction`: the default action, no flags, an empty mask.
         let default: sigaction = unsafe { mem::zeroed() };
-        // SAFETY: the argument is whole, and the call is allowed in a handler.
+        // SAFETY: the argument is initialized, and the call is allowed in a handler.
         unsafe { sigaction(signal, &default, ptr::null_mut()) };
     }
 
-    /// What handles SIGBUS now.
+    /// Returns the current action for SIGBUS.
     fn current() -> Option<sigaction> {
         let mut now = MaybeUninit::<sigaction>::zeroed();
-        // SAFETY: asks only; the place for the answer is ours.
+        // SAFETY: the call only reads the action, into a local buffer.
         let told = unsafe { sigaction(libc::SIGBUS, ptr::null(), now.as_mut_ptr()) } == 0;
-        // SAFETY: zeros are a `sigaction`, and so is what the call wrote over them.
+        // SAFETY: zeros are a valid `sigaction`, and the call writes only a valid one.
         told.then(|| unsafe { now.assume_init() })
     }
 
@@ -304,9 +309,9 @@ mod inner {
         action.sa_sigaction == on_fault as *const () as usize
     }
 
-    /// Puts the handler in place, once in a process's life. False when it is not in place: it could
-    /// not be, or somebody has replaced it. (It is not put over theirs: each would pass to the
-    /// other for ever what neither knows.)
+    /// Installs the handler, once per process. Returns whether the handler is in place. False if
+    /// the installation failed, or if another handler has replaced it. A replaced handler is not
+    /// installed again: the two handlers would pass an unknown signal to each other forever.
     pub(in super::super) fn install() -> bool {
         let order = Ordering::Acquire;
         match STATE.compare_exchange(NEVER, TRYING, order, order) {
@@ -324,33 +329,34 @@ mod inner {
         let Some(before) = current() else { return false };
         let mut ours = before;
         ours.sa_sigaction = on_fault as *const () as usize;
-        // What was there before runs as if we were not: on its stack, with its mask.
+        // The previous handler must run as before: on the same stack and with the same mask.
         let inherited = match before.sa_sigaction {
             libc::SIG_DFL | libc::SIG_IGN => libc::SA_ONSTACK | libc::SA_RESTART,
             _ => before.sa_flags & !libc::SA_RESETHAND,
         };
         ours.sa_flags = inherited | libc::SA_SIGINFO;
-        // Before the handler can be called.
+        // The previous action must be stored before the handler can be called.
         PREVIOUS.store(Box::into_raw(Box::new(before)), Ordering::Release);
         let mut replaced = MaybeUninit::<sigaction>::zeroed();
-        // SAFETY: the handler has the type that SA_SIGINFO promises and stays loaded (an executable,
-        // or a library that is never unloaded: `bindings/c/build.rs`).
+        // SAFETY: the handler has the type that SA_SIGINFO requires. Its code stays loaded: it is
+        // in an executable or in a library that is never unloaded (`bindings/c/build.rs`).
         let done = unsafe { sigaction(libc::SIGBUS, &ours, replaced.as_mut_ptr()) } == 0;
         // SAFETY: as in `current`.
         let replaced = unsafe { replaced.assume_init() };
         if done && replaced.sa_sigaction != before.sa_sigaction {
-            // Another thread was quicker. The first box stays: a handler may be reading it.
+            // Another thread changed the action meanwhile. The first box stays allocated, because a
+            // handler may be reading it.
             PREVIOUS.store(Box::into_raw(Box::new(replaced)), Ordering::Release);
         }
         done
     }
 
-    /// Whether the handler is still in place.
+    /// Returns whether the handler is in place.
     pub(in super::super) fn is_installed() -> bool {
         current().is_some_and(|now| is_ours(&now))
     }
 
-    /// Has this thread's next copy look again whether it blocks SIGBUS.
+    /// Makes the next copy of this thread check again whether the thread blocks SIGBUS.
     pub(in super::super) fn look_at_mask_again() {
         OPEN.set(false);
     }
@@ -358,27 +364,28 @@ mod inner {
     #[cold]
     fn is_blocked() -> bool {
         let mut mask = MaybeUninit::<sigset_t>::zeroed();
-        // SAFETY: asks only; the place for the answer is ours.
+        // SAFETY: the call only reads the mask, into a local buffer.
         let told =
             unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), mask.as_mut_ptr()) } == 0;
-        // SAFETY: the call filled the set in, or it is the zeros of an empty one.
+        // SAFETY: the set was filled by the call, or is all zeros, which is an empty set.
         let blocked = unsafe { libc::sigismember(mask.as_ptr(), libc::SIGBUS) } != 0;
         OPEN.set(told && !blocked);
         blocked || !told
     }
 
-    /// Copies `bytes` to `to`. After an error any part of them was copied.
+    /// Copies `bytes` to `to`. After an error, any part of them may have been copied.
     ///
     /// # Safety
-    /// [`install`] returned true. `to` is the start of as many bytes of a mapped file, which nobody
-    /// borrows or writes meanwhile; their pages need not be there.
+    /// [`install`] must have returned true. `to` must be the start of at least `bytes.len()` bytes
+    /// of a mapped file, which nothing else borrows or writes meanwhile. Their pages may be
+    /// unavailable.
     #[inline]
     pub(in super::super) unsafe fn copy(to: *mut u8, bytes: &[u8]) -> Result<(), Refused> {
         if !OPEN.get() && is_blocked() {
             return Err(Refused::Blocked);
         }
-        // SAFETY: by the caller's promise the target is mapped and ours, and a page that is missing
-        // ends the routine early; the source is a borrowed slice.
+        // SAFETY: the caller guarantees that the target is mapped and exclusive. An unavailable
+        // page ends the routine early. The source is a borrowed slice.
         match unsafe { copy_bytes(to, bytes.as_ptr(), bytes.len()) } {
             0 => Ok(()),
             MEMORY_FAILED => Err(Refused::Memory),

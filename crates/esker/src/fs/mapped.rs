@@ -1,29 +1,33 @@
-//! A file that is written through a mapping: an append copies bytes and makes no system call
-//! but at a window's end, and they survive the process as those of a `write` do, since they are in the page cache at once.
+//! A file that is written through a memory map. An append copies bytes and makes a system call only
+//! at the end of a window. Appended bytes are in the page cache at once, so they survive a process
+//! crash like the bytes of a `write` call.
 //!
-//! The file is mapped window by window. A thread of the process allocates, maps and populates the
-//! next window while the present one fills: a first touch of a page costs ten times what copying a
-//! record into it does. It writes a window's zeros before it maps them, since the kernel takes one
-//! long write in few large pieces of its page cache, and faults page by page; but each such piece is
-//! written to the device whole, so a file that is synced every few records gets none. Windows that
-//! were never filled leave zeros behind the last byte written.
+//! The file is mapped window by window. A background thread of the process allocates, maps and
+//! populates the next window while the current window fills, because the first touch of a page
+//! costs ten times as much as copying a record into it. The thread usually writes zeros to a window
+//! before it maps the window: the kernel handles one long write in a few large folios of the page
+//! cache, but handles faults page by page. However, each folio is written to the device as a whole,
+//! so the zeros are omitted for a file that is synced every few records. Unfilled windows leave
+//! zeros behind the last written byte.
 //!
-//! Only file systems on which that was tried are mapped ([`is_known`]). A page may still not be had
-//! when it is touched: extents that were shared since and a full device, a file system that was shut
-//! down, a file that was cut by another. The copy then fails ([`super::guarded`]), the same bytes go
-//! by a write call, whose error is the append's, and the file is mapped no more.
+//! Only file systems on which this was tested are mapped ([`is_known`]). A page may still be
+//! unavailable when it is touched: when extents have become shared and the device is full, when the
+//! file system was shut down, or when another process truncated the file. The copy then fails
+//! ([`super::guarded`]). The same bytes are written by a write call, whose error becomes the
+//! append's error, and the file is no longer mapped.
 //!
-//! What stays true:
-//! 1. A byte is only touched by the guarded copy, inside a window, and a window is only made of a
-//!    part of the file whose blocks have been allocated: a device that is full or failed is an error
-//!    of [`WritableFile::append`], not a signal.
-//! 2. A window has one owner: the preparing thread until it is handed over, the file after that.
-//! 3. An append that fails has written nothing, or what the write call wrote: where the next append
-//!    goes is unchanged.
-//! 4. Zeros are only written where nothing was: by the file in windows behind its end, and by the
-//!    preparing thread while the file still asks for that window, whose state it holds locked.
-//! 5. A file is mapped only while the process's handler of SIGBUS is the guard's; that is looked at
-//!    for each window.
+//! Invariants:
+//! 1. Mapped bytes are touched only by the guarded copy, inside a window. A window covers only a
+//!    part of the file with allocated blocks. A full or failed device is therefore an error of
+//!    [`WritableFile::append`], not a signal.
+//! 2. A window has one owner: the preparing thread until the handover, then the file.
+//! 3. A failed append has written nothing, or a part of the write call. The position of the next
+//!    append is unchanged.
+//! 4. Zeros are written only where no data is: by the file in windows behind its end, and by the
+//!    preparing thread while it holds the lock of the window's state and the file still requests
+//!    the window.
+//! 5. A file is mapped only while the process's SIGBUS handler is the handler of `guarded`. This is
+//!    checked for each window.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -43,13 +47,13 @@ use crate::base::crew::Crew;
 use crate::base::locks::Mutex;
 use crate::base::prefetch::prefetch_bytes;
 
-/// Bytes mapped at once: a multiple of every page size in use, and small enough that little is
-/// populated in vain.
+/// Size of a window, in bytes: a multiple of every page size in use, and small enough that little
+/// memory is populated in vain.
 const WINDOW_BYTES: u64 = 256 << 10;
 
-/// Whether `file` is on a file system that was tried: ext2 to ext4, xfs, tmpfs, or an overlay, whose
-/// files are those of another. Elsewhere nothing would be won (btrfs writes what was mapped to a new
-/// place again), or nobody has looked (FUSE, network file systems).
+/// Returns whether `file` is on a tested file system: ext2 to ext4, xfs, tmpfs, or an overlay,
+/// whose files belong to another file system. Other file systems gain nothing (btrfs writes mapped
+/// data to a new location again) or were not tested (FUSE, network file systems).
 pub(super) fn is_known(file: &File) -> bool {
     const EXT: u32 = 0xef53;
     const XFS: u32 = 0x5846_5342;
@@ -58,16 +62,16 @@ pub(super) fn is_known(file: &File) -> bool {
     fstatfs(file).is_ok_and(|stat| matches!(stat.f_type as u32, EXT | XFS | TMPFS | OVERLAY))
 }
 
-/// A part of a file, mapped shared and writable.
+/// A window: a part of a file, mapped shared and writable.
 struct Window {
     start: NonNull<u8>,
-    /// Which window of the file it is.
+    /// Index of the window in the file, from 0.
     index: u64,
-    /// Whether its zeros were given to a write call.
+    /// Whether a write call has filled the window with zeros.
     filled: bool,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and `Window` is its only owner.
+// SAFETY: the mapping belongs to the process and not to a thread, and `Window` is its only owner.
 unsafe impl Send for Window {}
 
 impl Window {
@@ -75,15 +79,16 @@ impl Window {
     fn map(file: &File, index: u64) -> io::Result<Window> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         let (len, offset) = (WINDOW_BYTES as usize, index * WINDOW_BYTES);
-        // SAFETY: a new mapping at an address the kernel chooses overlaps nothing of ours.
+        // SAFETY: a new mapping at an address chosen by the kernel overlaps no memory in use.
         let start = unsafe { mmap(ptr::null_mut(), len, protection, flags, file, offset)? };
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Window { start, index, filled: false })
     }
 
-    /// Faults every page in. Kernels before 5.14 cannot; then the first write to a page does.
+    /// Faults in every page. Does nothing on kernels before 5.14, where the first write to a page
+    /// faults it in.
     fn populate(&self) -> io::Result<()> {
-        // SAFETY: the range is exactly this mapping; populating changes no byte.
+        // SAFETY: the range is exactly this mapping, and populating changes no byte.
         let populated = unsafe {
             madvise(self.start.as_ptr().cast(), WINDOW_BYTES as usize, Advice::LinuxPopulateWrite)
         };
@@ -93,14 +98,15 @@ impl Window {
         }
     }
 
-    /// Copies `bytes` to `at`; returns how many of them no write call carried. After an error any
-    /// part of them was copied.
+    /// Copies `bytes` to offset `at` of the window. Returns the number of these bytes that were
+    /// written only through the memory map ([`WritableFile::mapped_bytes`]). After an error, any
+    /// part of `bytes` may have been copied.
     fn copy(&mut self, at: usize, bytes: &[u8]) -> Result<u64, Refused> {
-        assert!(at + bytes.len() <= WINDOW_BYTES as usize, "a copy stays within its window");
-        // SAFETY: the target lies within the mapping (checked above), which nobody else writes or
-        // borrows from; a file is mapped only once the guard is in place (`MappedFile::new`).
+        assert!(at + bytes.len() <= WINDOW_BYTES as usize, "the copy exceeds its window");
+        // SAFETY: the target lies within the mapping (checked above), which nothing else writes or
+        // borrows. A file is mapped only after the handler was installed (`MappedFile::new`).
         unsafe { guarded::copy(self.start.as_ptr().add(at), bytes)? };
-        // Where the record after the next will lie, if they are about as long.
+        // The position of the record after the next, if the records are about equally long.
         prefetch_bytes(self.start.as_ptr().addr() + at + 2 * bytes.len(), bytes.len());
         Ok(if self.filled { 0 } else { bytes.len() as u64 })
     }
@@ -113,19 +119,20 @@ impl Drop for Window {
     }
 }
 
-/// Gives windows `first..=last` of `file` their blocks; the file grows with zeros.
+/// Allocates the blocks of windows `first..=last` of `file`. The file grows, filled with zeros.
 fn allocate(file: &File, first: u64, last: u64) -> io::Result<()> {
     let (from, len) = (first * WINDOW_BYTES, (last + 1 - first) * WINDOW_BYTES);
     Ok(fallocate(file, FallocateFlags::empty(), from, len)?)
 }
 
-/// A file synced more often than this while it fills a window is synced every few records.
+/// Maximum number of syncs per window. A file with more syncs counts as synced every few records.
 const SYNCS_MAX: u32 = 1;
 
-/// Maps window `index` of `file`, whose blocks the caller has allocated and which holds nothing yet,
-/// with its pages in memory; `in_large` says whether in large pieces.
+/// Maps and populates window `index` of `file`, whose blocks the caller has allocated and which
+/// holds no data yet. With `in_large`, writes zeros first, so that the page cache uses large
+/// folios.
 fn fill(file: &File, index: u64, in_large: bool) -> io::Result<Window> {
-    /// Never written, so that it takes no memory.
+    /// Never written to, so that the zeros take no physical memory.
     static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; WINDOW_BYTES as usize]);
     if in_large {
         file.write_all_at(&ZEROS, index * WINDOW_BYTES)?;
@@ -136,15 +143,15 @@ fn fill(file: &File, index: u64, in_large: bool) -> io::Result<Window> {
     Ok(window)
 }
 
-/// The window after the present one.
+/// State of the window after the current window.
 #[derive(Default)]
 enum Next {
-    /// Nobody has asked for it.
+    /// Not requested.
     #[default]
     Unasked,
-    /// The preparing thread has it.
+    /// Requested from the preparing thread.
     Asked,
-    /// It is there.
+    /// Prepared.
     Ready(Window),
 }
 
@@ -163,24 +170,26 @@ impl Request {
         }
         let made = allocate(&self.file, self.index, self.index)
             .and_then(|()| fill(&self.file, self.index, self.in_large));
-        // After a failure the file tries for itself, and has whom to tell.
+        // After a failure, the file maps the window itself and can report an error to its caller.
         *next = made.map_or(Next::Unasked, Next::Ready);
     }
 }
 
-/// The thread that prepares windows; it ends with the last file that uses it.
+/// The thread that prepares windows. It ends with the last file that uses it.
 struct Preparer {
     queue: Option<Sender<Request>>,
     thread: Crew,
 }
 
 impl Preparer {
-    /// The one of this process, started if there is none. `None` when it cannot be started: then
-    /// nothing is prepared and files map for themselves.
+    /// Returns the shared preparer of this process, and starts one first if needed. `None` if the
+    /// thread cannot be started: no window is then prepared, and files map their windows
+    /// themselves.
     fn shared() -> Option<Arc<Preparer>> {
-        /// The last, and the process whose it is: a child has not its parent's thread.
+        /// The last preparer, and the number of its process, because a forked child does not have
+        /// its parent's thread.
         static SHARED: Mutex<(u64, Weak<Preparer>)> = Mutex::new((0, Weak::new()));
-        // Taken by another opener, or for ever in a child of a process that was forked just then.
+        // The lock is held by another opener, or held forever in a child forked at that moment.
         let Some(mut shared) = SHARED.try_lock() else { return Preparer::start() };
         let process = fork::process();
         if shared.0 == process
@@ -215,25 +224,28 @@ impl Drop for Preparer {
     }
 }
 
-/// See the module.
+/// A file that is appended to through a memory map. See the module documentation.
 pub(super) struct MappedFile {
     file: Arc<File>,
     len_bytes: u64,
-    /// Windows below this one have their blocks.
+    /// Index of the first window whose blocks are not known to be allocated.
     allocated: u64,
-    /// Whether windows are made; write calls do their work otherwise.
+    /// Whether the file is mapped. If false, appends use write calls.
     maps: bool,
     window: Option<Window>,
     next: Arc<Mutex<Next>>,
-    /// Syncs since the present window was entered.
+    /// Number of syncs since the current window was entered.
     syncs: u32,
     mapped_bytes: u64,
     preparer: Option<Arc<Preparer>>,
 }
 
 impl MappedFile {
-    /// Takes an empty file, open for reading and writing. Gives it back where the file system cannot
-    /// allocate ahead or map, and where faults cannot be caught.
+    /// Wraps an empty file that is open for reading and writing.
+    ///
+    /// # Errors
+    /// Returns the file if the file system cannot preallocate or map it, or if faults cannot be
+    /// caught.
     pub(super) fn new(file: File) -> Result<MappedFile, File> {
         if !guarded::install() {
             return Err(file);
@@ -266,16 +278,17 @@ impl MappedFile {
         }
     }
 
-    /// Takes back what was asked for; waits for a preparing thread that has begun.
+    /// Cancels the request for the next window. Waits for the preparing thread if it has already
+    /// begun.
     fn forget_next(&mut self) {
         *self.next.lock() = Next::Unasked;
     }
 
-    /// Allocates all that an append of `len` bytes will touch.
+    /// Allocates the blocks of all windows that an append of `len` bytes will touch.
     fn reserve(&mut self, len: usize) -> io::Result<()> {
         let last = (self.len_bytes + len as u64).saturating_sub(1) / WINDOW_BYTES;
-        // The window ahead has its blocks; to ask for them again would be a journal's entry while
-        // writers wait.
+        // The prepared window has its blocks. Another allocation would cost an entry in the file
+        // system's journal while writers wait.
         if last >= self.allocated
             && let Next::Ready(window) = &*self.next.lock()
             && window.index == self.allocated
@@ -289,7 +302,7 @@ impl MappedFile {
         Ok(())
     }
 
-    /// The window with `index`, whose blocks are allocated.
+    /// Makes window `index`, whose blocks are allocated, the current window and returns it.
     fn enter(&mut self, index: u64) -> Result<&mut Window, Refused> {
         if self.window.as_ref().is_none_or(|window| window.index != index) {
             self.window = None;
@@ -307,7 +320,8 @@ impl MappedFile {
                 None if index * WINDOW_BYTES >= self.len_bytes => fill(&self.file, index, in_large),
                 None => Window::map(&self.file, index),
             };
-            // Whatever it is, the write call meets it too, or does without.
+            // Any error is ignored here: the write call either fails with it too, or succeeds
+            // without a memory map.
             self.window = Some(made.map_err(|_| Refused::Fault)?);
             self.ask_for(index + 1, in_large);
             self.syncs = 0;
@@ -315,7 +329,7 @@ impl MappedFile {
         self.window.as_mut().ok_or(Refused::Fault)
     }
 
-    /// Copies to `offset`, whose blocks are allocated.
+    /// Copies `bytes` to `offset`, where the blocks are allocated.
     fn copy(&mut self, mut bytes: &[u8], mut offset: u64) -> Result<(), Refused> {
         while !bytes.is_empty() {
             let at = (offset % WINDOW_BYTES) as usize;
@@ -326,7 +340,8 @@ impl MappedFile {
         Ok(())
     }
 
-    /// The present window, if it has the place of `len` bytes behind the end.
+    /// Returns the current window and the offset of the file's end in it, if `len` more bytes fit
+    /// into the window.
     #[inline]
     fn window_of(&mut self, len: usize) -> Option<(&mut Window, usize)> {
         let at = (self.len_bytes % WINDOW_BYTES) as usize;
@@ -335,7 +350,7 @@ impl MappedFile {
         (there && window.index == self.len_bytes / WINDOW_BYTES).then_some((window, at))
     }
 
-    /// Appends what the present window has no place for.
+    /// Appends bytes that do not fit into the current window.
     #[cold]
     fn append_beyond(&mut self, bytes: &[u8]) -> io::Result<()> {
         if !self.maps {
@@ -348,22 +363,22 @@ impl MappedFile {
         }
     }
 
-    /// Writes behind the end what could not be copied there.
+    /// Writes `bytes` at the end by a write call, after a failed copy. Does not move the end.
     #[cold]
     fn write_instead(&mut self, refused: Refused, bytes: &[u8]) -> io::Result<()> {
         self.forget_next();
-        // Another thread may copy where this one must not.
+        // If only this thread blocks the signal, other threads may still copy.
         if refused != Refused::Blocked {
             self.maps = false;
             self.window = None;
         }
         if refused == Refused::Memory {
-            return Err(io::Error::other("the memory that held the file's last bytes failed"));
+            return Err(io::Error::other("the memory page with the file's last bytes failed"));
         }
         let (there, end) = (self.file.metadata()?.len(), self.len_bytes);
         if there < end {
             let message = format!(
-                "the file was cut by someone else: it has {there} bytes, and {end} were written"
+                "the file was truncated from outside the store: expected {end} bytes, found {there}"
             );
             return Err(io::Error::other(message));
         }
@@ -406,7 +421,7 @@ impl WritableFile for MappedFile {
     }
 
     fn set_len(&mut self, len_bytes: u64) -> io::Result<()> {
-        // No window may reach beyond the file's end.
+        // No window may extend beyond the end of the file.
         self.window = None;
         self.forget_next();
         self.file.set_len(len_bytes)?;

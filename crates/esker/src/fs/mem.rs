@@ -1,7 +1,9 @@
-//! A file system in memory: for tests, and for stores that need not outlive their process.
+//! A file system in memory, for tests and for stores that need not outlive their process.
 //!
-//! What stays true: a file is its inode, so an unlinked file stays readable through its handles
-//! and a hard link shares its bytes. Syncing is accepted and does nothing.
+//! Invariants:
+//! 1. A file is its inode. An unlinked file stays readable through its handles, and a hard link
+//!    shares the file's bytes.
+//! 2. Sync calls succeed and do nothing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +21,7 @@ enum Node {
     Dir,
 }
 
-/// Files in memory.
+/// The file system in memory.
 #[derive(Default)]
 pub struct MemFs {
     nodes: Mutex<BTreeMap<PathBuf, Node>>,
@@ -27,7 +29,7 @@ pub struct MemFs {
 }
 
 impl MemFs {
-    /// An empty file system with a root directory.
+    /// Creates an empty file system with a root directory.
     pub fn new() -> Arc<MemFs> {
         Arc::new(MemFs::default())
     }
@@ -50,7 +52,7 @@ fn is_root(path: &Path) -> bool {
         || path == Path::new(".")
 }
 
-/// An error unless the directory that holds `path` is there.
+/// Returns an error unless the parent directory of `path` exists.
 fn need_parent(nodes: &BTreeMap<PathBuf, Node>, path: &Path) -> io::Result<()> {
     let parent = super::parent_of(path);
     let there = is_root(&parent) || matches!(nodes.get(&parent), Some(Node::Dir));
@@ -59,7 +61,7 @@ fn need_parent(nodes: &BTreeMap<PathBuf, Node>, path: &Path) -> io::Result<()> {
 
 struct MemFile {
     inode: Inode,
-    /// Where the next append goes while something was written behind the end.
+    /// Position of the next append while bytes exist behind the end; otherwise `None`.
     end: Option<usize>,
 }
 
@@ -73,7 +75,10 @@ impl ReadableFile for MemFile {
                 buf.copy_from_slice(found);
                 Ok(())
             }
-            None => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter")),
+            None => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file is shorter than the requested range",
+            )),
         }
     }
 
@@ -174,7 +179,7 @@ impl Fs for MemFs {
             (Some(Node::Dir), _) => {
                 return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
             }
-            // Two names of one file stay two: so POSIX has it.
+            // As in POSIX, a rename between two names of one file does nothing.
             (Some(Node::File(there)), Node::File(moved)) if Arc::ptr_eq(there, moved) => {}
             _ => {
                 nodes.remove(from);
@@ -211,7 +216,7 @@ impl Fs for MemFs {
         let mut nodes = self.nodes.lock();
         match nodes.get(path) {
             Some(Node::File(_)) => {
-                Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file has this name"))
+                Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file with this name exists"))
             }
             Some(Node::Dir) => Ok(()),
             None if is_root(path) => Ok(()),
@@ -268,7 +273,7 @@ impl Fs for MemFs {
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn FileLock>> {
         let mut locks = self.locks.lock();
         if locks.iter().any(|p| p == path) {
-            return Err(io::Error::new(io::ErrorKind::WouldBlock, "another has the lock"));
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "another handle holds the lock"));
         }
         let mut nodes = self.nodes.lock();
         need_parent(&nodes, path)?;

@@ -1,24 +1,23 @@
-//! How much memory this process may take: the machine's, or less where control groups say so.
+//! The memory available to this process: the machine's memory, or a lower limit of a control group.
 //!
-//! Linux bounds a process by each of its control groups from its own up to the root, of either
-//! hierarchy: version 1's `memory` controller, version 2's unified one, or both. What counts is the
-//! least of them all.
+//! Linux limits a process by its own control group and by all groups above, up to the root, in each
+//! hierarchy: the `memory` controller of version 1, the unified hierarchy of version 2, or both.
+//! The lowest of these limits applies.
 //!
-//! What stays true: a file that is missing, cannot be read or is not understood is no limit; nothing
-//! here fails.
+//! Invariant: no function here fails. A missing, unreadable or malformed file sets no limit.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Bytes of memory this process may take, at most those of the machine.
+/// Returns the memory that this process may use, in bytes; at most the machine's memory.
 pub fn available_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
     group_limit(Path::new("/")).map_or(machine, |limit| limit.min(machine))
 }
 
-/// The least limit of the control groups of this process, below `root` in place of `/`; `None` where
-/// there is none.
+/// Returns the lowest limit of this process's control groups, in bytes, or `None` without a limit.
+/// `root` replaces `/` in all paths.
 fn group_limit(root: &Path) -> Option<u64> {
     let read = |path: &str| fs::read_to_string(root.join(path)).ok();
     let groups = read("proc/self/cgroup")?;
@@ -32,25 +31,26 @@ fn group_limit(root: &Path) -> Option<u64> {
 enum Hierarchy {
     /// The `memory` controller of version 1.
     Memory,
-    /// Version 2.
+    /// The unified hierarchy of version 2.
     Unified,
 }
 
 impl Hierarchy {
-    /// The files of a group that may say a limit.
+    /// Returns the names of a group's files that may contain a limit.
     fn files(self) -> &'static [&'static str] {
         match self {
             Hierarchy::Memory => &["memory.limit_in_bytes"],
-            // Above `high` the kernel has the process wait rather than kills it.
+            // Above `high`, the kernel throttles the process instead of killing it.
             Hierarchy::Unified => &["memory.max", "memory.high"],
         }
     }
 
-    /// The least limit that the files of the group in `dir` say.
+    /// Returns the lowest limit in the files of the group directory `dir`.
     fn limit_of(self, dir: &Path) -> Option<u64> {
         let read = |name: &str| fs::read_to_string(dir.join(name)).ok();
         let own = self.files().iter().filter_map(|name| read(name)?.trim().parse::<u64>().ok());
-        // Version 1 says there what the groups above allow, also those that are not mounted here.
+        // In version 1, this file also covers the limits of the groups above, even of groups that
+        // are not mounted here.
         let above = match self {
             Hierarchy::Memory => read("memory.stat").and_then(|text| {
                 let line = text.lines().find_map(|l| l.strip_prefix("hierarchical_memory_limit "));
@@ -62,7 +62,7 @@ impl Hierarchy {
     }
 }
 
-/// A line of `/proc/self/cgroup`: which group of a hierarchy the process is in.
+/// A line of `/proc/self/cgroup`: the process's group in a hierarchy.
 #[derive(Debug, PartialEq, Eq)]
 struct Membership {
     hierarchy: Hierarchy,
@@ -70,7 +70,7 @@ struct Membership {
 }
 
 impl Membership {
-    /// Reads `number:controllers:path`; `None` for a hierarchy that bounds no memory.
+    /// Parses `number:controllers:path`. Returns `None` for a hierarchy that does not limit memory.
     fn parse(line: &str) -> Option<Membership> {
         let mut parts = line.splitn(3, ':');
         let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -82,12 +82,13 @@ impl Membership {
         Some(Membership { hierarchy, path: PathBuf::from(path) })
     }
 
-    /// The least limit on the path from the group to what is mounted of its hierarchy.
+    /// Returns the lowest limit on the path from the group up to the mount point of its hierarchy.
     fn limit(&self, root: &Path, mounts: &[Mount]) -> Option<u64> {
         let own = || mounts.iter().filter(|mount| mount.hierarchy == self.hierarchy);
         let mut dirs: Vec<PathBuf> = own().filter_map(|mount| mount.dir_of(&self.path)).collect();
         if dirs.is_empty() {
-            // The group lies outside of all that is mounted here; what is bounds it from above.
+            // The group lies outside the mounted parts of the hierarchy. The mounted groups are
+            // taken as groups above it.
             dirs.extend(own().map(|mount| mount.point.clone()));
         }
         let on_path = |dir: PathBuf| {
@@ -103,17 +104,18 @@ impl Membership {
     }
 }
 
-/// A line of `/proc/self/mountinfo`: where which part of a hierarchy is mounted.
+/// A line of `/proc/self/mountinfo`: the mount of a part of a hierarchy.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     hierarchy: Hierarchy,
-    /// The group at its top.
+    /// The group at the root of the mount.
     top: PathBuf,
+    /// The mount point.
     point: PathBuf,
 }
 
 impl Mount {
-    /// Reads a line; `None` for anything that bounds no memory.
+    /// Parses a line. Returns `None` for a mount that does not limit memory.
     fn parse(line: &str) -> Option<Mount> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
@@ -129,7 +131,7 @@ impl Mount {
         Some(Mount { hierarchy, top, point })
     }
 
-    /// Where the group `path` is, if it is in this part of the hierarchy.
+    /// Returns the directory of the group `path`, if the group is in this part of the hierarchy.
     fn dir_of(&self, path: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.top).ok()?;
         let inside = below.components().all(|part| matches!(part, Component::Normal(_)));
@@ -137,7 +139,7 @@ impl Mount {
     }
 }
 
-/// A path in which a blank is `\040`, and some other bytes likewise.
+/// Decodes a path in which blanks and some other bytes are octal escapes, such as `\040`.
 fn unescape(text: &str) -> PathBuf {
     let mut out = String::new();
     let mut rest = text;
@@ -158,10 +160,10 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
-    /// What version 1 says where there is no limit.
+    /// File content of version 1 for "no limit".
     const NONE: &str = "9223372036854771712\n";
 
-    /// A machine of canned files.
+    /// A fake root directory with prepared files.
     struct Machine(tempfile::TempDir);
 
     impl Machine {
@@ -243,14 +245,15 @@ mod tests {
 
     #[test]
     fn a_container_sees_its_own_part_of_a_hierarchy() {
-        // The group's path is the host's; what is mounted begins at it.
+        // The group's path is the host's path. The mount starts at that group.
         let v1 = "50 1 0:32 /docker/7 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
         let machine = Machine::new("4:memory:/docker/7/inner\n", v1);
         machine.with("sys/fs/cgroup/memory/memory.limit_in_bytes", &mib(128));
         assert_eq!(machine.limit_mib(), Some(128));
         machine.with("sys/fs/cgroup/memory/inner/memory.limit_in_bytes", &mib(32));
         assert_eq!(machine.limit_mib(), Some(32));
-        // With a namespace of its own, the root is the group; a process from outside is shown above.
+        // In its own namespace, the root is the group itself. The path of a process from outside
+        // the namespace starts with `/..`.
         for path in ["/", "/../../other"] {
             let machine = Machine::new(&format!("0::{path}\n"), V2);
             machine.with("sys/fs/cgroup/memory.max", &mib(200));

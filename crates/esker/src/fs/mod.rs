@@ -1,20 +1,25 @@
-//! Layer 1: the only way to a file. The operating system's ([`os::OsFs`]), one in memory
-//! ([`mem::MemFs`]), and, in the testkit, ones that fail.
+//! Layer 1: the file system interface, through which all file access goes. Implementations: the
+//! operating system's file system ([`OsFs`]), one in memory ([`MemFs`]), and, in the
+//! testkit, failing ones.
 //!
-//! Names are paths; no implementation follows anything but what it is given. A store holds its
-//! directory open and looks its names up there ([`Fs::pinned`]), so that a path which comes to mean
-//! another directory leads nowhere else. What is durable
-//! after a crash: file contents up to the last [`WritableFile::sync`], and names up to the last
-//! [`Fs::sync_dir`] of their directory.
+//! Names are paths. No implementation accesses any path other than the given one. A store holds its
+//! directory open and looks up its names in that directory ([`Fs::pinned`]), so that a rename of
+//! the directory, or a new directory under the old path, does not redirect the store.
+//!
+//! Durable after a crash: file contents up to the last [`WritableFile::sync`], and names up to the
+//! last [`Fs::sync_dir`] of their directory. A crash may lose later changes.
 
-pub mod fork;
+pub(crate) mod fork;
 mod guarded;
 mod mapped;
-pub mod mem;
-pub mod memory;
-pub mod os;
+mod mem;
+pub(crate) mod memory;
+mod os;
 mod pin;
-pub mod processor;
+pub(crate) mod processor;
+
+pub use mem::MemFs;
+pub use os::OsFs;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,142 +27,167 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// A file open for reading at any position, from many threads.
+/// A file open for positional reads. It may be read by many threads concurrently.
 pub trait ReadableFile: Send + Sync {
-    /// Fills `buf` from `offset_bytes`; an error of kind `UnexpectedEof` when the file is shorter.
+    /// Fills `buf` with the bytes at `offset_bytes`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the file is shorter; any read error.
     fn read_exact_at(&self, buf: &mut [u8], offset_bytes: u64) -> io::Result<()>;
-    /// The file's length in bytes.
+    /// Returns the file's length, in bytes.
     fn len_bytes(&self) -> io::Result<u64>;
 }
 
-/// A file open for writing by one owner.
+/// A file open for writing, with one owner.
 pub trait WritableFile: Send {
-    /// Writes all of `bytes` at the end. On an error any part may have been written.
+    /// Writes all of `bytes` at the end. After an error, any part of them may have been written.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Writes all of `bytes` at `offset_bytes`, extending the file if needed.
+    /// Writes all of `bytes` at `offset_bytes`. Extends the file if needed.
     fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> io::Result<()>;
-    /// Makes contents and length durable. After an error nothing may be assumed of unsynced bytes.
+    /// Makes the contents and the length durable. After an error, the state of all unsynced bytes
+    /// is undefined.
     fn sync(&mut self) -> io::Result<()>;
-    /// Writes `bytes` behind the end, which stays where it is: the next append goes over them. The
-    /// file may be longer by them until it is cut. A file system that has no such writes does nothing.
+    /// Writes `bytes` behind the end without moving the end: the next append overwrites them. The
+    /// file may be longer by `bytes` until it is truncated. The default, for file systems without
+    /// such writes, does nothing.
     fn write_behind_end(&mut self, bytes: &[u8]) -> io::Result<()> {
         let _ = bytes;
         Ok(())
     }
-    /// Cuts or extends (with zeros) the file; its end is there.
+    /// Truncates the file, or extends it with zeros. The next append goes to the new end.
     fn set_len(&mut self, len_bytes: u64) -> io::Result<()>;
-    /// Appended bytes that no write call carried: neither they nor zeros in their place.
+    /// Returns the number of appended bytes that were written only through a memory map: neither
+    /// they nor zeros in their place were passed to a write call.
     fn mapped_bytes(&self) -> u64 {
         0
     }
 }
 
-/// An advisory, exclusive lock; released when dropped or when the process dies.
+/// An advisory, exclusive lock. Released when dropped or when the process exits.
 pub trait FileLock: Send + Sync {}
 
-/// What a directory entry is.
+/// A directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
-    /// Its name within the directory.
+    /// Name within the directory.
     pub name: String,
-    /// Whether it is a regular file.
+    /// Whether the entry is a regular file.
     pub is_file: bool,
-    /// Its length in bytes.
+    /// Length, in bytes.
     pub len_bytes: u64,
 }
 
 /// A file system.
 pub trait Fs: Send + Sync + 'static {
-    /// Creates a new file for writing; fails if the name exists. Mode 0600.
+    /// Creates a new file for writing, with mode 0600. Fails if the name exists.
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn WritableFile>>;
-    /// As [`Fs::create_new`], for many small appends: where it can, the file system takes them
-    /// without a system call, and the file may be longer than what was appended, with zeros.
+    /// As [`Fs::create_new`], for many small appends. If possible, the file system performs them
+    /// without a system call. The file may then be longer than the appended bytes, padded with
+    /// zeros.
     fn create_mapped(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
         self.create_new(path)
     }
-    /// Opens an existing file for writing; `append` goes to its end.
+    /// Opens an existing file for writing. Appends go to its end.
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>>;
     /// Opens an existing regular file for reading.
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>>;
-    /// Reads a whole file of at most `len_bytes_max`; a longer one is `InvalidData`.
+    /// Reads a whole file of at most `len_bytes_max`. A longer file is an error of kind
+    /// `InvalidData`.
     fn read(&self, path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>>;
-    /// Renames a file over another, atomically.
+    /// Renames a file atomically. Replaces an existing file `to`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Gives a file a second name.
+    /// Creates a hard link `to` to the file `from`.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Creates one directory, mode 0700. It is fine if it exists.
+    /// Creates one directory, with mode 0700. Succeeds if the directory exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty directory.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
-    /// The entries of a directory, sorted by name.
+    /// Returns the entries of a directory, sorted by name.
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Whether anything has this name.
+    /// Returns whether a file, directory or other object of this name exists.
     fn exists(&self, path: &Path) -> io::Result<bool>;
-    /// Where a path that exists leads: absolute, without links, `.` and `..`. A file system that
-    /// has none of these returns it as it is.
+    /// Returns the canonical form of an existing path: absolute, without links, `.` and `..`. The
+    /// default, for file systems without these, returns the path unchanged.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         Ok(path.to_path_buf())
     }
-    /// Takes the exclusive lock on a file (created if absent); `WouldBlock` when another has it.
-    /// The holder's description is written into the file, for the error another opener gets.
+    /// Takes the exclusive lock on a file, which is created if absent. Writes the description
+    /// `holder` into the file, for the error message of another opener.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the lock is held already.
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn FileLock>>;
-    /// A number that no other call gives, for identities; a simulated disk makes it repeatable.
+    /// Returns a number that differs in every call, for identities. A simulated disk returns
+    /// reproducible numbers.
     fn unique_number(&self) -> u64 {
         use std::hash::{BuildHasher, Hasher};
         let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
         hasher.write_u32(std::process::id());
         hasher.finish()
     }
-    /// Free bytes on the device that holds `path`, where it can be told.
+    /// Returns the free bytes on the device that holds `path`, or `None` if unknown.
     fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>>;
-    /// A path that goes on meaning what `path` means now, as far as a path can: the operating
-    /// system's is absolute. By default `path` itself.
+    /// Returns a path that is independent of the working directory. The operating system's file
+    /// system returns an absolute path. The default returns `path` itself.
     ///
     /// # Errors
-    /// `InvalidInput` when a directory was [pinned](Fs::pinned) here under this path or one above it,
-    /// and that is not its path any more; whatever keeps the system from saying where the process is.
+    /// `InvalidInput` when this path, or a directory above, was [pinned](Fs::pinned) and the pinned
+    /// directory is no longer at its path. Any error of reading the working directory.
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         Ok(path.to_path_buf())
     }
-    /// This file system with the directory `dir` held open: paths at or below `dir` then mean what is
-    /// in that directory, wherever it is moved to and whatever gets its name. What was removed with
-    /// it is gone: to make, list or sync anything there is an error that says so. `None`, which is the
-    /// default, where no path comes to mean another file unless the user of the file system moves it.
+    /// Returns this file system with the directory `dir` pinned, that is held open. Paths at or
+    /// below `dir` then refer to that directory, even after it is moved or another directory gets
+    /// its name. After the directory was removed, creating, listing or syncing anything in it is an
+    /// error that says so. The default returns `None`, for file systems in which nobody else can
+    /// change the meaning of a path.
     ///
     /// # Errors
-    /// Whatever keeps `dir` from being opened.
+    /// Any error of opening `dir`.
     fn pinned(&self, _dir: &Path) -> io::Result<Option<Arc<dyn Fs>>> {
         Ok(None)
     }
 }
 
-/// [`Fs::absolute`], with the path in the error.
-pub fn absolute(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
+/// Calls [`Fs::absolute`] and adds the path to the error.
+pub(crate) fn absolute(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
     fs.absolute(path).map_err(|e| match e.kind() {
         io::ErrorKind::InvalidInput => Error::invalid(e.to_string()).at(path),
-        _ => Error::io(path, "find out where this is", e),
+        _ => Error::io(path, "make the path absolute", e),
     })
 }
 
-/// [`Fs::pinned`], or the file system itself.
-pub fn pinned(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Arc<dyn Fs>> {
+/// Calls [`Fs::pinned`]. Returns the file system itself if it does not support pinning.
+pub(crate) fn pinned(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Arc<dyn Fs>> {
     let pinned = fs.pinned(dir).map_err(|e| Error::io(dir, "open the directory", e))?;
     Ok(pinned.unwrap_or_else(|| fs.clone()))
 }
 
-/// [`Fs::sync_dir`], with the directory in the error.
-pub fn sync_dir(fs: &dyn Fs, dir: &Path) -> Result<()> {
+/// Calls [`Fs::sync_dir`] and adds the directory to the error.
+pub(crate) fn sync_dir(fs: &dyn Fs, dir: &Path) -> Result<()> {
     fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync the directory", e))
 }
 
-/// The parent of `path`, with `.` for a bare name.
-pub fn parent_of(path: &Path) -> PathBuf {
+/// Returns the parent directory of `path`, or `.` for a bare name.
+pub(crate) fn parent_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parent_of_a_bare_name_is_here() {
+        assert_eq!(parent_of(Path::new("a/b")), Path::new("a"));
+        assert_eq!(parent_of(Path::new("b")), Path::new("."));
+        assert_eq!(parent_of(Path::new("/b")), Path::new("/"));
     }
 }

@@ -1,9 +1,10 @@
-//! The operating system's file system, and with `mapped` and `pin` the only place that asks it for
-//! files.
+//! The operating system's file system. Only this module, `mapped` and `pin` access it.
 //!
-//! What stays true: directories are made 0700 and files 0600; nothing but regular files is opened,
-//! and no symbolic link is followed at the last step of a path; a path at or below a directory that
-//! is held open ([`Fs::pinned`]) is looked up in that directory.
+//! Invariants:
+//! 1. Directories are created with mode 0700 and files with mode 0600.
+//! 2. Only regular files are opened, and a symbolic link in the last component of a path is not
+//!    followed.
+//! 3. A path at or below a pinned directory ([`Fs::pinned`]) is looked up in that directory.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -20,24 +21,24 @@ use super::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const DIR_MODE: Mode = Mode::from_raw_mode(0o700);
-/// How what is there is opened.
+/// Flags for opening an existing file.
 const THERE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK);
-/// How what is not there is opened.
+/// Flags for creating a new file.
 const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL);
 #[cfg(target_os = "linux")]
 const NO_ACCESS_TIME: OFlags = OFlags::NOATIME;
 #[cfg(not(target_os = "linux"))]
 const NO_ACCESS_TIME: OFlags = OFlags::empty();
 
-/// The operating system's files.
+/// The operating system's file system.
 #[derive(Debug, Clone, Default)]
 pub struct OsFs {
-    /// Directories that are held open.
+    /// Pinned directories.
     pins: Vec<Pin>,
 }
 
 impl OsFs {
-    /// The one instance everybody shares.
+    /// Returns the shared instance.
     pub fn shared() -> Arc<dyn Fs> {
         static SHARED: LazyLock<Arc<OsFs>> = LazyLock::new(|| Arc::new(OsFs::default()));
         SHARED.clone()
@@ -47,7 +48,7 @@ impl OsFs {
         Place::of(&self.pins, path)
     }
 
-    /// Does `what` where `path` is looked up.
+    /// Calls `what` with the lookup directory and name of `path`. Retries interrupted calls.
     fn at<T>(
         &self,
         path: &Path,
@@ -79,7 +80,7 @@ impl ReadableFile for OsReadable {
 
 struct OsWritable {
     file: File,
-    /// Where the next append goes.
+    /// Offset of the next append, in bytes.
     end_bytes: u64,
 }
 
@@ -109,12 +110,14 @@ impl WritableFile for OsWritable {
     }
 }
 
-/// The lock's file, and its directory: the file can be removed by hand, and then another made.
+/// A lock on a file and its directory. The directory is locked too, because someone may remove the
+/// lock file, and another process may then create a new one.
 struct OsLock {
     file: File,
-    /// Open for longer than the lock is held, where it is a pinned one.
+    /// A pinned directory stays open for longer than the lock is held.
     dir: Arc<File>,
-    /// The process that has the lock: a child of it, which has the same files, gives nothing back.
+    /// The process that holds the lock. A forked child shares the open files and must not unlock
+    /// them.
     process: u32,
 }
 
@@ -123,17 +126,17 @@ impl FileLock for OsLock {}
 impl Drop for OsLock {
     fn drop(&mut self) {
         if self.process == std::process::id() {
-            // Where this fails, closing them does it.
+            // If unlocking fails, closing the files releases the locks.
             let _ = (self.dir.unlock(), self.file.unlock());
         }
     }
 }
 
 fn taken() -> io::Error {
-    io::Error::new(io::ErrorKind::WouldBlock, "another has the lock")
+    io::Error::new(io::ErrorKind::WouldBlock, "another handle holds the lock")
 }
 
-/// Refuses what is not a regular file (a pipe or device put in a file's place).
+/// Returns `file` if it is a regular file, else an error (for a pipe or device in place of a file).
 fn regular(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() {
         return Ok(file);
@@ -164,8 +167,8 @@ impl Fs for OsFs {
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
         let flags = THERE | OFlags::RDONLY;
-        // Else each read looks whether the time of access is to be written. Only who owns the file may ask
-        // for that.
+        // Without this flag, each read checks whether to update the access time. Only the owner of
+        // the file may set the flag.
         let file = self.open(path, flags | NO_ACCESS_TIME).or_else(|error| match error.kind() {
             io::ErrorKind::PermissionDenied if !NO_ACCESS_TIME.is_empty() => self.open(path, flags),
             _ => Err(error),
@@ -178,7 +181,7 @@ impl Fs for OsFs {
         let mut bytes = Vec::new();
         file.take(len_bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > len_bytes_max {
-            let message = format!("longer than the {len_bytes_max} bytes it may have");
+            let message = format!("expected at most {len_bytes_max} bytes, found more");
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         Ok(bytes)
@@ -218,7 +221,7 @@ impl Fs for OsFs {
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         let place = self.place(path);
         if place.names_pin() {
-            // It has no name within itself.
+            // The pinned directory has no name within itself.
             place.pin.map_or(Ok(()), Pin::check_name)?;
             return Ok(rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)?);
         }
@@ -227,7 +230,7 @@ impl Fs for OsFs {
 
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let dir = Dir::new(self.open(path, OFlags::DIRECTORY | OFlags::RDONLY)?)?;
-        // One that was removed looks empty.
+        // A removed directory looks empty.
         self.place(path).check_there()?;
         entries(dir)
     }
@@ -267,7 +270,7 @@ impl Fs for OsFs {
             Some(pin) => pin.dir().clone(),
             None => Arc::new(self.open(&super::parent_of(path), OFlags::RDONLY)?),
         };
-        // A file system that locks no directories has the file alone.
+        // On a file system that cannot lock directories, only the file is locked.
         match dir.try_lock() {
             Err(std::fs::TryLockError::WouldBlock) => return Err(taken()),
             Ok(()) | Err(std::fs::TryLockError::Error(_)) => {}
@@ -305,7 +308,7 @@ impl Fs for OsFs {
     }
 }
 
-/// What is in `dir`, sorted by name.
+/// Returns the entries of `dir`, sorted by name.
 fn entries(dir: Dir) -> io::Result<Vec<DirEntry>> {
     let mut found = Vec::new();
     let mut dir = dir;
@@ -317,7 +320,7 @@ fn entries(dir: Dir) -> io::Result<Vec<DirEntry>> {
         }
         let stat = match rustix::fs::statat(dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            // Removed since the directory was read.
+            // The entry was removed after the directory was read.
             Err(rustix::io::Errno::NOENT) => continue,
             Err(error) => return Err(error.into()),
         };
@@ -361,7 +364,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         OsFs::default().create_new(&path).unwrap().append(b"abc").unwrap();
-        // So old that each read would change it, but where the file system keeps none.
+        // An access time so old that each read would update it, unless the file system keeps none.
         let old = std::fs::FileTimes::new().set_accessed(std::time::SystemTime::UNIX_EPOCH);
         File::options().write(true).open(&path).unwrap().set_times(old).unwrap();
         let mut read = [0; 3];
@@ -415,12 +418,12 @@ mod tests {
         assert_eq!(names(&os, &other), ["again", "mine"]);
         assert_eq!(os.read(&other.join("mine"), 9).unwrap(), b"12");
         assert_eq!(names(&os, &dir), ["theirs"]);
-        // What a caller means by that path now is another directory.
+        // For a caller, that path now refers to another directory.
         for path in [&dir, &dir.join("x")] {
             assert_eq!(fs.absolute(path).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
         assert_eq!(fs.remove_dir(&dir).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        // And between the two nothing is confused.
+        // A second pin is not confused with the first.
         let both = fs.pinned(&root.path().join("other/../d")).unwrap().unwrap();
         both.hard_link(&dir.join("mine"), &root.path().join("other/../d/link")).unwrap();
         assert_eq!(names(&os, &dir), ["link", "theirs"]);
@@ -459,10 +462,10 @@ mod tests {
         ];
         for (which, outcome) in errors.into_iter().enumerate() {
             let said = outcome.unwrap_err().to_string();
-            assert!(said.contains(&format!("{} is gone", dir.display())), "{which}: {said}");
+            assert!(said.contains(&format!("{} was removed", dir.display())), "{which}: {said}");
         }
         assert_eq!(os.list(&dir).unwrap().len(), 1);
-        assert!(fs.remove_dir(&dir).is_err(), "it is another");
+        assert!(fs.remove_dir(&dir).is_err(), "the directory under the path is another one");
     }
 
     #[test]

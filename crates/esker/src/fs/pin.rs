@@ -1,10 +1,12 @@
-//! Directories that are held open, so that they stay the ones they are.
+//! Pinned directories: directories that are held open, so that their paths keep their meaning.
 //!
-//! A path says where something is now. The program may change its working directory, and anyone may
-//! rename a directory and give its name to another, which then gets what was meant for the first. So
-//! an open store's names are looked up in the directory that was opened ([`Pin`]), by `openat` and its
-//! like. What stays true: a path at or below a pinned one means what is in that directory, wherever it
-//! lies now; the path itself is for messages.
+//! The meaning of a path can change. The program may change its working directory. Anyone may
+//! rename a directory and give its name to another directory, which would then receive the files of
+//! the first. The names of an open store are therefore looked up in the opened directory ([`Pin`]),
+//! with `openat` and similar calls.
+//!
+//! Invariant: a path at or below a pinned path refers to the pinned directory, wherever that
+//! directory is now. The path itself serves only for messages.
 
 use std::fs::File;
 use std::io;
@@ -15,15 +17,15 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, statat};
 use rustix::io::retry_on_intr;
 
-/// A directory that is held open.
+/// A pinned directory.
 #[derive(Debug, Clone)]
 pub(super) struct Pin {
-    /// Where it was when it was opened.
+    /// Path of the directory when it was opened.
     path: PathBuf,
     dir: Arc<File>,
 }
 
-/// Where a name is looked up.
+/// The directory and name for the lookup of a path.
 pub(super) struct Place<'a> {
     pub dir: BorrowedFd<'a>,
     pub name: &'a Path,
@@ -31,7 +33,7 @@ pub(super) struct Place<'a> {
 }
 
 impl Pin {
-    /// Opens the directory `path`, looked up in `pins`.
+    /// Opens the directory `path`, relative to the innermost matching pin of `pins`.
     pub fn new(pins: &[Pin], path: &Path) -> io::Result<Pin> {
         let place = Place::of(pins, path);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -40,12 +42,12 @@ impl Pin {
         Ok(Pin { path: path.to_path_buf(), dir: Arc::new(File::from(dir)) })
     }
 
-    /// The directory itself.
+    /// Returns the open directory.
     pub fn dir(&self) -> &Arc<File> {
         &self.dir
     }
 
-    /// Whether its path is still its name.
+    /// Returns whether the directory is still at its original path.
     pub fn is_where_it_was(&self) -> bool {
         self.is(&self.path)
     }
@@ -57,30 +59,29 @@ impl Pin {
         }
     }
 
-    /// Where it is now, where the system says so; else where it was.
+    /// Returns the current path of the directory if the system provides it, else the original path.
     pub fn path_now(&self) -> PathBuf {
         let link = format!("/proc/self/fd/{}", self.dir.as_raw_fd());
         let now = std::fs::read_link(link).ok().filter(|now| self.is(now));
         now.unwrap_or_else(|| self.path.clone())
     }
 
-    /// An error unless its path is still its name.
+    /// Returns an error unless the directory is still at its original path.
     pub fn check_name(&self) -> io::Result<()> {
         if self.is_where_it_was() {
             return Ok(());
         }
-        let message = "a store was opened under this path, and its directory has been moved or removed \
-                       since; use another path, or close that store first";
+        let message = "a store was opened under this path, and its directory was moved or removed \
+                       afterwards; use another path, or close that store first";
         Err(io::Error::new(io::ErrorKind::InvalidInput, message))
     }
 
-    /// An error when the directory was removed.
+    /// Returns an error if the directory was removed.
     pub fn check_there(&self) -> io::Result<()> {
         match fstat(&self.dir) {
             Ok(held) if held.st_nlink == 0 => {
                 let path = self.path.display();
-                let message =
-                    format!("the directory {path} is gone: it was removed while it was in use");
+                let message = format!("the directory {path} was removed while it was in use");
                 Err(io::Error::other(message))
             }
             _ => Ok(()),
@@ -89,8 +90,9 @@ impl Pin {
 }
 
 impl<'a> Place<'a> {
-    /// Where `path` is looked up: in the innermost of `pins` that it is at or below, the latest of
-    /// equals; as the process has it, if there is none.
+    /// Returns the directory and name for the lookup of `path`: relative to the innermost pin of
+    /// `pins` at or above `path` (the latest of equal pins), or relative to the working directory
+    /// if there is no such pin.
     pub fn of(pins: &'a [Pin], path: &'a Path) -> Place<'a> {
         let below = pins.iter().filter(|pin| path.starts_with(&pin.path));
         let Some(pin) = below.max_by_key(|pin| pin.path.components().count()) else {
@@ -101,22 +103,24 @@ impl<'a> Place<'a> {
         Place { dir: pin.dir.as_fd(), name, pin: Some(pin) }
     }
 
-    /// Whether this is a pinned directory itself.
+    /// Returns whether this refers to a pinned directory itself.
     pub fn names_pin(&self) -> bool {
         self.pin.is_some() && self.name == Path::new(".")
     }
 
-    /// The pin of the directory that a file here lies in, if it is pinned itself.
+    /// Returns the pin of the directory that directly contains this name, if that directory is
+    /// pinned.
     pub fn pin_of_file(&self) -> Option<&'a Pin> {
         self.pin.filter(|_| !self.names_pin() && self.name.components().count() == 1)
     }
 
-    /// An error when the directory that holds this place was removed.
+    /// Returns an error if the pinned directory of this lookup was removed.
     pub fn check_there(&self) -> io::Result<()> {
         self.pin.map_or(Ok(()), Pin::check_there)
     }
 
-    /// `error`, or that nothing can be found because the directory was removed.
+    /// Returns `error`, or, if `error` is `NotFound` because the pinned directory was removed, an
+    /// error that says so.
     pub fn explain(&self, error: io::Error) -> io::Error {
         match error.kind() {
             io::ErrorKind::NotFound => self.check_there().err().unwrap_or(error),

@@ -1,25 +1,25 @@
-//! How long a thread waited for a processor, as the kernel counts it.
+//! The time that a thread waited for a processor, from the kernel's statistics.
 //!
-//! What stays true: waits for a device, for a lock or for a sleep to end are not counted.
+//! Invariant: waits for a device, for a lock or for the end of a sleep are not counted.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// The kernel's account of the thread that made this.
+/// The kernel's scheduler statistics of the thread that created this value.
 pub struct ProcessorWait {
-    /// `None` where the system has no such account: Linux has it in `/proc`, if that is there.
+    /// The open statistics file. `None` if the system has none; Linux has it if `/proc` is mounted.
     account: Option<File>,
 }
 
 impl ProcessorWait {
-    /// Of the calling thread.
+    /// Opens the statistics of the calling thread.
     pub fn of_this_thread() -> ProcessorWait {
         ProcessorWait { account: File::open("/proc/thread-self/schedstat").ok() }
     }
 
-    /// How long the thread could have run and had no processor, since it began; `None` if nobody
-    /// counts that.
+    /// Returns the total time since its start that the thread was runnable but had no processor.
+    /// `None` if the statistics are unavailable.
     pub fn waited(&self) -> Option<Duration> {
         let mut text = [0; 96];
         let length = self.account.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -27,7 +27,7 @@ impl ProcessorWait {
     }
 }
 
-/// The second of three numbers: nanoseconds run, nanoseconds waited, turns.
+/// Parses the second of three numbers: nanoseconds run, nanoseconds waited, number of time slices.
 fn parse(text: &[u8]) -> Option<Duration> {
     let second = std::str::from_utf8(text).ok()?.split_ascii_whitespace().nth(1)?;
     second.parse().ok().map(Duration::from_nanos)

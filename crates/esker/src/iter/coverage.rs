@@ -1,4 +1,4 @@
-//! Which range tombstone covers a key, asked for one key after another.
+//! Caches the range tombstone lookup for a sequence of keys.
 
 use super::copy_into;
 use crate::base::key::SeqNo;
@@ -12,7 +12,7 @@ pub(super) struct Coverage {
     last: Option<Box<Answer>>,
 }
 
-/// What covers the keys of `[from, to)` for a reader; `None` is infinite.
+/// Result for the keys of `[from, to)` at a snapshot. `None` is unbounded.
 #[derive(Default)]
 struct Answer {
     snapshot: SeqNo,
@@ -22,19 +22,20 @@ struct Answer {
 }
 
 impl Coverage {
-    /// What `view` covers.
+    /// Creates the lookup over `view`.
     pub fn new(view: Option<Box<RangeDeleteView>>) -> Coverage {
         Coverage { view, last: None }
     }
 
-    /// Whether it covers nothing.
+    /// Returns whether there are no range tombstones.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.view.is_none()
     }
 
-    /// The newest tombstone over `key` at or below `snapshot`. It costs two comparisons as long as
-    /// no bound of a range lies between `key` and the one before, else a binary search in each set.
+    /// Returns the newest tombstone over `key` at or below `snapshot`. The cost is two comparisons
+    /// if no range bound lies between `key` and the previous key. Otherwise it is a binary search
+    /// in each set.
     pub fn newest(&mut self, order: &KeyOrder, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
         let view = self.view.as_ref()?;
         if let Some(last) = &self.last
@@ -53,7 +54,7 @@ impl Coverage {
     }
 }
 
-/// A copy of `key` in the memory of `old`, if there is some.
+/// Copies `key` to the memory of `old`, if there is some.
 fn copied(key: Option<&[u8]>, old: Option<Vec<u8>>) -> Option<Vec<u8>> {
     let mut buffer = old.unwrap_or_default();
     copy_into(&mut buffer, key?);

@@ -1,25 +1,27 @@
-//! Skip hints: key ranges in which nothing is visible, so that a walk need not step over every
-//! tombstone to find that out.
+//! Empty-range hints: key ranges without visible keys. A scan uses them to skip tombstones instead
+//! of stepping over each one.
 //!
-//! A hint says: at sequence number `since`, and at every later one so far, no key strictly between
-//! `after` and `before` was visible. Hints are in memory only, and no answer needs them.
+//! A hint states that no key strictly between `after` and `before` was visible at sequence number
+//! `since`, nor at any later one so far. Hints are in memory only. No result depends on their
+//! presence.
 //!
-//! What stays true:
-//! 1. The list is changed only by who holds the commit lock, and readers get it as a whole. A hint
-//!    enters it when no put into its range with a number above `since` has been committed; a put
-//!    into its range takes its key out of it before the put becomes visible.
-//! 2. So a reader that found number `r` visible *before* it took the list may believe every hint in
-//!    it with `since <= r`: a key visible at `r` inside the range would be a put numbered in
-//!    `since + 1 ..= r`, published before the list was taken, and therefore cut out of it. That
-//!    holds for a snapshot made at any earlier moment, too: its number was visible before the
-//!    iterator took the list. A list once taken stays right for the reader's number for ever.
-//! 3. A reader may see less than its number says: what is committed between its view and its number
-//!    can be missing ([`crate::read`]). A hint from between the two would hide keys whose deletes
-//!    the view does not have, and a batch that moved a pair would be seen in part. So `r` above is a
-//!    number that was visible before the *view* was taken; everything up to it is in the view, and
-//!    what the reader sees is the store at some number not below it.
-//! 4. Hints are sorted in the store's order and do not overlap. The bounds themselves are not
-//!    inside: nothing is said of them.
+//! Invariants:
+//! 1. Only the holder of the commit lock changes the list, and readers get the list as a whole. A
+//!    hint enters the list only if no put into its range with a number above `since` has been
+//!    committed. A put into its range removes the key from the hint before the put becomes visible.
+//! 2. A reader that found number `r` visible *before* it took the list may therefore use every hint
+//!    with `since <= r`. A key visible at `r` inside the range would come from a put numbered in
+//!    `since + 1 ..= r`. That put was published before the list was taken, so its key was removed
+//!    from the hint. The same holds for an earlier snapshot, because its number was visible before
+//!    the iterator took the list. A list stays valid for its reader's number indefinitely.
+//! 3. A reader may see less than its number promises. A commit between its read state and its
+//!    number can be missing ([`crate::read`]). A hint from between the two would hide keys whose
+//!    deletes are missing from the read state. A batch that moved a pair would then be seen in
+//!    part. The number `r` above must therefore have been visible before the *read state* was
+//!    taken. Everything up to `r` is in the read state, and the reader sees the store at some
+//!    number not below `r`.
+//! 4. Hints are sorted in the store's order and do not overlap. The bounds are not part of the
+//!    range: a hint says nothing about them.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -28,38 +30,38 @@ use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::metrics::Counter;
 
-/// So many hints are kept; the ones that spare the fewest steps go first.
+/// Maximum number of hints. The hints that save the fewest steps are dropped first.
 pub const HINTS_MAX: usize = if cfg!(debug_assertions) { 8 } else { 64 };
-/// Puts may cut a hint and its parts so often before all of it is dropped: each time the list is
-/// made anew, and that must not cost more than finding the hint did.
+/// Maximum number of cuts by puts of a hint and its parts, before all of it is dropped. Each cut
+/// rebuilds the list, and the total must not cost more than finding the hint did.
 const CUTS_MAX: u8 = 15;
-/// Hints with longer bounds are not kept, so that the list stays small.
+/// Maximum length of a hint's bound in bytes, which limits the size of the list.
 pub const BOUND_BYTES_MAX: usize = 1024;
 
-/// A bound of a hint; `None` is the end of all keys.
+/// A bound of a hint. `None` is the end of the key space.
 pub type Edge = Option<Arc<[u8]>>;
 
-/// One range without a visible key.
+/// A key range without a visible key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
     /// The range begins after this key.
     pub after: Edge,
     /// The range ends before this key.
     pub before: Edge,
-    /// From this sequence number on nothing in it is visible.
+    /// Sequence number from which on no key of the range is visible.
     pub since: SeqNo,
-    /// About how many entries a walk is spared.
+    /// Estimated number of entries that a scan skips.
     pub dead: u64,
     cuts_left: u8,
 }
 
 impl Hint {
-    /// A hint about the keys between `after` and `before`.
+    /// Creates a hint for the keys between `after` and `before`.
     pub fn new(after: Edge, before: Edge, since: SeqNo, dead: u64) -> Hint {
         Hint { after, before, since, dead, cuts_left: CUTS_MAX }
     }
 
-    /// Whether `key` lies inside.
+    /// Returns whether `key` lies inside the range.
     pub fn contains(&self, order: &KeyOrder, key: &[u8]) -> bool {
         self.after.as_ref().is_none_or(|after| order.compare(after, key).is_lt())
             && self.before.as_ref().is_none_or(|before| order.compare(key, before).is_lt())
@@ -75,7 +77,7 @@ impl Hint {
     }
 }
 
-/// Whether a range that begins after `after` can hold something before `before`.
+/// Returns whether a range that begins after `after` can hold a key before `before`.
 fn is_before(order: &KeyOrder, after: &Edge, before: &Edge) -> bool {
     match (after, before) {
         (Some(after), Some(before)) => order.compare(after, before).is_lt(),
@@ -83,52 +85,54 @@ fn is_before(order: &KeyOrder, after: &Edge, before: &Edge) -> bool {
     }
 }
 
-/// The hints of a store at one moment.
+/// The hints of a store at one point in time.
 #[derive(Debug, Clone, Default)]
 pub struct Hints {
     list: Vec<Hint>,
-    /// How often readers jumped.
+    /// Number of jumps by readers.
     pub jumps: Arc<Counter>,
 }
 
 impl Hints {
-    /// How many there are.
+    /// Returns the number of hints.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no hints.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// All of them, in order.
+    /// Returns all hints, in key order.
+    #[cfg(test)]
     pub fn all(&self) -> &[Hint] {
         &self.list
     }
 
-    /// The hint `key` lies in.
+    /// Returns the index of the hint that contains `key`.
     fn position(&self, order: &KeyOrder, key: &[u8]) -> Option<usize> {
         let begun = |hint: &Hint| hint.after.as_ref().is_none_or(|a| order.compare(a, key).is_lt());
         let at = self.list.partition_point(begun).checked_sub(1)?;
         self.list[at].contains(order, key).then_some(at)
     }
 
-    /// The hint `key` lies in, for a reader that may believe hints up to `as_of`.
+    /// Returns the hint that contains `key`, for a reader that may use hints with `since` up to
+    /// `as_of`.
     pub fn find(&self, order: &KeyOrder, key: &[u8], as_of: SeqNo) -> Option<&Hint> {
         let hint = &self.list[self.position(order, key)?];
         (hint.since <= as_of).then_some(hint)
     }
 
-    /// The last hint that ends at or before `key`.
+    /// Returns the last hint that ends at or before `key`.
     pub fn below(&self, order: &KeyOrder, key: &[u8]) -> Option<&Hint> {
         let ended =
             |hint: &Hint| hint.before.as_ref().is_some_and(|b| order.compare(b, key).is_le());
         self.list[..self.list.partition_point(ended)].last()
     }
 
-    /// Adds a hint, as one with all that overlap it. Each of them holds now, so all hold from the
-    /// latest `since` on. `false` when it is not kept.
+    /// Adds a hint and merges it with all hints that overlap it. All of them hold now, so the
+    /// merged hint holds from the latest `since` on. Returns `false` when the hint is not kept.
     pub fn add(&mut self, order: &KeyOrder, hint: Hint) -> bool {
         if hint.is_empty(order) || !hint.is_short() {
             return false;
@@ -157,7 +161,8 @@ impl Hints {
         self.list.iter().any(|h| h.after == kept.0 && h.before == kept.1)
     }
 
-    /// Takes `key`, which is being put, out of the hint it lies in. `false` when it lies in none.
+    /// Removes `key`, which is being put, from the hint that contains it. Returns `false` when no
+    /// hint does.
     pub fn cut(&mut self, order: &KeyOrder, key: &[u8]) -> bool {
         let Some(at) = self.position(order, key) else { return false };
         let hint = self.list.remove(at);
@@ -181,7 +186,7 @@ impl Hints {
     }
 }
 
-/// Whether the range that begins after `a` begins before the one that begins after `b`.
+/// Returns whether the range that begins after `a` begins before the range that begins after `b`.
 fn is_lower(order: &KeyOrder, a: &Edge, b: &Edge) -> bool {
     match (a, b) {
         (_, None) => false,
@@ -190,7 +195,7 @@ fn is_lower(order: &KeyOrder, a: &Edge, b: &Edge) -> bool {
     }
 }
 
-/// Whether the range that ends before `a` ends behind the one that ends before `b`.
+/// Returns whether the range that ends before `a` ends after the range that ends before `b`.
 fn is_higher(order: &KeyOrder, a: &Edge, b: &Edge) -> bool {
     match (a, b) {
         (_, None) => false,
@@ -217,7 +222,8 @@ mod tests {
         hints.all().iter().map(|h| (byte(&h.after, 0), byte(&h.before, 255), h.since)).collect()
     }
 
-    /// Whether a list that keeps its promises covers `key`, asked in the slow way.
+    /// Returns whether a hint contains `key`, found by a linear scan, and checks that
+    /// [`Hints::find`] agrees.
     fn covers(order: &KeyOrder, hints: &Hints, key: u8) -> bool {
         let slow = hints.all().iter().any(|h| h.contains(order, &[key]));
         assert_eq!(hints.find(order, &[key], SeqNo::MAX).is_some(), slow);
@@ -230,7 +236,7 @@ mod tests {
         let mut hints = Hints::default();
         assert!(hints.add(&order, hint(10, 20, 1)));
         assert!(hints.add(&order, hint(40, 50, 2)));
-        // Nothing is said of 20 itself.
+        // The hints say nothing about key 20 itself.
         assert!(hints.add(&order, hint(20, 30, 3)));
         assert_eq!(ranges(&hints), [(10, 20, 1), (20, 30, 3), (40, 50, 2)]);
         assert!(hints.add(&order, hint(19, 21, 4)));
@@ -272,9 +278,9 @@ mod tests {
         }
         assert!(cuts <= CUTS_MAX, "{cuts}");
         assert_eq!(ranges(&hints)[0], (10, 50, 7));
-        assert!(hints.find(&order, &[100], 9).is_none(), "the rest is gone");
+        assert!(hints.find(&order, &[100], 9).is_none(), "the rest of the hint was kept");
         assert!(hints.cut(&order, &[11; BOUND_BYTES_MAX + 1]));
-        assert!(hints.find(&order, &[12], 9).is_none(), "a long bound is not kept");
+        assert!(hints.find(&order, &[12], 9).is_none(), "a long bound was kept");
     }
 
     #[test]
@@ -284,7 +290,7 @@ mod tests {
             let mut hints = Hints::default();
             hints.add(&order, Hint::new(None, None, 7, 1 << 40));
             let cuts = (1..=u8::MAX).filter(|n| hints.cut(&order, &[order_of_keys(*n)])).count();
-            // The cuts that split, and for each part that is left the one that drops it.
+            // The cuts that split, and one dropping cut for each remaining part.
             assert!(cuts <= 2 * usize::from(CUTS_MAX) + 1, "{cuts}");
             assert!(hints.len() <= HINTS_MAX);
         }
@@ -299,11 +305,14 @@ mod tests {
             hints.add(&order, Hint::new(after, before, 1, u64::from(at.abs_diff(3))));
         }
         assert_eq!(hints.len(), HINTS_MAX);
-        assert!(hints.find(&order, &[6, 0], 1).is_none(), "the shortest went");
-        assert!(!hints.add(&order, Hint::new(edge(&[250]), None, 1, 0)), "shorter than all");
+        assert!(hints.find(&order, &[6, 0], 1).is_none(), "the shortest hint was kept");
+        assert!(
+            !hints.add(&order, Hint::new(edge(&[250]), None, 1, 0)),
+            "a hint shorter than all others was added"
+        );
     }
 
-    /// Bytes with the upper half first; the case of letters does not count.
+    /// Compares bytes with the upper half first, and letters without case.
     struct Strange;
 
     impl Comparator for Strange {

@@ -1,21 +1,23 @@
-//! Many cursors as one, in internal order, both ways.
+//! Merges cursors in internal order, in both directions.
 //!
-//! The children that stand on an entry are kept in a *ladder*, sorted: the first rung is where the
-//! merge stands, the second is what its child has to stay before. While one child wins again and
-//! again a move costs one comparison; when it loses, a binary search finds its new rung. (A loser
-//! tree compares at each of its levels and does not know the second.) Each rung carries the first
-//! sixteen bytes of its key as a number where the order allows, so that few comparisons touch keys.
+//! The valid children are kept in a *sorted merge list*. The first list entry is the position of
+//! the merge. The second one is the limit that the first child must stay before. A move costs one
+//! comparison while the same child stays first. Otherwise a binary search finds the child's new
+//! place. (A loser tree compares at each of its levels and does not know the second child.) Each
+//! list entry holds the first sixteen bytes of its key as a number, if the key order allows it, so
+//! that few comparisons touch keys.
 //!
-//! A seek leaves children *late* that can say, without looking, that their entry is not near
-//! ([`Cursor::seek_late`]): they catch up when the merge comes to their bound.
+//! A seek is *deferred* for children that know, without a search, that their entry is not near
+//! ([`Cursor::seek_late`]). They are materialized when the merge reaches their bound.
 //!
-//! What stays true while the merge is valid:
-//! 1. Going forward, every child that is not late stands on its first entry at or after the merge's,
-//!    and so will one that is late, as the first is only where the merge itself is; going backward,
-//!    on its last at or before.
-//! 2. The ladder holds exactly the children that are valid, in the order they will be met; with one
-//!    child there is none, and the merge is that child.
-//! 3. With two or more rungs, every rung's head is that of its child's key.
+//! Invariants while the merge is valid:
+//! 1. Going forward, every child without a deferred seek is positioned on its first entry at or
+//!    after the merge's position. A deferred child will be positioned there when it is
+//!    materialized. It is first in the list only if the merge itself is deferred. Going backward,
+//!    every child is positioned on its last entry at or before the merge's position.
+//! 2. The list holds exactly the valid children, in the order in which the merge reaches them. With
+//!    one child the list is empty, and the merge is that child.
+//! 3. With two or more list entries, the head of each equals the head of its child's key.
 
 use crate::base::cursor::{Cursor, Foresee};
 use crate::base::key::{Kind, SeqNo, head16};
@@ -26,34 +28,34 @@ use crate::error::Result;
 /// A source of a merge.
 type Child = Box<dyn Cursor + Send>;
 
-/// One child that stands on an entry.
+/// A list entry: one valid child.
 #[derive(Clone, Copy)]
 struct Rung {
-    /// The first sixteen bytes of its key; 0 when the order has no heads.
+    /// First sixteen bytes of the key, or 0 when the order has no heads.
     head: u128,
     child: u32,
-    /// Its key is a bound.
+    /// Whether the child is deferred, so that its key is a bound.
     late: bool,
 }
 
-/// The union of sorted sources. An entry that two sources share is shown once for each.
+/// The union of sorted sources. An entry that two sources share appears once for each.
 pub struct MergeCursor {
     order: KeyOrder,
     children: Vec<Child>,
     ladder: Vec<Rung>,
     valid: bool,
-    /// The child of the first rung.
+    /// Child of the first list entry.
     top: usize,
     forward: bool,
-    /// Where the merge stood when it turned round.
+    /// Position of the merge at the last change of direction.
     pivot: Vec<u8>,
-    /// What late children are to seek.
+    /// Seek target of the deferred children.
     sought: (Vec<u8>, SeqNo),
 }
 
 impl MergeCursor {
-    /// A merge of `sources`, each sorted in internal order under `order`, the deepest last.
-    /// It stands nowhere until the first seek.
+    /// Creates a merge of `sources`, each sorted in internal order under `order`, the deepest last.
+    /// It is unpositioned until the first seek.
     pub fn new(order: KeyOrder, sources: Vec<Box<dyn Cursor + Send>>) -> MergeCursor {
         let rungs = if sources.len() > 1 { sources.len() } else { 0 };
         MergeCursor {
@@ -68,7 +70,7 @@ impl MergeCursor {
         }
     }
 
-    /// Whether `a` is met before `b` in the present direction.
+    /// Returns whether `a` comes before `b` in the current direction.
     #[inline]
     fn before(&self, a: Rung, b: Rung) -> bool {
         if a.head != b.head {
@@ -81,7 +83,8 @@ impl MergeCursor {
         let (x, y) = (&self.children[a.child as usize], &self.children[b.child as usize]);
         let by_key = self.order.compare(x.key(), y.key());
         if a.late || b.late {
-            // Whose key is a bound may hold a newer version of it.
+            // A deferred child comes first, because it may hold a newer version of the key that is
+            // its bound.
             return by_key.then(b.late.cmp(&a.late)).then(a.child.cmp(&b.child)).is_lt();
         }
         let by_version = || y.seqno().cmp(&x.seqno());
@@ -94,7 +97,7 @@ impl MergeCursor {
         Rung { head, child: child as u32, late }
     }
 
-    /// Makes the ladder again from where the children stand, none of them late.
+    /// Rebuilds the list from the positions of the children, none of which is deferred.
     fn build(&mut self, forward: bool) {
         self.forward = forward;
         if let [only] = self.children.as_slice() {
@@ -108,7 +111,7 @@ impl MergeCursor {
         self.sort(ladder);
     }
 
-    /// Takes the rungs of all children that are valid.
+    /// Sorts the list entries of all valid children.
     fn sort(&mut self, mut ladder: Vec<Rung>) {
         ladder.sort_unstable_by(|&a, &b| {
             if a.child == b.child {
@@ -124,7 +127,7 @@ impl MergeCursor {
         self.ladder = ladder;
     }
 
-    /// Moves every child, then builds the ladder. After an error the merge stands nowhere.
+    /// Moves every child, then rebuilds the list. After an error the merge is unpositioned.
     fn place(&mut self, forward: bool, go: impl Fn(&mut Child) -> Result<()>) -> Result<()> {
         self.valid = false;
         self.children.iter_mut().try_for_each(go)?;
@@ -132,8 +135,7 @@ impl MergeCursor {
         Ok(())
     }
 
-    /// Turns round: every child goes to the other side of the entry the merge stands on, and so
-    /// away from it in the new direction.
+    /// Reverses the direction. Every child moves past the merge's position in the new direction.
     #[cold]
     fn turn(&mut self, forward: bool) -> Result<()> {
         let top = self.top;
@@ -152,7 +154,8 @@ impl MergeCursor {
         Ok(())
     }
 
-    /// Finds the first rung's new place after its child has moved on, and is `late` or not.
+    /// Moves the first list entry to its new place after its child has moved. `late` says whether
+    /// the child is deferred.
     #[inline]
     fn settle(&mut self, late: bool) {
         if self.children.len() == 1 {
@@ -171,13 +174,13 @@ impl MergeCursor {
         }
     }
 
-    /// Whether the first rung is that of a late child.
+    /// Returns whether the first list entry belongs to a deferred child.
     #[inline]
     fn is_late(&self) -> bool {
         self.ladder.first().is_some_and(|rung| rung.late)
     }
 
-    /// Has late children catch up until the first rung is not that of one.
+    /// Materializes deferred children until the first list entry is not deferred.
     #[cold]
     fn await_first(&mut self) -> Result<()> {
         let (key, seqno) = (std::mem::take(&mut self.sought.0), self.sought.1);
@@ -189,7 +192,7 @@ impl MergeCursor {
         done.map(drop)
     }
 
-    /// Moves the first rung, which belongs behind the second, to its place.
+    /// Moves the first list entry, which belongs after the second, to its place.
     fn sink(&mut self, moved: Rung) {
         let (mut low, mut high) = (2, self.ladder.len());
         while low < high {
@@ -228,7 +231,7 @@ impl Cursor for MergeCursor {
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        // The children's misses of the processor's cache overlap.
+        // The children's CPU cache misses overlap.
         if self.children.len() > 1 {
             self.foresee(key, Foresee::Index, true);
             self.foresee(key, Foresee::Block, true);
@@ -251,13 +254,13 @@ impl Cursor for MergeCursor {
                 Ok(late) if child.valid() => ladder.push(Rung { head: 0, child: at as u32, late }),
                 Ok(_) => {}
                 Err(error) => {
-                    // Those behind it still wait for the seek that they were told of.
+                    // The remaining children were prefetched for this seek, which will not come.
                     self.children.iter_mut().for_each(|child| child.rest());
                     return Err(error);
                 }
             }
         }
-        // Not before all were sought: a key may still be on its way from memory.
+        // Keys are read only after all seeks, because a prefetched key may not have arrived yet.
         ladder.iter_mut().for_each(|rung| *rung = self.rung(rung.child as usize, rung.late));
         if ladder.iter().any(|rung| rung.late) {
             super::copy_into(&mut self.sought.0, key);
@@ -344,7 +347,7 @@ impl Cursor for MergeCursor {
     }
 
     fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
-        debug_assert_eq!(forward, self.forward, "the merge moved the other way last");
+        debug_assert_eq!(forward, self.forward, "the merge last moved in the other direction");
         let stretch = self.children[self.top].stretch(snapshot, forward)?;
         let Some(next) = self.ladder.get(1) else { return Some(stretch) };
         let key = self.children[next.child as usize].key();

@@ -1,8 +1,8 @@
-//! Walking many sorted sources as one.
+//! Combines sorted sources into one view of the data.
 //!
-//! [`merge`] puts sources together in internal order, [`visible`] shows of the result what a reader
-//! at one sequence number sees, [`hints`] say where that is nothing, [`retain`] says what of it a
-//! rewrite may drop. Nothing here knows where the entries come from.
+//! [`merge`] merges sources in internal order. [`visible`] reduces the result to the pairs visible
+//! at one sequence number. [`hints`] record key ranges without visible keys. [`retain`] decides
+//! which entries a rewrite may drop. Nothing in this module depends on the origin of the entries.
 
 mod coverage;
 pub mod hints;
@@ -10,12 +10,13 @@ pub mod merge;
 pub mod retain;
 #[cfg(test)]
 mod tests;
+pub mod tombstone_run;
 pub mod visible;
 
 use crate::base::order::KeyOrder;
 use crate::base::rows::RESTING_BYTES_MAX;
 
-/// Whether two keys are one and the same in this order.
+/// Returns whether two keys are equal in this order.
 #[inline]
 pub fn same_key(order: &KeyOrder, a: &[u8], b: &[u8]) -> bool {
     match order {
@@ -24,21 +25,21 @@ pub fn same_key(order: &KeyOrder, a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Empties `buffer`, and gives back its memory if that is much.
+/// Clears `buffer`, and frees its memory if that exceeds [`RESTING_BYTES_MAX`].
 fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.shrink_to(RESTING_BYTES_MAX);
 }
 
-/// Makes `buffer` a copy of `bytes`, in the memory it has if that is enough.
+/// Copies `bytes` to `buffer`. Reuses the buffer's memory if it is large enough.
 #[inline]
 fn copy_into(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.clear();
     buffer.extend_from_slice(bytes);
 }
 
-/// The whole of a key of 16 to 32 bytes, in two numbers that may overlap: told from another without
-/// a copy in memory.
+/// A complete key of 16 to 32 bytes, as two numbers that may overlap. It allows a comparison of
+/// keys without a copy in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Mark {
     len: usize,

@@ -1,10 +1,11 @@
-//! What a rewrite may drop.
+//! Decides which entries a rewrite may drop.
 //!
-//! Snapshots cut the sequence numbers into stripes: no reader can tell two numbers of one stripe
-//! apart. The oldest stripe is what every snapshot sees (all numbers, when there are none).
+//! Snapshots divide the sequence numbers into stripes. No reader can distinguish two numbers of one
+//! stripe. Every snapshot sees the oldest stripe, which holds all numbers if there are no
+//! snapshots.
 //!
-//! What stays true for every reader, at any snapshot or at none: the key it looks for has the same
-//! value, or none, after the rewrite as before.
+//! Invariant: for every reader, with or without a snapshot, each key has the same value, or none,
+//! before and after the rewrite.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,50 +15,50 @@ use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeletes;
 
-/// What becomes of an entry.
+/// The decision about an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Written as it is.
+    /// The entry is written unchanged.
     Keep,
-    /// Written with sequence number 0: it is the oldest of its key, and every reader sees it.
+    /// The entry is written with sequence number 0. It is the oldest version of its key, and every
+    /// reader sees it.
     KeepWithSeqnoZero,
-    /// Not written.
+    /// The entry is not written.
     Drop,
 }
 
-/// Decides entry by entry, in internal order, over one rewrite.
+/// Decides about the entries of one rewrite, in internal order.
 pub struct Retain {
     order: KeyOrder,
-    /// Ascending.
+    /// Snapshots in ascending order.
     snapshots: Vec<SeqNo>,
     range_deletes: Arc<RangeDeletes>,
-    /// The key of the entry before; with `stripe`, what shadows the next one.
+    /// Key of the previous entry. With `stripe`, it determines whether the next entry is shadowed.
     key: Vec<u8>,
-    /// The stripe of the entry before; `None` before the first.
+    /// Stripe of the previous entry. `None` before the first one.
     stripe: Option<usize>,
-    /// How many bounds of range tombstones are at or before `key`.
+    /// Number of range tombstone bounds at or before `key`.
     passed: usize,
-    /// What was found there last: for whom, and what.
+    /// Last lookup: the value of `passed`, the limit, and the tombstone found.
     covering: Option<(usize, SeqNo, Option<SeqNo>)>,
 }
 
 impl Retain {
-    /// For a rewrite whose inputs hold `range_deletes`, while readers hold `snapshots` (ascending;
-    /// the newest state is always kept too).
+    /// Creates the decider of a rewrite whose inputs hold `range_deletes`. `snapshots` are the live
+    /// snapshots in ascending order. The newest state is always kept as well.
     pub fn new(order: KeyOrder, snapshots: Vec<SeqNo>, range_deletes: Arc<RangeDeletes>) -> Retain {
         let (key, stripe) = (Vec::new(), None);
         Retain { order, snapshots, range_deletes, key, stripe, passed: 0, covering: None }
     }
 
-    /// How many snapshots are older than `seqno`: 0 is the oldest stripe.
+    /// Returns the number of snapshots older than `seqno`. Stripe 0 is the oldest.
     fn stripe_of(&self, seqno: SeqNo) -> usize {
         self.snapshots.partition_point(|&snapshot| snapshot < seqno)
     }
 
-    /// What becomes of the entry. Entries must come in internal order, every one of the inputs.
+    /// Decides about an entry. The caller must pass every entry of the inputs, in internal order.
     ///
-    /// `bottom` says that nothing beneath the inputs, neither entry nor range tombstone, concerns
-    /// this key.
+    /// `bottom` says that no entry and no range tombstone below the inputs concerns this key.
     pub fn decide(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, bottom: bool) -> Decision {
         let stripe = self.stripe_of(seqno);
         let known = self.stripe.is_some() && same_key(&self.order, key, &self.key);
@@ -72,13 +73,14 @@ impl Retain {
         if !known {
             self.pass_bounds();
         }
-        // The newest tombstone of this stripe or an older one.
+        // Newest range tombstone of this stripe or of an older one.
         if self.covering(top).is_some_and(|deleted| deleted > seqno) {
             return Decision::Drop;
         }
         match kind {
             Kind::Delete if bottom && stripe == 0 => Decision::Drop,
-            // Under a tombstone that stays, even an older one, it must remain the newer.
+            // Below a range tombstone that stays, even an older one, the entry must keep its newer
+            // number.
             Kind::Put
                 if bottom && stripe == 0 && !self.range_deletes.is_covered_at(self.passed) =>
             {
@@ -88,8 +90,8 @@ impl Retain {
         }
     }
 
-    /// Goes on to the range tombstones over `self.key`. Keys come in order, so the bounds are walked
-    /// along with them.
+    /// Advances to the range tombstones over `self.key`. Keys arrive in order, so the bounds
+    /// advance with them.
     fn pass_bounds(&mut self) {
         let deletes = &self.range_deletes;
         while self.passed < deletes.bounds()
@@ -99,7 +101,7 @@ impl Retain {
         }
     }
 
-    /// The newest range tombstone over `self.key` up to `top`.
+    /// Returns the newest range tombstone over `self.key` with a number up to `top`.
     fn covering(&mut self, top: SeqNo) -> Option<SeqNo> {
         match self.covering {
             Some((passed, last, newest)) if (passed, last) == (self.passed, top) => newest,
@@ -111,8 +113,8 @@ impl Retain {
         }
     }
 
-    /// Whether a range tombstone has to be written again. `bottom` says that nothing beneath the
-    /// inputs lies in its range.
+    /// Returns whether a range tombstone must be written again. `bottom` says that nothing below
+    /// the inputs lies in its range.
     pub fn keep_range_delete(&self, seqno: SeqNo, bottom: bool) -> bool {
         !(bottom && self.stripe_of(seqno) == 0)
     }

@@ -1,4 +1,4 @@
-//! Merging, visibility and retention against models that scan a list.
+//! Merging, visibility and retention, compared with models that scan a list.
 
 mod list;
 
@@ -20,7 +20,7 @@ use crate::base::range_delete::{RangeDelete, RangeDeleteRun, RangeDeleteView, Ra
 use crate::error::Result;
 use list::{Entry, ListCursor};
 
-/// Shorter keys first, letters of either case equal.
+/// Compares shorter keys first, and letters without case.
 struct Shortlex;
 
 impl Comparator for Shortlex {
@@ -40,14 +40,15 @@ fn orders() -> impl Strategy<Value = KeyOrder> {
     ]
 }
 
-/// Few different keys, so that versions meet; many alike in their first sixteen bytes or more.
+/// Generates few distinct keys, so that keys get several versions. Many keys share their first
+/// sixteen bytes or more.
 fn keys() -> impl Strategy<Value = Vec<u8>> {
     let tail = vec(prop::sample::select(vec![0, b'a', b'A', b'b', 0xFF]), 0..3);
     (prop::sample::select(vec![0usize, 1, 7, 8, 15, 16, 20]), tail)
         .prop_map(|(len, tail)| [vec![b'k'; len], tail].concat())
 }
 
-/// One write: the nth gets sequence number n.
+/// One write. The nth write has sequence number n.
 #[derive(Debug, Clone)]
 enum Write {
     Put(Vec<u8>),
@@ -61,7 +62,7 @@ fn writes(max: usize) -> impl Strategy<Value = Vec<Write>> {
         2 => keys().prop_map(Write::Delete),
         1 => (keys(), keys()).prop_map(|(a, b)| Write::RangeDelete(a, b)),
     ];
-    // Half of the time few keys with long histories.
+    // Half of the histories have few keys with many versions.
     prop_oneof![
         vec(write.clone(), 0..max),
         (vec(keys(), 1..4), vec((write, any::<prop::sample::Index>()), 0..max)).prop_map(
@@ -77,7 +78,7 @@ fn writes(max: usize) -> impl Strategy<Value = Vec<Write>> {
     ]
 }
 
-/// A history as entries and range tombstones.
+/// Converts a history to entries and range tombstones.
 fn history(writes: &[Write], first_seqno: SeqNo) -> (Vec<Entry>, Vec<RangeDelete>) {
     let (mut entries, mut ranges) = (Vec::new(), Vec::new());
     for (seqno, write) in (first_seqno..).zip(writes) {
@@ -96,7 +97,7 @@ fn history(writes: &[Write], first_seqno: SeqNo) -> (Vec<Entry>, Vec<RangeDelete
     (entries, ranges)
 }
 
-/// What a reader at `snapshot` sees, in key order: found by looking at everything for every key.
+/// Returns the pairs visible at `snapshot`, in key order. Compares every entry with every other.
 fn visible(
     order: &KeyOrder,
     entries: &[Entry],
@@ -167,13 +168,14 @@ fn standing(cursor: &dyn Cursor) -> Option<Entry> {
     })
 }
 
-/// Deals entries out to `sources` cursors.
+/// Distributes entries over `sources` cursors.
 fn deal(order: &KeyOrder, entries: &[Entry], deal: &[u8], sources: usize) -> MergeCursor {
     let mut hands = vec![Vec::new(); sources];
     for (at, entry) in entries.iter().enumerate() {
         hands[deal[at % deal.len()] as usize % sources].push(entry.clone());
     }
-    // Each is late another number of times; those behind the fourth are a merge of their own.
+    // The children defer their seeks a different number of times. With more than four children,
+    // those after the third form a nested merge.
     let child = |(at, hand): (usize, Vec<Entry>)| {
         let mut list = ListCursor::new(order, hand);
         list.tardy = (at + deal.len()) % 3;
@@ -212,7 +214,7 @@ proptest! {
     ) {
         let (entries, ranges) = history(&writes, 0);
         let model = visible(&order, &entries, &ranges, snapshot);
-        // As an iterator has them: of several memtables and tables.
+        // As in an iterator: range tombstones from several memtables and tables.
         let (sets, rest) = ranges.split_at(ranges.len() / 2);
         let set = |ranges: &[RangeDelete]| Arc::new(RangeDeletes::build(&order, ranges));
         let rest: Vec<_> = rest.iter().map(|range| set(std::slice::from_ref(range))).collect();
@@ -362,7 +364,7 @@ fn many_versions_of_a_key_take_few_moves_to_pass() {
     entries.extend([version(b"a", 50), version(b"c", 50)]);
     for forward in [true, false] {
         let mut list = ListCursor::new(&order, entries.clone());
-        // A move for each of a hundred versions would be too many.
+        // One move per version, for a hundred versions, would exceed this limit.
         list.fail_in = 60;
         let mut cursor = VisibleCursor::new(list, order.clone(), 100, None);
         if forward {
@@ -447,7 +449,7 @@ fn entries_that_are_not_shown_are_counted() {
     cursor.next().unwrap();
     assert_eq!((cursor.take_stepped_over(), cursor.key_or_empty()), (4, &b"c"[..]));
     assert_eq!(cursor.take_stepped_over(), 0);
-    // Backward a key counts once, shown or not.
+    // Backward, each key counts once, visible or not.
     cursor.prev().unwrap();
     assert_eq!((cursor.take_stepped_over(), cursor.key_or_empty()), (2, &b"a"[..]));
 }
@@ -473,14 +475,14 @@ fn a_late_source_is_waited_for_only_when_the_merge_comes_to_its_bound() {
     let list = |keys: &[&str]| ListCursor::new(&order, keys.iter().map(|key| entry(key)).collect());
     let near = list(&["a", "b", "c"]);
     let mut far = list(&["x"]);
-    // A seek of it would fail.
+    // A seek of this child fails.
     (far.tardy, far.fail_in_seeks) = (1, 1);
     let mut merge = MergeCursor::new(order.clone(), vec![Box::new(near), Box::new(far)]);
     merge.seek(b"a", SEQNO_MAX).unwrap();
     for key in ["a", "b", "c"] {
         assert_eq!(merge.key(), key.as_bytes());
         let moved = merge.next();
-        assert_eq!(moved.is_err(), key == "c", "it was not sought, or too soon");
+        assert_eq!(moved.is_err(), key == "c", "the hint search ran too early or never");
     }
     assert!(!merge.valid());
 }
@@ -494,5 +496,5 @@ fn a_seek_that_fails_is_not_announced_any_more() {
     let announced = waiting.foreseen.clone();
     let mut merge = MergeCursor::new(order, vec![Box::new(failing), Box::new(waiting)]);
     assert!(merge.seek(b"k", SEQNO_MAX).is_err());
-    assert_eq!(announced.load(Relaxed), 0, "it waits for a seek that does not come");
+    assert_eq!(announced.load(Relaxed), 0, "the iterator waits for a seek that never comes");
 }

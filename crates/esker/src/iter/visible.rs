@@ -1,21 +1,21 @@
-//! What a reader at one sequence number sees: versions and tombstones collapse to keys and values.
+//! The pairs visible at one sequence number: collapses versions and tombstones to keys and values.
 //!
-//! What stays true while the cursor is valid:
-//! 1. It stands on the newest version of its key at or below the snapshot; that version is a value
-//!    and no range tombstone at or below the snapshot is newer than it.
-//! 2. Going forward, the source stands on that very version, and nothing is copied but the key.
-//!    Going backward, the version is copied, because to find it the source had to go past it, to
-//!    the last version of the key before.
-//! 3. Or it walks a stretch of rows ([`crate::base::rows`]), all of which are shown, either way; the
-//!    source waits where it was, and is told to follow before it moves itself.
+//! Invariants while the cursor is valid:
+//! 1. It is positioned on the newest version of its key at or below the snapshot. That version is a
+//!    put, and no range tombstone at or below the snapshot is newer.
+//! 2. Going forward, the source is positioned on that version, and only the key is copied. Going
+//!    backward, the version is copied, because the source had to move past it to find it, to the
+//!    last version of the previous key.
+//! 3. Or the cursor reads a row batch ([`crate::base::rows`]) of visible rows, in either direction.
+//!    The source keeps its position, and catches up before it moves.
 //!
-//! Where many keys in a row are not shown, the cursor asks the reader's skip hints
-//! ([`super::hints`]) how far that goes, and seeks there. A reader without hints never asks.
+//! After many consecutive invisible keys, the cursor looks up the reader's empty-range hints
+//! ([`super::hints`]) and seeks past the range. A reader without hints never does this.
 
 use std::sync::Arc;
 
 use super::coverage::Coverage;
-use super::hints::{Edge, Hints};
+use super::hints::Hints;
 use super::{Mark, copy_into, empty, same_key};
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
@@ -24,81 +24,69 @@ use crate::base::range_delete::RangeDeleteView;
 use crate::base::rows::{KeyBuf, Row, See, Stretch};
 use crate::error::Result;
 
-/// After stepping over this many versions of one key, seek past the rest.
+/// Number of versions of one key to step over before seeking past the others.
 const STEPS_MAX: u32 = 8;
-/// After this many keys in a row that are not shown, the hints are asked,
+/// Number of consecutive invisible keys before the first lookup in the hints.
 const DEAD_MIN: u64 = if cfg!(debug_assertions) { 2 } else { 8 };
-/// and again after each so many more.
+/// Number of further invisible keys before each next lookup.
 const DEAD_STEP: u64 = if cfg!(debug_assertions) { 3 } else { 32 };
-/// After so many moves without one, the source is asked for a stretch again.
+/// Number of moves of the source before it is asked for a row batch again.
 const MOVES_WITHOUT: u32 = if cfg!(debug_assertions) { 1 } else { 8 };
-/// A jump counts as so many steps: it is a seek more than a merge would leave to do.
+/// Steps charged for a jump, which costs a seek that a compaction would avoid.
 const JUMP_STEPS: u64 = 64;
 
 /// The keys and values visible at a snapshot.
 pub struct VisibleCursor<C: Cursor> {
     source: C,
-    order: KeyOrder,
+    pub(super) order: KeyOrder,
     snapshot: SeqNo,
     coverage: Coverage,
-    valid: bool,
+    pub(super) valid: bool,
     forward: bool,
-    /// Forward: the sequence number of the version stood on.
+    /// Forward: sequence number of the current version.
     seqno: SeqNo,
-    /// Forward: the key whose versions are being stepped over, if it fits; else `saved_key` is.
+    /// Forward: key whose versions are being stepped over. `None` if `saved_key` holds it.
     mark: Option<Mark>,
-    /// The rows being walked. None while `valid` is false.
+    /// Current row batch. `None` while `valid` is false.
     walk: Option<Walk>,
-    /// The key there.
+    /// Key of the current row.
     walk_key: KeyBuf,
-    /// So many moves from now, the source is asked for the next.
+    /// Number of moves before the source is asked for the next row batch.
     walk_after: u32,
-    /// Entries stepped over since that was last asked.
-    stepped_over: u64,
-    /// Backward: the key stood on.
+    /// Entries stepped over since the last [`Self::take_stepped_over`].
+    pub(super) stepped_over: u64,
+    /// Backward: current key.
     saved_key: Vec<u8>,
-    /// Backward: the value there.
+    /// Backward: current value.
     saved_value: Vec<u8>,
-    /// After so many keys in a row that are not shown, `detours` are asked; never without them.
+    /// Invisible keys in a row before `detours` is used. [`u64::MAX`] without skip state.
     asked_at: u64,
-    detours: Option<Box<Detours>>,
+    pub(super) detours: Option<Box<Detours>>,
 }
 
-/// Where in a stretch the cursor stands.
+/// Position in a row batch.
 struct Walk {
     stretch: Stretch,
     row: Row,
 }
 
-/// Where a walk may leave out keys, and where it must end.
-struct Detours {
-    hints: Arc<Hints>,
-    /// The hints up to this number are believed.
-    as_of: SeqNo,
-    /// How often in one move it may be asked before the move ends nowhere.
-    patience: u64,
-    asked: u64,
-    /// Where a move ended for lack of patience.
-    stopped_at: Option<Arc<[u8]>>,
-    /// Steps spared by the jumps so far.
-    spared: u64,
-}
-
-/// A stretch of keys of which none is visible.
-pub struct DeadRun {
-    /// It begins after this key.
-    pub after: Edge,
-    /// It ends before this key.
-    pub before: Edge,
-    /// About how many entries are in it.
-    pub dead: u64,
-    /// Keys from which to go on, where patience ended.
-    pub open: Vec<Arc<[u8]>>,
+/// Skip state: the hints for skipping keys, and the step budget of a move.
+pub(super) struct Detours {
+    pub(super) hints: Arc<Hints>,
+    /// Largest `since` of the hints that may be used.
+    pub(super) as_of: SeqNo,
+    /// Step budget: number of lookups after which a move ends unpositioned.
+    pub(super) patience: u64,
+    pub(super) asked: u64,
+    /// Position at which a move exhausted the step budget.
+    pub(super) stopped_at: Option<Arc<[u8]>>,
+    /// Steps saved by all jumps so far.
+    pub(super) spared: u64,
 }
 
 impl<C: Cursor> VisibleCursor<C> {
-    /// Shows what a reader at `snapshot` sees of `source`; [`SEQNO_MAX`] sees all that is there.
-    /// `range_deletes` are those of everything in `source`. It stands nowhere until the first seek.
+    /// Creates an unpositioned cursor over the pairs of `source` visible at `snapshot`.
+    /// [`SEQNO_MAX`] includes every entry. `range_deletes` covers all of `source`.
     pub fn new(
         source: C,
         order: KeyOrder,
@@ -125,8 +113,7 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// Shows what a reader at `snapshot` sees, as [`VisibleCursor::new`] does of the same source, and
-    /// stands nowhere until the first seek.
+    /// Resets the cursor to the state after [`VisibleCursor::new`] with the same source.
     pub fn reset(&mut self, snapshot: SeqNo, range_deletes: Option<Box<RangeDeleteView>>) {
         self.begin();
         self.snapshot = snapshot;
@@ -137,7 +124,12 @@ impl<C: Cursor> VisibleCursor<C> {
         self.detours = None;
     }
 
-    /// Stands nowhere, and lets go of what that took.
+    /// Returns the sequence number at which the cursor reads.
+    pub fn snapshot(&self) -> SeqNo {
+        self.snapshot
+    }
+
+    /// Unpositions the cursor and releases its resources.
     pub fn rest(&mut self) {
         self.reset(0, None);
         self.source.rest();
@@ -146,8 +138,8 @@ impl<C: Cursor> VisibleCursor<C> {
         empty(&mut self.saved_value);
     }
 
-    /// Believes `hints` up to the number `as_of`, see [`super::hints`]; a move that has asked them
-    /// `patience` times ends nowhere.
+    /// Enables `hints` with `since` up to `as_of` ([`super::hints`]). A move ends unpositioned
+    /// after `patience` lookups.
     pub fn take_detours(&mut self, hints: Arc<Hints>, as_of: SeqNo, patience: u64) {
         let (asked, stopped_at, spared) = (0, None, 0);
         self.detours =
@@ -155,67 +147,13 @@ impl<C: Cursor> VisibleCursor<C> {
         self.asked_at = DEAD_MIN;
     }
 
-    /// The stretch around `key` without visible keys, as far as patience goes both ways; `None` if
-    /// `key` itself is visible.
-    pub fn dead_run(&mut self, key: &[u8]) -> Result<Option<DeadRun>> {
-        if let Some(run) = self.dead_run_behind_hint(key)? {
-            return Ok(Some(run));
-        }
-        let mut open = Vec::new();
-        self.seek(key)?;
-        if self.valid && same_key(&self.order, self.key(), key) {
-            return Ok(None);
-        }
-        let before = self.edge(&mut open);
-        self.seek_for_prev(key)?;
-        let after = self.edge(&mut open);
-        let spared = self.detours.as_ref().map_or(0, |detours| detours.spared);
-        Ok(Some(DeadRun { after, before, dead: self.stepped_over + spared, open }))
-    }
-
-    /// The same where the stretch begins in the hint below `key`, as it does when keys are deleted in
-    /// order: then it need only be walked forward.
-    fn dead_run_behind_hint(&mut self, key: &[u8]) -> Result<Option<DeadRun>> {
-        let hints = self.detours.as_ref().map(|detours| detours.hints.clone());
-        let Some(hint) = hints.as_ref().and_then(|hints| hints.below(&self.order, key)) else {
-            return Ok(None);
-        };
-        let Some(from) = &hint.before else { return Ok(None) };
-        let mut open = Vec::new();
-        self.seek(from)?;
-        let before = self.edge(&mut open);
-        if before.as_ref().is_some_and(|before| self.order.compare(before, key).is_le()) {
-            if open.is_empty() {
-                self.stepped_over = 0;
-                return Ok(None);
-            }
-            open = vec![Arc::from(key)];
-        }
-        let spared = self.detours.as_ref().map_or(0, |detours| detours.spared);
-        let dead = hint.dead + self.stepped_over + spared;
-        Ok(Some(DeadRun { after: hint.after.clone(), before, dead, open }))
-    }
-
-    /// What the last move ended at.
-    fn edge(&mut self, open: &mut Vec<Arc<[u8]>>) -> Edge {
-        let stopped_at = self.detours.as_mut().and_then(|detours| {
-            detours.asked = 0;
-            detours.stopped_at.take()
-        });
-        if self.valid {
-            return Some(Arc::from(self.key()));
-        }
-        open.extend(stopped_at.clone());
-        stopped_at
-    }
-
-    /// Whether the cursor stands on a key.
+    /// Returns whether the cursor is positioned on a key.
     #[inline]
     pub fn valid(&self) -> bool {
         self.valid
     }
 
-    /// The key. Must be valid; lives until the cursor moves.
+    /// Returns the key. The cursor must be valid. The key lives until the cursor moves.
     #[inline]
     pub fn key(&self) -> &[u8] {
         match self.walk {
@@ -225,18 +163,18 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// Whether it walks rows that it took from its source.
+    /// Returns whether the cursor reads a row batch.
     #[cfg(test)]
     pub fn is_walking(&self) -> bool {
         self.walk.is_some()
     }
 
-    /// The key, or the empty one when not valid.
+    /// Returns the key, or an empty slice when not valid.
     pub fn key_or_empty(&self) -> &[u8] {
         if self.valid { self.key() } else { &[] }
     }
 
-    /// The value. Must be valid; lives until the cursor moves.
+    /// Returns the value. The cursor must be valid. The value lives until the cursor moves.
     #[inline]
     pub fn value(&self) -> &[u8] {
         match &self.walk {
@@ -246,7 +184,7 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// How many entries that are not shown were stepped over one by one since this was last asked.
+    /// Returns and resets the number of invisible entries that were stepped over one by one.
     #[inline]
     pub fn take_stepped_over(&mut self) -> u64 {
         std::mem::take(&mut self.stepped_over)
@@ -280,7 +218,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.settle_backward()
     }
 
-    /// The cursor stands nowhere, wherever it was.
+    /// Makes the cursor unpositioned.
     fn begin(&mut self) {
         self.valid = false;
         self.walk = None;
@@ -289,7 +227,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Places the source on the last version of `key`, or of the key before it.
     fn place_at_or_before(&mut self, key: &[u8]) -> Result<()> {
-        // The very last version a key can have, or the first entry behind it.
+        // The oldest version that the key can have, or the first entry after it.
         self.source.seek(key, 0)?;
         if !(self.source.valid() && same_key(&self.order, self.source.key(), key)) {
             self.source.seek_before(key, 0)?;
@@ -297,8 +235,9 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// Shows the pair stood on and those after it, or before it, as far as the source need not move,
-    /// until no more is wanted; says whether more is. Stands on the last one shown.
+    /// Passes the current pair and the following or preceding ones to `see`, until `see` stops or
+    /// the source would have to move. Returns whether `see` wants more. Ends on the last pair
+    /// passed.
     pub fn show(&mut self, forward: bool, see: See<'_>) -> bool {
         let asks = self.walk_after == 0 && self.coverage.is_empty();
         if asks && forward && self.forward && self.walk.is_none() {
@@ -314,9 +253,8 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// Moves to the next key. Nothing happens when not valid.
+    /// Moves to the next key. Does nothing when not valid.
     #[inline]
-    #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend what it stands on")]
     pub fn next(&mut self) -> Result<()> {
         if let Some(Walk { stretch, row }) = &mut self.walk
             && self.forward
@@ -329,7 +267,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.next_of_source()
     }
 
-    /// The same where no stretch goes on.
+    /// Same, where no row batch continues.
     fn next_of_source(&mut self) -> Result<()> {
         if !self.valid {
             return Ok(());
@@ -345,7 +283,7 @@ impl<C: Cursor> VisibleCursor<C> {
             self.mark = None;
             return self.settle_forward(true);
         }
-        // A version with sequence number 0 is the last of its key: nothing to step over.
+        // A version with sequence number 0 is the last of its key, so there are none to step over.
         let skipping = self.seqno != 0;
         if skipping {
             self.mark_key();
@@ -354,7 +292,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.settle_forward(skipping)
     }
 
-    /// Moves to the previous key. Nothing happens when not valid.
+    /// Moves to the previous key. Does nothing when not valid.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if let Some(Walk { stretch, row }) = &mut self.walk
@@ -368,7 +306,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.prev_of_source()
     }
 
-    /// The same where no stretch goes on.
+    /// Same, where no row batch continues.
     fn prev_of_source(&mut self) -> Result<()> {
         if !self.valid {
             return Ok(());
@@ -392,7 +330,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.settle_backward()
     }
 
-    /// Whether it is time to ask the source for a stretch. Under range tombstones there is none.
+    /// Returns whether to ask the source for a row batch. With range tombstones there is none.
     #[inline]
     fn may_walk(&mut self) -> bool {
         let now = self.walk_after == 0;
@@ -400,7 +338,7 @@ impl<C: Cursor> VisibleCursor<C> {
         now && self.coverage.is_empty()
     }
 
-    /// Stands on the entry the source stands on, if a stretch goes on from there.
+    /// Starts a row batch at the source's position, if the source has one.
     fn begin_walk(&mut self) -> bool {
         self.walk_after = MOVES_WITHOUT;
         let Some(stretch) = self.source.stretch(self.snapshot, self.forward) else { return false };
@@ -412,7 +350,7 @@ impl<C: Cursor> VisibleCursor<C> {
         true
     }
 
-    /// Lets the source follow to where the walk stands; the way back needs the key, too.
+    /// Ends the row batch and moves the source to its position. A move backward also needs the key.
     fn end_walk(&mut self) {
         let Some(Walk { stretch, row }) = self.walk.take() else { return };
         self.source.jump(stretch.at);
@@ -421,7 +359,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.walk_after = 0;
     }
 
-    /// Remembers the key of the source for [`Self::at_marked_key`].
+    /// Saves the source's key for [`Self::at_marked_key`].
     #[inline]
     fn mark_key(&mut self) {
         let key = self.source.key();
@@ -431,7 +369,7 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// Whether the source, which is valid, still stands on the marked key.
+    /// Returns whether the source, which must be valid, is still positioned on the marked key.
     #[inline]
     fn at_marked_key(&self) -> bool {
         match self.mark {
@@ -440,8 +378,8 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// Goes forward from where the source stands to the first visible version; if `skipping`, past
-    /// every version of the marked key first.
+    /// Moves forward from the source's position to the first visible version. With `skipping`,
+    /// first skips every version of the marked key.
     #[inline]
     fn settle_forward(&mut self, mut skipping: bool) -> Result<()> {
         self.forward = true;
@@ -486,9 +424,9 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// Asks the hints about the key where the source stands, which is not shown or not known yet,
-    /// `dead` keys that are not shown behind. Returns how many are behind now, 0 after a jump, and
-    /// after how many to ask again; `None` where nothing is to come, or no patience is left.
+    /// Looks up the source's key, invisible or not yet examined, in the hints after `dead`
+    /// invisible keys. Returns the new count of these, 0 after a jump, and the count for the next
+    /// lookup. Returns `None` at the end of the data or of the step budget.
     #[cold]
     fn detour(&mut self, dead: u64) -> Result<Option<(u64, u64)>> {
         let walked = Some((dead, dead + DEAD_STEP));
@@ -515,8 +453,8 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(walked)
     }
 
-    /// Steps over a version newer than the snapshot, or over all of its key's when there are many.
-    /// `steps` counts those of one key, which is then `saved_key`.
+    /// Steps over a version newer than the snapshot, or over all such versions of its key when
+    /// there are many. `steps` counts the versions of one key, which is `saved_key` then.
     fn step_over_newer(&mut self, steps: &mut u32) -> Result<()> {
         if *steps > 0 && same_key(&self.order, self.source.key(), &self.saved_key) {
             *steps += 1;
@@ -540,8 +478,8 @@ impl<C: Cursor> VisibleCursor<C> {
                 .is_some_and(|deleted| deleted > seqno)
     }
 
-    /// Goes backward from where the source stands, on the last version of some key or nowhere, to
-    /// the first key with a visible version.
+    /// Moves backward to the first key with a visible version. The source must be positioned on the
+    /// last version of a key, or unpositioned.
     fn settle_backward(&mut self) -> Result<()> {
         self.forward = false;
         let (mut dead, mut asked_at) = (0, self.asked_at);
@@ -566,8 +504,8 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// Walks back over every version of `saved_key`; copies the value of the newest at or below the
-    /// snapshot and returns what that is.
+    /// Moves back over all versions of `saved_key`. Copies the value of the newest version at or
+    /// below the snapshot and returns that version.
     fn newest_of_saved_key(&mut self) -> Result<Option<(SeqNo, Kind)>> {
         let mut newest = None;
         let mut steps = 0;
@@ -592,7 +530,7 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 
     fn copy_version(&mut self) -> (SeqNo, Kind) {
-        // Keys that compare equal may differ in bytes: show those of the version shown.
+        // Equal keys may differ in bytes, so the key of the visible version is copied.
         copy_into(&mut self.saved_key, self.source.key());
         copy_into(&mut self.saved_value, self.source.value());
         self.source.version()

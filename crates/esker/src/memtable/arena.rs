@@ -1,15 +1,16 @@
-//! The bump arena a memtable keeps its entries in.
+//! The bump arena for the entries of a memtable.
 //!
-//! What stays true:
-//! 1. An entry is written once, by [`Arena::append`], before its reference is handed out; its bytes
-//!    never change and never move until the arena is dropped.
-//! 2. Any number of threads may append and read at once: the bump position is claimed by one
-//!    compare-and-swap, so no two entries overlap.
-//! 3. An [`EntryRef`] is only made by `append`, and only used with the arena that made it.
+//! Invariants:
+//! 1. [`Arena::append`] writes an entry once, before it returns the entry's reference. The entry's
+//!    bytes never change and never move until the arena is dropped.
+//! 2. Any number of threads append and read concurrently. One compare-and-swap claims the bump
+//!    position, so no two entries overlap.
+//! 3. Only `append` creates an [`EntryRef`], and it is used only with the arena that created it.
 //!
-//! Addresses are 32-bit counts of eight bytes: chunk number above, place in the chunk below, so an
-//! arena spans 32 GiB. An entry larger than a quarter chunk gets memory of its own, under as many
-//! consecutive chunk numbers as it covers.
+//! Addresses are 32-bit counts of eight-byte words: the chunk number in the high bits, the position
+//! in the chunk in the low bits. An arena therefore spans 32 GiB. An entry larger than a quarter
+//! chunk has its own allocation, which covers as many consecutive chunk numbers as its size
+//! requires.
 #![allow(unsafe_code)]
 
 use crate::base::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -22,23 +23,23 @@ use crate::base::chunk::{CHUNK_SHIFT, CHUNK_WORDS, Chunk};
 use crate::base::prefetch::{prefetch_bytes, prefetch_lines};
 use crate::base::sync::{Bug, Mutex, is_seeded};
 
-/// How many chunk numbers a 32-bit address leaves.
-const CHUNKS_MAX: usize = if cfg!(feature = "shuttle") { 256 } else { 1 << (32 - CHUNK_SHIFT) };
-/// Entries of more words than this get memory of their own.
+/// Number of chunk numbers in a 32-bit address.
+const CHUNKS_MAX: usize = if cfg!(esker_shuttle) { 256 } else { 1 << (32 - CHUNK_SHIFT) };
+/// Maximum size, in words, of an entry in a shared chunk. A larger entry has its own allocation.
 const SHARED_WORDS_MAX: usize = CHUNK_WORDS / 4;
-/// `seqno << 8 | kind`, key length, value length.
+/// Size of an entry header, in bytes: `seqno << 8 | kind`, key length, value length.
 const HEADER_BYTES: usize = 16;
 
-/// The tail before the first chunk: full, so that the first append asks for one.
+/// The tail before the first chunk. It counts as full, so the first append requests a chunk.
 const NO_CHUNK: u64 = u64::MAX;
 
-/// How many words the chunk of this tail holds.
+/// Returns the number of words used in the chunk of `tail`.
 #[inline]
 fn used_words(tail: u64) -> usize {
     if tail == NO_CHUNK { 0 } else { tail as u32 as usize }
 }
 
-/// Where an entry lies in the arena that made it.
+/// The address of an entry in the arena that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct EntryRef(u32);
 
@@ -51,28 +52,28 @@ pub(super) struct Entry<'a> {
     pub value: &'a [u8],
 }
 
-/// The memory taken by slow-path allocations.
+/// The allocations made on the slow path.
 struct Spans {
-    /// First chunk number of every allocation, and its size in words if it is no chunk.
+    /// First chunk number of every allocation. The size in words is `None` for a chunk.
     list: Vec<(usize, Option<usize>)>,
-    /// The next chunk number not in use.
+    /// Next unused chunk number.
     next: usize,
 }
 
-/// The arena. Freed whole.
+/// The arena. All its memory is freed together.
 pub(super) struct Arena {
-    /// The memory of each chunk number; null where none is allocated.
+    /// Address of the memory of each chunk number; null where no memory is allocated.
     table: Box<[AtomicPtr<u64>]>,
-    /// `chunk number << 32 | words used in it` of the chunk being filled.
+    /// `chunk number << 32 | words used in it` of the current chunk.
     tail: AtomicU64,
-    /// Bytes used outside the chunk being filled.
+    /// Bytes used outside the current chunk.
     full_bytes: AtomicUsize,
     spans: Mutex<Spans>,
     pool: Arc<ChunkPool>,
 }
 
 impl Arena {
-    /// An arena that takes its chunks from `pool` and gives them back when dropped.
+    /// Creates an arena that takes its chunks from `pool` and returns them when dropped.
     pub fn new(pool: Arc<ChunkPool>) -> Arena {
         Arena {
             table: empty_table(),
@@ -83,26 +84,29 @@ impl Arena {
         }
     }
 
-    /// Bytes used by entries, their headers and their padding.
+    /// Returns the bytes used by entries, including headers and padding.
     pub fn used_bytes(&self) -> usize {
         let tail = self.tail.load(Ordering::Relaxed);
         self.full_bytes.load(Ordering::Relaxed) + used_words(tail) * 8
     }
 
-    /// Copies an entry in.
+    /// Copies an entry into the arena.
     ///
     /// # Panics
-    /// When the lengths do not fit 32 bits or the arena has reached 32 GiB: the caller checks the
-    /// limits of keys and values and rotates memtables long before.
+    /// When the lengths do not fit 32 bits or the arena has reached 32 GiB. The caller checks the
+    /// limits of keys and values, and rotates memtables long before.
     #[inline]
     pub fn append(&self, packed: u64, key: &[u8], value: &[u8]) -> EntryRef {
-        assert!(key.len() <= 1 << 20 && value.len() <= 1 << 31, "entry beyond the store's limits");
+        assert!(
+            key.len() <= 1 << 20 && value.len() <= 1 << 31,
+            "the entry exceeds the store's limits"
+        );
         let words = (HEADER_BYTES + key.len() + value.len()).div_ceil(8);
         let (at, to) = self.allocate(words);
         let lengths = (key.len() as u64) << 32 | value.len() as u64;
-        // SAFETY: `to` points to `words` words that `allocate` gave to this call alone and that stay
-        // allocated while the arena lives; header, key and value take no more than that, and the
-        // source slices cannot overlap memory nobody else has a reference to.
+        // SAFETY: `to` points to `words` words, which `allocate` gave to this call alone and which
+        // stay allocated while the arena lives. Header, key and value take no more than that. The
+        // source slices cannot overlap memory without any other reference.
         unsafe {
             to.write(packed);
             to.add(1).write(lengths);
@@ -110,18 +114,18 @@ impl Arena {
             ptr::copy_nonoverlapping(key.as_ptr(), bytes, key.len());
             ptr::copy_nonoverlapping(value.as_ptr(), bytes.add(key.len()), value.len());
         }
-        // Where the entry after the next will lie, if they are about as long.
+        // The likely address of the entry after the next, if entries have similar lengths.
         prefetch_bytes(to.addr() + 2 * words * 8, words * 8);
         at
     }
 
-    /// The entry at `at`, which this arena made.
+    /// Returns the entry at `at`, a reference created by this arena.
     #[inline]
     pub fn entry(&self, at: EntryRef) -> Entry<'_> {
         let from = self.address(at);
         // SAFETY: `at` came from `append` of this arena (invariant 3), which wrote a header and as
-        // many bytes as the header says before handing it out; they are never written again and
-        // live as long as `self`.
+        // many bytes as the header states before returning the reference. The bytes are never
+        // written again and live as long as `self`.
         unsafe {
             let packed = from.read();
             let lengths = from.add(1).read();
@@ -135,7 +139,7 @@ impl Arena {
         }
     }
 
-    /// Asks the processor to bring the entry's first bytes near. Changes nothing.
+    /// Prefetches the entry's first cache lines. Changes nothing.
     #[inline]
     pub fn prefetch(&self, at: EntryRef) {
         prefetch_lines(self.address(at).addr(), 3);
@@ -147,7 +151,7 @@ impl Arena {
         chunk.wrapping_add(at.0 as usize & (CHUNK_WORDS - 1))
     }
 
-    /// Gives `words` words to the caller alone.
+    /// Allocates `words` words for the caller alone.
     #[inline]
     fn allocate(&self, words: usize) -> (EntryRef, *mut u64) {
         if words > SHARED_WORDS_MAX {
@@ -161,7 +165,8 @@ impl Arena {
                 continue;
             }
             let next = tail + words as u64;
-            // Acquire pairs with the release in `next_chunk`: the table holds the chunk's address.
+            // Acquire pairs with the release in `next_chunk`: the table already holds the chunk's
+            // address.
             let claim = if is_seeded(Bug::ClaimInTwoSteps) {
                 self.tail.store(next, Ordering::Release);
                 Ok(tail)
@@ -177,21 +182,21 @@ impl Arena {
         }
     }
 
-    /// Puts a fresh chunk at the tail unless another thread did.
+    /// Starts a new chunk at the tail unless another thread did.
     #[cold]
     fn next_chunk(&self, words: usize) {
         let mut spans = self.spans.lock();
         if self.tail.load(Ordering::Acquire) as u32 as usize + words <= CHUNK_WORDS {
             return;
         }
-        // A memtable that needs more than one chunk will need them whole.
+        // A memtable that needs more than one chunk will use them completely.
         let chunk = self.pool.take(spans.next > 0).into_memory().as_ptr();
         let fresh = self.install(&mut spans, chunk, None);
         let old = self.tail.swap((fresh as u64) << 32, Ordering::AcqRel);
         self.full_bytes.fetch_add(used_words(old) * 8, Ordering::Relaxed);
     }
 
-    /// Memory of its own for a large entry.
+    /// Makes a separate allocation for a large entry.
     #[cold]
     fn allocate_alone(&self, words: usize) -> (EntryRef, *mut u64) {
         let mut spans = self.spans.lock();
@@ -201,12 +206,12 @@ impl Arena {
         (EntryRef((chunk << CHUNK_SHIFT) as u32), self.table[chunk].load(Ordering::Relaxed))
     }
 
-    /// Takes ownership of the memory at `base`, a chunk or so many words, under the next chunk
-    /// numbers; returns the first.
+    /// Takes ownership of the memory at `base`, under the next chunk numbers. The memory is `words`
+    /// words long, or one chunk for `None`. Returns the first chunk number.
     fn install(&self, spans: &mut Spans, base: *mut u64, words: Option<usize>) -> usize {
         let first = spans.next;
         let count = words.unwrap_or(CHUNK_WORDS).div_ceil(CHUNK_WORDS);
-        assert!(first + count <= CHUNKS_MAX, "a memtable reached 32 GiB without being rotated");
+        assert!(first + count <= CHUNKS_MAX, "a memtable reached 32 GiB without a rotation");
         for (i, slot) in self.table[first..first + count].iter().enumerate() {
             slot.store(base.wrapping_add(i * CHUNK_WORDS), Ordering::Release);
         }
@@ -216,16 +221,17 @@ impl Arena {
     }
 }
 
-/// A null pointer for each chunk number, in pages that take no memory until they are used.
-#[cfg(not(feature = "shuttle"))]
+/// Returns a null pointer for each chunk number, in pages that take no memory before their first
+/// use.
+#[cfg(not(esker_shuttle))]
 fn empty_table() -> Box<[AtomicPtr<u64>]> {
     let table = Box::<[AtomicPtr<u64>]>::new_zeroed_slice(CHUNKS_MAX);
-    // SAFETY: all bytes zero is a null pointer, a valid `AtomicPtr`.
+    // SAFETY: all-zero bytes are a null pointer, which is a valid `AtomicPtr`.
     unsafe { table.assume_init() }
 }
 
-/// A null pointer for each chunk number.
-#[cfg(feature = "shuttle")]
+/// Returns a null pointer for each chunk number.
+#[cfg(esker_shuttle)]
 fn empty_table() -> Box<[AtomicPtr<u64>]> {
     (0..CHUNKS_MAX).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
 }
@@ -236,12 +242,12 @@ impl Drop for Arena {
         for (first, words) in spans {
             let base = *self.table[first].get_mut();
             match words {
-                // SAFETY: without a number of words the pointer was taken out of a `Chunk`, listed
-                // once; `&mut self` says that no entry is borrowed any more.
+                // SAFETY: without a number of words, the pointer was taken out of a `Chunk` and is
+                // listed once. `&mut self` guarantees that no entry is borrowed any more.
                 None => self.pool.give(unsafe { Chunk::from_memory(NonNull::new_unchecked(base)) }),
                 Some(words) => {
                     let base = base.cast::<MaybeUninit<u64>>();
-                    // SAFETY: the same, from a box of `words` words.
+                    // SAFETY: as above; the pointer came from a box of `words` words.
                     drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(base, words)) });
                 }
             }
@@ -254,7 +260,7 @@ mod tests {
     use super::*;
     use crate::base::chunk::CHUNK_BYTES;
 
-    /// Lengths of values: none, small, nearly a quarter chunk, just more, more than a chunk.
+    /// Value lengths: zero, small, just below a quarter chunk, just above it, above a chunk.
     const LENGTHS: [usize; 6] =
         [0, 5, SHARED_WORDS_MAX * 8 - 64, 40, SHARED_WORDS_MAX * 8 + 1, CHUNK_BYTES + 3];
 
@@ -270,9 +276,9 @@ mod tests {
         arena.prefetch(at);
     }
 
-    /// Three threads append. A claim is compared with all others before anything is read, without
-    /// a step in between: an entry that another lies over might say any length.
-    #[cfg(feature = "shuttle")]
+    /// Appends from three threads. Each claim is compared with all others before any entry is read,
+    /// with no scheduling step in between: an entry overlapped by another could state any length.
+    #[cfg(esker_shuttle)]
     fn append_in_any_order() {
         let arena = Arc::new(Arena::new(Arc::new(ChunkPool::new(0))));
         let claims: Arc<std::sync::Mutex<Vec<(u32, u32)>>> = Arc::default();
@@ -302,14 +308,14 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "shuttle")]
+    #[cfg(esker_shuttle)]
     #[test]
     fn schedules_of_appending_threads_share_no_byte() {
         shuttle::check_random(append_in_any_order, 5_000);
         shuttle::check_pct(append_in_any_order, 2_000, 3);
     }
 
-    #[cfg(feature = "shuttle")]
+    #[cfg(esker_shuttle)]
     #[test]
     #[should_panic(expected = "two entries share a byte")]
     fn schedules_find_a_claim_made_in_two_steps() {
@@ -333,7 +339,7 @@ mod tests {
                             let packed = (thread * 1000 + i) as u64;
                             let at = arena.append(packed, &key_of(thread, i), &value);
                             made.lock().push((thread, i, at));
-                            // One of another thread's, perhaps.
+                            // Possibly an entry of another thread.
                             let (thread, i, at) = made.lock()[i];
                             check(arena, thread, i, at);
                         }
@@ -346,7 +352,7 @@ mod tests {
             let bytes: usize = made.iter().map(|(_, i, _)| LENGTHS[i % LENGTHS.len()]).sum();
             assert!(arena.used_bytes() >= bytes + made.len() * HEADER_BYTES);
         }
-        // The second arena began in a chunk of the first.
+        // The second arena started in a chunk of the first.
         assert_eq!(pool.free_bytes(), CHUNK_BYTES);
     }
 }

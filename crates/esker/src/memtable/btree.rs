@@ -1,16 +1,18 @@
-//! The B+tree index: leaves of 64 slots, each an eight-byte key head and a reference to the entry.
+//! The B+tree index: leaves of 64 slots. A slot is an eight-byte key head and a reference to the
+//! entry.
 //!
-//! What stays true:
+//! Invariants:
 //! 1. Slots are in internal order (key ascending, seqno descending) within and across leaves.
-//! 2. `tree.prefix` is shared by every key in the tree. A node's heads are the eight bytes after
-//!    `slots.prefix` bytes, and every key that may ever come to the node shares those bytes: they
-//!    are the common prefix of the separators around the node, or the tree's where it has no
-//!    neighbour on a side (the fence keys of Graefe, "Modern B-Tree Techniques", 2011). So a
-//!    search compares a prefix once, at the top, and heads from there on.
-//! 3. A separator is the entry that was first in its right child when they were split; entries are
-//!    never removed, so it stays a bound.
-//! 4. Unused heads are `u64::MAX`. Where the order has no heads, all used heads are 0, every
-//!    search is a tie and is decided by full comparisons.
+//! 2. Every key in the tree shares `tree.prefix`. A node's heads are the eight bytes after
+//!    `slots.prefix` bytes, and every key that can ever be placed in the node shares those prefix
+//!    bytes. They are the common prefix of the separators around the node, or the tree's prefix
+//!    where the node has no neighbour on a side (the fence keys of Graefe, "Modern B-Tree
+//!    Techniques", 2011). A search therefore compares a prefix once, at the top, and compares heads
+//!    from there on.
+//! 3. A separator is the first entry of its right child at the time of the split. Entries are never
+//!    removed, so the separator remains a bound.
+//! 4. Unused heads are `u64::MAX`. Where the order has no heads, all used heads are 0, and every
+//!    search is a tie that full comparisons decide.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -23,15 +25,15 @@ use crate::base::key::{has_prefix, is_least_of_its_head, shared_prefix_len};
 use crate::base::prefetch::prefetch_bytes;
 
 const SLOTS: usize = 64;
-/// Enough levels for 2^32 entries at half-full nodes, twice over.
+/// Maximum number of inner levels: twice what 2^32 entries need at half-full nodes.
 const HEIGHT_MAX: usize = 14;
-/// How many equal neighbours make a longer prefix worth reading every key of a node for.
+/// Number of equal adjacent heads that justifies reading every key of a node for a longer prefix.
 const TIES_MAX: usize = 8;
-/// No leaf.
+/// Marks an absent leaf.
 const NONE: u32 = u32::MAX;
 
-/// The sorted part that leaves and inner nodes share. It begins where a line of the processor's cache
-/// does, which holds eight heads.
+/// The sorted part common to leaves and inner nodes. It starts at a cache line boundary; a cache
+/// line holds eight heads.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Slots {
@@ -46,8 +48,8 @@ impl Slots {
         Slots { heads: [u64::MAX; SLOTS], refs: [EntryRef::default(); SLOTS], len: 0, prefix }
     }
 
-    /// How many heads are less than `head`. The loads depend on nothing but each other's block, so
-    /// the cache lines of the node arrive together.
+    /// Returns the number of heads less than `head`. The loads depend only on the block number, so
+    /// the cache lines of the node are fetched concurrently.
     #[inline]
     fn heads_below(&self, head: u64) -> usize {
         let mut block = 0;
@@ -61,16 +63,17 @@ impl Slots {
         below
     }
 
-    /// How many slots come before `target` (`or_equal`: or are equal to it).
+    /// Returns the number of slots before `target`, or with `or_equal` before or equal to it.
     #[inline]
     fn rank(&self, space: &Space, target: Target<'_>, or_equal: bool) -> usize {
         let head = space.head(target.key, self.prefix);
         self.rank_of_ties(space, target, or_equal, (head, self.heads_below(head)))
     }
 
-    /// The head of a `target` that is to be inserted, and how many slots come before it. Where it is the
-    /// `newest` of all and its head says how it compares, none of the same head does, and no entry is
-    /// looked at: those of overwritten keys are seldom in the processor's caches.
+    /// Returns the head of a `target` to be inserted, and the number of slots before it. Where
+    /// `target` is the `newest` entry and its head decides its order, no entry with the same head
+    /// precedes it. Then no entry is read: entries of overwritten keys are seldom in the
+    /// processor's caches.
     #[inline]
     fn rank_to_insert(&self, space: &Space, target: Target<'_>, newest: bool) -> (u64, usize) {
         let head = space.head(target.key, self.prefix);
@@ -81,7 +84,7 @@ impl Slots {
         (head, self.rank_of_ties(space, target, false, (head, low)))
     }
 
-    /// [`Slots::rank`], where `low` slots have a lesser head.
+    /// Like [`Slots::rank`], where `low` slots have a lesser head.
     #[inline]
     fn rank_of_ties(
         &self,
@@ -105,7 +108,7 @@ impl Slots {
         low
     }
 
-    /// Whether all slots come before `target`, whose head here is `head`.
+    /// Returns whether all slots precede `target`, whose head in this node is `head`.
     #[inline]
     fn ends_before(&self, space: &Space, target: Target<'_>, head: u64) -> bool {
         let Some(last) = self.len.checked_sub(1) else { return true };
@@ -138,7 +141,7 @@ impl Slots {
         self.len = len;
     }
 
-    /// Takes the heads after `prefix` bytes from now on.
+    /// Changes the node's prefix length and recomputes all heads after `prefix` bytes.
     fn set_prefix(&mut self, space: &Space, prefix: usize) {
         self.prefix = prefix;
         for i in 0..self.len {
@@ -146,7 +149,7 @@ impl Slots {
         }
     }
 
-    /// How many heads equal the one before.
+    /// Returns the number of heads equal to the previous head.
     fn ties(&self) -> usize {
         self.heads[..self.len].windows(2).filter(|pair| pair[0] == pair[1]).count()
     }
@@ -160,7 +163,7 @@ struct Leaf {
     next: u32,
 }
 
-/// `kids[i]` holds what is before `slots[i]`, `kids[i + 1]` what is not.
+/// `kids[i]` holds the entries before `slots[i]`, and `kids[i + 1]` the entries from `slots[i]` on.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Inner {
@@ -178,9 +181,9 @@ struct Path {
 pub(super) struct Btree {
     leaves: Slab<Leaf>,
     inners: Slab<Inner>,
-    /// A leaf while `height` is 0.
+    /// The root node; a leaf while `height` is 0.
     root: u32,
-    /// Inner levels above the leaves.
+    /// Number of inner levels above the leaves.
     height: usize,
     first: u32,
     last: u32,
@@ -188,7 +191,7 @@ pub(super) struct Btree {
 }
 
 impl Btree {
-    /// An empty tree, whose nodes lie in chunks of `pool` where they are many.
+    /// Creates an empty tree. A large tree takes its nodes from chunks of `pool`.
     pub fn new(pool: &Arc<ChunkPool>) -> Btree {
         let mut leaves = Slab::new(pool.clone());
         let root = leaves.push(Leaf { slots: Slots::new(0), prev: NONE, next: NONE });
@@ -196,12 +199,13 @@ impl Btree {
         Btree { leaves, inners, root, height: 0, first: root, last: root, prefix: Vec::new() }
     }
 
-    /// Bytes of the nodes there are; what is left of their last chunk is not counted.
+    /// Returns the size of all nodes in bytes. The unused part of the last chunk is not counted.
     pub fn memory_bytes(&self) -> usize {
         self.leaves.len() * size_of::<Leaf>() + self.inners.len() * size_of::<Inner>()
     }
 
-    /// Adds `entry`, whose key and rank are `target`; `newest` says that every other entry is older.
+    /// Adds `entry`, whose key and rank are `target`. `newest` states that every other entry is
+    /// older.
     pub fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>, newest: bool) {
         if space.heads {
             self.admit_prefix(space, target.key);
@@ -221,7 +225,7 @@ impl Btree {
             path.len += 1;
         });
         let slots = &mut self.leaves.at_mut(number).slots;
-        // They are moved as soon as the place is found.
+        // The insertion moves the references as soon as its slot is found.
         prefetch_bytes(slots.refs.as_ptr().addr(), size_of_val(&slots.refs));
         let (head, at) = slots.rank_to_insert(space, target, newest);
         if slots.len < SLOTS {
@@ -231,7 +235,7 @@ impl Btree {
         }
     }
 
-    /// The first entry at or after `target` that may have its key.
+    /// Returns the first entry at or after `target` if it may have the same key.
     pub fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
         if space.heads && !has_prefix(target.key, &self.prefix) {
             return None;
@@ -245,7 +249,7 @@ impl Btree {
         (leaf.next != NONE).then(|| self.leaves.at(leaf.next).slots.refs[0])
     }
 
-    /// Asks the processor for the leaf `target` belongs to.
+    /// Prefetches the leaf of `target`.
     pub fn prefetch(&self, space: &Space, target: Target<'_>) {
         if !space.heads || has_prefix(target.key, &self.prefix) {
             let slots = &self.leaves.at(self.leaf_of(space, target)).slots;
@@ -289,7 +293,8 @@ impl Btree {
         out.extend_from_slice(&leaf.slots.refs[..at]);
     }
 
-    /// The leaf and slot of the first entry not before `target`; the slot may be one past the end.
+    /// Returns the leaf and slot of the first entry not before `target`. The slot may be one past
+    /// the end.
     fn place(&self, space: &Space, target: Target<'_>) -> (u32, usize) {
         if space.heads && !has_prefix(target.key, &self.prefix) {
             return match target.key < self.prefix.as_slice() {
@@ -301,13 +306,14 @@ impl Btree {
         (leaf, self.leaves.at(leaf).slots.rank(space, target, false))
     }
 
-    /// The leaf `target` belongs to.
+    /// Returns the leaf of `target`.
     #[inline]
     fn leaf_of(&self, space: &Space, target: Target<'_>) -> u32 {
         self.descend(|slots| slots.rank(space, target, true), |_, _| ())
     }
 
-    /// The leaf that `kid_of` leads to; `step` hears of every inner node and the child taken.
+    /// Returns the leaf reached through `kid_of`. Calls `step` with every inner node and the child
+    /// taken.
     #[inline]
     fn descend(&self, kid_of: impl Fn(&Slots) -> usize, mut step: impl FnMut(u32, usize)) -> u32 {
         let mut node = self.root;
@@ -320,7 +326,8 @@ impl Btree {
         node
     }
 
-    /// Shortens the tree's prefix to what `key` shares with it. Only nodes at the edges rely on it.
+    /// Shortens the tree's prefix to the bytes shared with `key`. Only nodes at the tree's edges
+    /// rely on that prefix.
     #[inline]
     fn admit_prefix(&mut self, space: &Space, key: &[u8]) {
         if has_prefix(key, &self.prefix) {
@@ -347,14 +354,14 @@ impl Btree {
         }
     }
 
-    /// The first key of an empty tree is its prefix.
+    /// Makes the first key of an empty tree the tree's prefix.
     #[cold]
     fn start_prefix(&mut self, key: &[u8]) {
         self.prefix = key.to_vec();
         self.leaves.at_mut(self.first).slots.prefix = key.len();
     }
 
-    /// The separators around the node under `steps`; `None` at an edge of the tree.
+    /// Returns the separators around the node under `steps`; `None` at an edge of the tree.
     fn fences(&self, steps: &[(u32, usize)]) -> (Option<EntryRef>, Option<EntryRef>) {
         let (mut low, mut high) = (None, None);
         for &(node, kid) in steps.iter().rev() {
@@ -369,7 +376,8 @@ impl Btree {
         (low, high)
     }
 
-    /// Lengthens the prefix of a node between these fences when its heads tell too little apart.
+    /// Lengthens the prefix of a node between these separators when too many of its heads are
+    /// equal.
     fn sharpen(space: &Space, slots: &mut Slots, low: Option<EntryRef>, high: Option<EntryRef>) {
         if !space.heads || slots.ties() < TIES_MAX {
             return;
@@ -383,8 +391,8 @@ impl Btree {
         }
     }
 
-    /// Splits a full leaf and puts `entry`, whose head there is `head`, in its half at slot `at` of the
-    /// whole. An append to the last leaf leaves that one full.
+    /// Splits a full leaf. Adds `entry`, whose head in the leaf is `head`, to one half; `at` is its
+    /// slot in the whole leaf. An append to the last leaf leaves that leaf full.
     fn split_leaf(
         &mut self,
         space: &Space,
@@ -417,7 +425,7 @@ impl Btree {
         self.add_separator(space, path, separator, fresh, append);
     }
 
-    /// Tells the parents that `kid` now holds what is at or after `separator`.
+    /// Adds `separator` to the parents. `kid` holds the entries from `separator` on.
     fn add_separator(
         &mut self,
         space: &Space,
@@ -464,7 +472,8 @@ impl Inner {
         self.kids[at + 1] = kid;
     }
 
-    /// Moves what is after separator `middle` to a new node; the separator itself goes up.
+    /// Moves the slots after separator `middle` to a new node. The separator itself moves to the
+    /// parent.
     fn split(&mut self, middle: usize) -> (EntryRef, Inner) {
         let up = self.slots.refs[middle];
         let len = self.slots.len;

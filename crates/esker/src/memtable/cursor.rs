@@ -1,8 +1,8 @@
-//! Values and positions in the entries of a memtable, which they keep alive.
+//! Values and cursors that keep their memtable alive.
 //!
-//! What stays true: a cursor holds no lock between moves. It copies references a page at a time and
-//! finds its place again by key, so it sees every entry added before the move that passes it began,
-//! in order, none twice; entries added later it may or may not see.
+//! Invariants: a cursor holds no lock between moves. It copies references one page at a time and
+//! finds its position again by key. It returns, in order and once, every entry added before the
+//! move that passes it began. It may or may not return entries added later.
 
 use std::fmt;
 use std::ops::Deref;
@@ -14,24 +14,24 @@ use crate::base::cursor::{Cursor, Foresee};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::error::Result;
 
-/// A version of a key, where it lies.
+/// A version of a key, borrowed from its memtable.
 pub struct MemHit<'a> {
-    /// Its sequence number.
+    /// The version's sequence number.
     pub seqno: SeqNo,
-    /// What it is.
+    /// The version's kind.
     pub kind: Kind,
     pub(super) part: &'a Arc<Part>,
     pub(super) entry: EntryRef,
 }
 
 impl<'a> MemHit<'a> {
-    /// Its value.
+    /// Returns the value.
     #[inline]
     pub fn value(&self) -> &'a [u8] {
         self.part.space.arena.entry(self.entry).value
     }
 
-    /// Its value, which keeps the memtable alive.
+    /// Returns the value in a form that keeps the memtable alive.
     pub fn pin(&self) -> MemSlice {
         MemSlice { part: Arc::clone(self.part), entry: self.entry }
     }
@@ -59,15 +59,15 @@ impl fmt::Debug for MemSlice {
     }
 }
 
-/// So many entries from the one it stands on, a cursor asks for.
+/// Number of entries that a cursor prefetches, counted from the current one.
 const AHEAD_ENTRIES: usize = 4;
 
-/// A position in a memtable's entries. Holds no lock; its moves never fail.
+/// A position in a memtable's entries. It holds no lock, and its moves never fail.
 pub struct MemCursor {
     part: Arc<Part>,
     /// References to consecutive entries, in order; `page[at]` is the current one.
     page: Vec<EntryRef>,
-    /// Past the end when the cursor is not on an entry.
+    /// The current position in `page`; past the end when the cursor is not on an entry.
     at: usize,
 }
 
@@ -76,7 +76,7 @@ impl MemCursor {
         MemCursor { part: Arc::clone(part), page: Vec::with_capacity(64), at: 0 }
     }
 
-    /// Reads the page at `seek` and stands on its first entry, or its last when going `back`.
+    /// Reads the page at `seek`. Moves to its first entry, or to its last with `back`.
     fn load(&mut self, seek: Seek<'_>, back: bool) {
         self.page.clear();
         self.part.read().page(&self.part.space, seek, &mut self.page);
@@ -85,7 +85,7 @@ impl MemCursor {
         (0..AHEAD_ENTRIES).for_each(|n| self.prefetch(if back { last.wrapping_sub(n) } else { n }));
     }
 
-    /// Asks the processor for an entry of the page: they lie where they were added, not in order.
+    /// Prefetches an entry of the page. Entries are stored in insertion order, not in key order.
     #[inline]
     fn prefetch(&self, at: usize) {
         if let Some(&entry) = self.page.get(at) {
@@ -93,7 +93,7 @@ impl MemCursor {
         }
     }
 
-    /// Reads the page after (or, going `back`, before) the current entry.
+    /// Reads the page after the current entry, or with `back` the page before it.
     #[cold]
     fn turn(&mut self, back: bool) {
         let part = Arc::clone(&self.part);
@@ -181,7 +181,7 @@ impl Cursor for MemCursor {
 
     #[inline]
     fn kind(&self) -> Kind {
-        // Only Put and Delete are ever added.
+        // Only `Put` and `Delete` are ever added.
         if self.entry().packed as u8 == Kind::Put as u8 { Kind::Put } else { Kind::Delete }
     }
 

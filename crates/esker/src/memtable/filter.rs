@@ -1,12 +1,13 @@
-//! About which keys a part of a memtable has: for each key a few bits in one word, chosen by its hash.
+//! A filter over the keys of a memtable. Each key sets a few bits in one word, both chosen by the
+//! key's hash.
 //!
-//! Who looks for a key that is not there reads that word, and neither a lock, nor the nodes down to
-//! where the key would be, nor the entry beside it. (Bloom, "Space/Time Trade-offs in Hash Coding
-//! with Allowable Errors", 1970; all bits of a key in one word: Putze, Sanders and Singler, "Cache-,
-//! Hash- and Space-Efficient Bloom Filters", 2007.)
+//! A get of an absent key reads that one word. It needs no lock, and it reads neither the nodes on
+//! the path to the key's position nor the entry at that position. (Bloom, "Space/Time Trade-offs in
+//! Hash Coding with Allowable Errors", 1970; all bits of a key in one word: Putze, Sanders and
+//! Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007.)
 //!
-//! What stays true: the bits of a key are set before the key is visible, and stay set; they are set
-//! by who has the index of the part locked, one at a time.
+//! Invariants: the bits of a key are set before the key is visible, and they stay set. The holder
+//! of the part's index lock sets them, so only one thread sets bits at a time.
 
 use std::sync::Arc;
 
@@ -14,34 +15,35 @@ use super::pool::ChunkPool;
 use crate::base::prefetch::prefetch_lines;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 
-/// A filter has this part of the memory its memtable may take, so that it lies in the processor's
-/// caches: nine bits for each key of pairs of 116 bytes. Of those that are not there one in thirty
-/// seems to be; of pairs of 32 bytes one in six.
+/// The memtable's maximum size divided by the filter's size. The filter then fits in the
+/// processor's caches. At pairs of 116 bytes the filter has nine bits per key and a false positive
+/// rate of one in thirty. At pairs of 32 bytes the false positive rate is one in six.
 const SHARE: usize = 128;
-/// More than this many bytes would take long to clear.
+/// Maximum size of a filter, in bytes. A larger filter would take long to clear.
 const BYTES_MAX: usize = 16 << 20;
-/// Bits set for a key.
+/// Number of bits set per key.
 const BITS: u32 = 3;
 
-/// The bits of the keys of one part.
+/// The filter over the keys of one part.
 pub(super) struct KeyFilter {
     words: Box<[AtomicU64]>,
     pool: Arc<ChunkPool>,
 }
 
 impl KeyFilter {
-    /// For a memtable of at most `memtable_bytes`; of none, every key may be there.
+    /// Creates a filter for a memtable of at most `memtable_bytes`. A filter for 0 bytes has no
+    /// bits and reports every key as possibly present.
     pub fn new(memtable_bytes: usize, pool: Arc<ChunkPool>) -> KeyFilter {
         let bytes = (memtable_bytes / SHARE).min(BYTES_MAX);
         KeyFilter { words: pool.take_words(bytes / size_of::<u64>()), pool }
     }
 
-    /// Bytes of memory.
+    /// Returns the filter's size in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of_val(&*self.words)
     }
 
-    /// The word of a key, and its bits there.
+    /// Returns the word of a key, and the key's bits in it.
     #[inline]
     fn place(&self, hash: u64) -> Option<(&AtomicU64, u64)> {
         let at = ((hash >> 32) * self.words.len() as u64) >> 32;
@@ -49,7 +51,7 @@ impl KeyFilter {
         Some((self.words.get(at as usize)?, bits))
     }
 
-    /// Asks the processor for what [`KeyFilter::add`] and [`KeyFilter::may_contain`] look at.
+    /// Prefetches the word that [`KeyFilter::add`] and [`KeyFilter::may_contain`] use.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         if let Some((word, _)) = self.place(hash) {
@@ -57,7 +59,8 @@ impl KeyFilter {
         }
     }
 
-    /// Notes the key of this hash. Not for two threads at once: a bit of one of them could be lost.
+    /// Adds the key with this hash. Concurrent calls are not allowed: a bit of one call could be
+    /// lost.
     #[inline]
     pub fn add(&self, hash: u64) {
         if let Some((word, bits)) = self.place(hash) {
@@ -65,8 +68,8 @@ impl KeyFilter {
         }
     }
 
-    /// Whether the key of this hash may have been added. Who sees the number of a write sees its
-    /// bits: they were set before that number was shown.
+    /// Returns whether the key with this hash may have been added. A reader that sees the sequence
+    /// number of a write also sees the key's bits, which were set before that number was published.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
         self.place(hash).is_none_or(|(word, bits)| word.load(Ordering::Relaxed) & bits == bits)
@@ -87,7 +90,7 @@ mod tests {
     #[test]
     fn what_was_added_is_there_and_hardly_anything_else() {
         let pool = Arc::new(ChunkPool::new(64 << 20));
-        // As many keys as a memtable of a MiB has of pairs of 116 bytes.
+        // As many keys as a 1 MiB memtable holds at pairs of 116 bytes.
         let part = if cfg!(miri) { 64 } else { 1 };
         let (memtable_bytes, keys) = ((1 << 20) / part, 7_000 / part as u64);
         let filter = KeyFilter::new(memtable_bytes, pool.clone());
@@ -99,10 +102,13 @@ mod tests {
         let seeming = (keys..keys + others).filter(|n| filter.may_contain(hash(*n))).count();
         assert!(seeming * 25 < others as usize, "{seeming} of {others}");
         drop(filter);
-        // Its memory is the next one's, who has none of its keys.
+        // The next filter reuses the memory and has none of the keys.
         let next = KeyFilter::new(memtable_bytes, pool.clone());
         assert!(!(0..keys).any(|n| next.may_contain(hash(n))));
         assert_eq!(next.memory_bytes(), (8 << 10) / part);
-        assert!(KeyFilter::new(0, pool).may_contain(hash(0)), "without bits nothing is known");
+        assert!(
+            KeyFilter::new(0, pool).may_contain(hash(0)),
+            "a filter without bits excluded a key"
+        );
     }
 }

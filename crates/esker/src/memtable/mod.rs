@@ -1,13 +1,13 @@
 //! The memtable: the newest writes, sorted, in memory.
 //!
-//! Entries live in an [`arena`](self) that never moves them; one of three indexes
-//! ([`MemtableKind`]) keeps references to them in internal order behind a read-write lock.
+//! Entries are stored in an [`arena`](self), which never moves them. One of three index structures
+//! ([`MemtableKind`]) holds references to the entries in internal order, behind a read-write lock.
 //!
-//! What stays true:
-//! 1. Any number of threads add and read at once. An entry may be read as soon as it is added:
-//!    which are to be seen yet, the sequence numbers say.
-//! 2. An entry once visible never changes or goes away while the memtable lives, so a value may be
-//!    borrowed, or pinned by [`MemSlice`], without a lock.
+//! Invariants:
+//! 1. Any number of threads add and read concurrently. An entry is readable as soon as it is added.
+//!    Sequence numbers decide which entries a reader may see.
+//! 2. A visible entry never changes or disappears while the memtable lives. A value can therefore
+//!    be borrowed, or pinned by [`MemSlice`], without a lock.
 //! 3. A `(key, seqno)` pair is added at most once.
 
 mod arena;
@@ -40,7 +40,7 @@ use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RANGE_BYTES, RangeDeleteRef, RangeDeletes, RecentRangeDeletes};
 use crate::options::kinds::MemtableKind;
 
-/// The range tombstones as they are read: sets of the first so many that were added.
+/// Range tombstones in readable form: sets of the first `added` tombstones.
 #[derive(Default)]
 struct Settled {
     added: usize,
@@ -50,7 +50,7 @@ struct Settled {
 /// A newest version found by [`Memtable::get`], borrowed from the memtable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemEntry<'a> {
-    /// When it was written.
+    /// The entry's sequence number.
     pub seqno: SeqNo,
     /// [`Kind::Put`] or [`Kind::Delete`].
     pub kind: Kind,
@@ -58,25 +58,28 @@ pub struct MemEntry<'a> {
     pub value: &'a [u8],
 }
 
-/// A flush of so many bytes is worth one seek, as a merge of level 0 is: it has to be done anyway.
+/// Memtable bytes per seek that justify a flush, as for a level-0 compaction. The flush has to
+/// happen at some point anyway.
 const BYTES_PER_SEEK: u64 = 4096;
-/// Beyond all seeks there can be.
+/// Seek count that marks a declined memtable. No real seek count reaches it.
 const SEEKS_DECLINED: u64 = 1 << 62;
-/// What is smaller is left alone: it lies in the processor's caches.
+/// Minimum memtable size, in bytes, for a flush because of seeks. A smaller memtable fits in the
+/// processor's caches.
 const SOUGHT_BYTES_MIN: usize = if cfg!(debug_assertions) { 64 << 10 } else { 1 << 20 };
 
-/// A sorted table of entries in memory. Any number of writers and readers.
+/// A sorted table of entries in memory. Any number of threads write and read concurrently.
 pub struct Memtable {
-    /// Everything but range tombstones; who borrows from it keeps it.
+    /// The entries. Values and cursors that borrow from this part keep it alive.
     part: Arc<Part>,
     kind: MemtableKind,
     order: KeyOrder,
-    /// Seeks since the last write, and the greatest sequence number then.
+    /// Number of seeks since the last write, and the greatest sequence number at that write.
     seeks: AtomicU64,
     sought_at: AtomicU64,
     ranges: Mutex<RecentRangeDeletes>,
     settled: ArcSwap<Settled>,
-    /// How many range tombstones there are, their bytes, and their sequence numbers.
+    /// Range tombstones: their number, their size in bytes, and their least and greatest sequence
+    /// number.
     range_count: AtomicUsize,
     range_bytes: AtomicUsize,
     range_seqno_min: AtomicU64,
@@ -84,13 +87,14 @@ pub struct Memtable {
 }
 
 impl Memtable {
-    /// An empty memtable whose memory is freed with it.
+    /// Creates an empty memtable whose memory is freed with it.
     pub fn new(kind: MemtableKind, order: KeyOrder) -> Memtable {
         Memtable::with_pool(kind, order, Arc::new(ChunkPool::new(0)), 0)
     }
 
-    /// An empty memtable that takes its memory from `pool` and gives it back when it is dropped. It
-    /// is to have about `most_bytes`, of which a filter has a small part; 0 for none.
+    /// Creates an empty memtable that takes its memory from `pool` and returns it when dropped.
+    /// `most_bytes` is the memtable's expected maximum size, which determines the size of its
+    /// filter. 0 means no filter.
     pub fn with_pool(
         kind: MemtableKind,
         order: KeyOrder,
@@ -113,17 +117,18 @@ impl Memtable {
         }
     }
 
-    /// The structure it was made with.
+    /// Returns the memtable's index structure.
     pub fn kind(&self) -> MemtableKind {
         self.kind
     }
 
-    /// Adds a version of `key`; visible to readers at `seqno` and above from now on. A
-    /// [`Kind::RangeDelete`] is [`Memtable::add_range_delete`] from `key` to `value`.
+    /// Adds a version of `key`, visible from now on to readers at `seqno` and above. A
+    /// [`Kind::RangeDelete`] is passed to [`Memtable::add_range_delete`] as the range from `key` to
+    /// `value`.
     ///
     /// # Panics
-    /// When the memtable would pass 32 GiB or an entry is far beyond the store's limits
-    /// ([`key::KEY_BYTES_MAX`], [`key::VALUE_BYTES_MAX`]), both of which the caller checks.
+    /// When the memtable would exceed 32 GiB, or when an entry is far beyond the store's limits
+    /// ([`key::KEY_BYTES_MAX`], [`key::VALUE_BYTES_MAX`]). The caller checks both.
     pub fn add(&self, seqno: SeqNo, kind: Kind, key: &[u8], value: &[u8]) {
         if kind == Kind::RangeDelete {
             return self.add_range_delete(key, value, seqno);
@@ -131,8 +136,8 @@ impl Memtable {
         self.part.add(seqno, kind, key, value);
     }
 
-    /// Adds a range tombstone: every key in `[start, end)` older than `seqno` is gone. An empty or
-    /// inverted range covers nothing.
+    /// Adds a range tombstone, which deletes every version older than `seqno` of every key in
+    /// `[start, end)`. An empty or inverted range covers nothing.
     pub fn add_range_delete(&self, start: &[u8], end: &[u8], seqno: SeqNo) {
         let mut ranges = self.ranges.lock();
         ranges.push(RangeDeleteRef { start, end, seqno });
@@ -143,15 +148,15 @@ impl Memtable {
         self.range_count.fetch_add(1, Atomic::Release);
     }
 
-    /// The newest version of `key` with a sequence number `<= seqno`. Range tombstones are not
-    /// looked at.
+    /// Returns the newest version of `key` with a sequence number `<= seqno`. Ignores range
+    /// tombstones.
     pub fn get(&self, key: &[u8], seqno: SeqNo) -> Option<MemEntry<'_>> {
         let hit = self.look(key, key_hash(key), seqno)?;
         Some(MemEntry { seqno: hit.seqno, kind: hit.kind, value: hit.value() })
     }
 
-    /// As [`Memtable::get`] of a key whose [`key_hash`] is `hash`, with a value that can be
-    /// [made](MemHit::pin) to keep the memtable alive.
+    /// Like [`Memtable::get`], for a key whose [`key_hash`] is `hash`. The returned value can be
+    /// [pinned](MemHit::pin), which keeps the memtable alive.
     #[inline]
     pub fn look(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Option<MemHit<'_>> {
         let entry = self.part.find(key, hash, seqno)?;
@@ -159,25 +164,25 @@ impl Memtable {
         Some(MemHit { seqno, kind, part: &self.part, entry })
     }
 
-    /// Asks the processor for what [`Memtable::look`] of a key of this hash looks at first.
+    /// Prefetches the filter word that [`Memtable::look`] reads first for a key with this hash.
     #[inline]
     pub fn prefetch_filter(&self, hash: u64) {
         self.part.filter.prefetch(hash);
     }
 
-    /// As [`Memtable::get`], with a value that keeps the memtable alive.
+    /// Like [`Memtable::get`], with a value that keeps the memtable alive.
     #[cfg(test)]
     pub fn get_slice(&self, key: &[u8], seqno: SeqNo) -> Option<(SeqNo, Kind, MemSlice)> {
         let hit = self.look(key, key_hash(key), seqno)?;
         Some((hit.seqno, hit.kind, hit.pin()))
     }
 
-    /// A cursor over the entries, not yet on one.
+    /// Returns a cursor over the entries, not yet positioned.
     pub fn cursor(&self) -> MemCursor {
         MemCursor::new(&self.part)
     }
 
-    /// All range tombstones so far, in sets, the newest last.
+    /// Returns all range tombstones so far, as sets, the newest set last.
     pub fn range_delete_sets(&self) -> Vec<Arc<RangeDeletes>> {
         if self.range_count.load(Atomic::Acquire) == 0 {
             return Vec::new();
@@ -185,7 +190,7 @@ impl Memtable {
         self.settled().sets.clone()
     }
 
-    /// All range tombstones so far, in one set.
+    /// Returns all range tombstones so far, as one set.
     pub fn range_deletes(&self) -> Arc<RangeDeletes> {
         if self.range_count.load(Atomic::Acquire) == 0 {
             return Arc::default();
@@ -197,7 +202,8 @@ impl Memtable {
         all
     }
 
-    /// The newest range tombstone over `key` that a reader at `seqno` sees.
+    /// Returns the sequence number of the newest range tombstone over `key` that is visible at
+    /// `seqno`.
     #[inline]
     pub fn covering(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
         if self.range_count.load(Atomic::Acquire) == 0 {
@@ -206,7 +212,7 @@ impl Memtable {
         self.covering_in_sets(key, seqno)
     }
 
-    /// Apart, so that the way of most gets is short.
+    /// Out of line, which keeps the path of most gets short.
     #[inline(never)]
     fn covering_in_sets(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
         let mut newest = None;
@@ -218,7 +224,8 @@ impl Memtable {
         newest
     }
 
-    /// Sets of all that was added before the call. The first reader after an addition makes them.
+    /// Returns sets of all range tombstones added before the call. The first reader after an
+    /// addition builds the sets.
     fn settled(&self) -> arc_swap::Guard<Arc<Settled>> {
         let settled = self.settled.load();
         if settled.added >= self.range_count.load(Atomic::Acquire) {
@@ -233,23 +240,23 @@ impl Memtable {
         self.settled.load()
     }
 
-    /// Bytes in use: entries, index, range tombstones and filters.
+    /// Returns the bytes in use: entries, index, range tombstones and filter.
     pub fn memory_bytes(&self) -> usize {
         self.held_bytes() + self.part.filter.memory_bytes()
     }
 
-    /// Bytes that what was written takes: [`Memtable::memory_bytes`] but for the filters'.
+    /// Returns the bytes of written data: [`Memtable::memory_bytes`] without the filter.
     pub fn held_bytes(&self) -> usize {
         self.part.memory_bytes() + self.range_bytes.load(Atomic::Relaxed)
     }
 
-    /// How many range tombstones there are.
+    /// Returns the number of range tombstones.
     pub fn range_delete_count(&self) -> usize {
         self.range_count.load(Atomic::Acquire)
     }
 
-    /// Notes that cursors sought it `seeks` times. True when it has just become
-    /// [sought](Memtable::is_sought).
+    /// Records `seeks` cursor seeks in this memtable. Returns true if the memtable has just become
+    /// [seek-heavy](Memtable::is_sought).
     pub fn note_seeks(&self, seeks: u64) -> bool {
         let written = self.seqnos().1;
         if self.sought_at.swap(written, Atomic::Relaxed) != written {
@@ -259,14 +266,15 @@ impl Memtable {
         !self.pays(before) && self.pays(before + seeks)
     }
 
-    /// Whether so many seeks came since the last write that a table in its place would pay: its
-    /// entries lie where they were added, and walking them in order waits for memory at each.
+    /// Returns whether the memtable is seek-heavy: a table in its place would pay for the seeks
+    /// since the last write. Entries are stored in insertion order, so a scan in key order waits
+    /// for memory at each entry.
     pub fn is_sought(&self) -> bool {
         self.sought_at.load(Atomic::Relaxed) == self.seqnos().1
             && self.pays(self.seeks.load(Atomic::Relaxed))
     }
 
-    /// Leaves it as it is until it is written again, however often it is sought.
+    /// Excludes the memtable from flushes because of seeks until its next write.
     pub fn decline(&self) {
         self.seeks.store(SEEKS_DECLINED, Atomic::Relaxed);
     }
@@ -277,23 +285,23 @@ impl Memtable {
         bytes >= SOUGHT_BYTES_MIN && enough.contains(&seeks)
     }
 
-    /// How many entries there are, range tombstones not counted.
+    /// Returns the number of entries, without range tombstones.
     pub fn len(&self) -> usize {
         self.part.len()
     }
 
-    /// Whether there are entries.
+    /// Returns whether the memtable has entries.
     #[inline]
     pub fn has_entries(&self) -> bool {
         self.part.len() > 0
     }
 
-    /// Whether there are neither entries nor range tombstones.
+    /// Returns whether the memtable has neither entries nor range tombstones.
     pub fn is_empty(&self) -> bool {
         self.len() == 0 && self.range_count.load(Atomic::Relaxed) == 0
     }
 
-    /// The least and greatest sequence number of entries and range tombstones.
+    /// Returns the least and greatest sequence number of entries and range tombstones.
     pub fn seqno_range(&self) -> Option<(SeqNo, SeqNo)> {
         let (min, max) = self.seqnos();
         (min <= max).then_some((min, max))

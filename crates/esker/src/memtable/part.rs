@@ -1,8 +1,8 @@
-//! The part of a memtable that holds its entries: an arena and the index of what lies in it.
+//! The entries of a memtable: an arena and an index over it.
 //!
-//! What stays true:
-//! 1. An entry is in the arena before it is in the index, and is never changed afterwards.
-//! 2. The numbers of a part are only written with its index locked.
+//! Invariants:
+//! 1. An entry is in the arena before it is in the index, and never changes afterwards.
+//! 2. The counters and sequence numbers of a part are written only with its index locked.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::base::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::options::kinds::MemtableKind;
 
-/// A place in internal order: a key, and how many sequence numbers are above the one meant.
+/// A position in internal order: a key, and the distance of the sequence number from the maximum.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
     pub key: &'a [u8],
@@ -34,40 +34,41 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Where a page of references begins or ends.
+/// The begin or end of a page of references.
 #[derive(Clone, Copy)]
 pub(super) enum Seek<'a> {
     First,
     Last,
-    /// At the first entry not before the target.
+    /// The page begins at the first entry not before the target.
     From(Target<'a>),
-    /// At the last entry before the target.
+    /// The page ends at the last entry before the target.
     Before(Target<'a>),
 }
 
-/// What an index needs to look at an entry: its memory and its order.
+/// The data that an index needs to read an entry: its memory and its order.
 pub(super) struct Space {
     pub arena: Arena,
     pub order: KeyOrder,
-    /// Whether the order has heads.
+    /// Whether the key order has heads.
     pub heads: bool,
 }
 
 impl Space {
-    /// The head of `key` after `prefix` bytes, which it has; 0 where the order has none.
+    /// Returns the head of `key` after `prefix` bytes, which `key` has; 0 if the order has no
+    /// heads.
     #[inline]
     pub fn head(&self, key: &[u8], prefix: usize) -> u64 {
         if self.heads { key::head(&key[prefix..]) } else { 0 }
     }
 
-    /// The place of an entry.
+    /// Returns the position of an entry.
     #[inline]
     pub fn target(&self, at: EntryRef) -> Target<'_> {
         let entry = self.arena.entry(at);
         Target::new(entry.key, entry.packed >> 8)
     }
 
-    /// Whether the entry is before, at or after `target`.
+    /// Compares the entry with `target`.
     #[inline]
     pub fn compare(&self, at: EntryRef, target: Target<'_>) -> Ordering {
         let own = self.target(at);
@@ -90,7 +91,7 @@ impl Index {
         }
     }
 
-    /// Adds `entry`; `newest` says that every other is older.
+    /// Adds `entry`. `newest` states that every other entry is older.
     #[inline]
     fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>, newest: bool) {
         match self {
@@ -100,7 +101,8 @@ impl Index {
         }
     }
 
-    /// The first entry at or after `target`, or `None` if it certainly has another key.
+    /// Returns the first entry at or after `target`. May return `None` if that entry certainly has
+    /// another key.
     #[inline]
     fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
         match self {
@@ -110,7 +112,7 @@ impl Index {
         }
     }
 
-    /// Asks the processor for what a search for `target` looks into last.
+    /// Prefetches the last node that a search for `target` reads.
     pub fn prefetch(&self, space: &Space, target: Target<'_>) {
         if let Index::Btree(index) = self {
             index.prefetch(space, target);
@@ -134,20 +136,21 @@ impl Index {
     }
 }
 
-/// A sorted table of entries. Any number of threads add and read.
+/// A sorted table of entries. Any number of threads add and read concurrently.
 pub(super) struct Part {
     pub space: Space,
     pub filter: KeyFilter,
     index: RwLock<Index>,
     index_bytes: AtomicUsize,
     entries: AtomicUsize,
-    /// The least and greatest sequence number; greatest below least while empty.
+    /// The least and greatest sequence number. The greatest is below the least while the part is
+    /// empty.
     seqno_min: AtomicU64,
     seqno_max: AtomicU64,
 }
 
 impl Part {
-    /// An empty part with a filter for about `filtered_bytes` of entries.
+    /// Creates an empty part with a filter for about `filtered_bytes` of entries.
     pub fn new(
         kind: MemtableKind,
         order: KeyOrder,
@@ -187,26 +190,27 @@ impl Part {
         }
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.load(Relaxed)
     }
 
-    /// Bytes of entries and index.
+    /// Returns the size of entries and index in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.space.arena.used_bytes() + self.index_bytes.load(Relaxed)
     }
 
-    /// The least and the greatest sequence number; the greatest is below the least while there is
-    /// none.
+    /// Returns the least and the greatest sequence number. The greatest is below the least while
+    /// the part is empty.
     pub fn seqnos(&self) -> (SeqNo, SeqNo) {
         (self.seqno_min.load(Relaxed), self.seqno_max.load(Relaxed))
     }
 
-    /// The newest version of `key`, whose [`key_hash`] is `hash`, with a sequence number `<= seqno`.
+    /// Returns the newest version of `key` with a sequence number `<= seqno`. `hash` is the key's
+    /// [`key_hash`].
     #[inline]
     pub fn find(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Option<EntryRef> {
-        // An entry that is to be seen was counted before its number became visible.
+        // A visible entry was counted before its sequence number was published.
         if self.len() == 0 || !self.filter.may_contain(hash) {
             return None;
         }
@@ -215,7 +219,7 @@ impl Part {
         same.then_some(found)
     }
 
-    /// The index, sorted.
+    /// Returns the index, sorted, with a read lock held.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, Index> {
         let index = self.index.read();

@@ -1,13 +1,15 @@
-//! The memory of memtables: chunks that dropped ones leave for the next, and a few more than that,
-//! whose pages are there before a writer needs them; and the words of their filters.
+//! The memory of memtables: chunks of dropped memtables, kept for the next one; a few chunks
+//! prepared in advance, whose pages are populated before a writer needs them; and the words of
+//! filters.
 //!
-//! The first touch of a chunk's pages clears 2 MiB, in 0.2 ms where the machine is fast and in 7 where
-//! it is a guest whose host has to find the memory first; a thread of the store does that. A memtable
-//! takes them in twos where its entries and its tree's nodes fill one at the same time, and the thread
-//! has to share a processor with the flush, so that one ahead is not enough.
+//! The first touch of a chunk's pages clears 2 MiB. This takes 0.2 ms on a fast machine, and 7 ms
+//! in a virtual machine whose host has to find the memory first. A thread of the store does it. One
+//! chunk in advance is not enough. A memtable takes two chunks at once when its entries and its
+//! tree's nodes fill a chunk at the same time, and the thread has to share a processor with the
+//! flush.
 //!
-//! What stays true: a chunk is in the pool, or in one arena or slab; who takes one where there is none
-//! clears it by itself.
+//! Invariants: a chunk is in the pool, or in one arena or slab. A caller that finds the pool empty
+//! clears its chunk itself.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -16,40 +18,41 @@ use crate::base::chunk::{CHUNK_BYTES, Chunk};
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::{Condvar, Mutex};
 
-/// So many chunks are made ahead, where a memtable has room for four times as many.
+/// Maximum number of chunks prepared in advance. A capacity of four times as many chunks is needed
+/// to reach it.
 const AHEAD_MAX: usize = 3;
 
-/// How far the chunks after the present ones are.
+/// State of the preparation of chunks.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Ahead {
-    /// Nobody makes any: takers make their own, or have a thread started.
+    /// No thread prepares chunks. Callers make their own chunks, or have a thread started.
     #[default]
     Unserved,
-    /// A thread waits to be asked.
+    /// A thread waits for a request.
     Idle,
-    /// It was asked, and makes them.
+    /// The thread was asked for chunks and is preparing them.
     Wanted,
-    /// The thread has ended, or is to end.
+    /// The thread has ended or is about to end.
     Ended,
 }
 
 #[derive(Debug, Default)]
 struct Free {
     chunks: Vec<Chunk>,
-    /// Words for one filter, all zero, and how many the largest so far has.
+    /// Words for one filter, all zero, and the number of words of the largest filter so far.
     words: Box<[AtomicU64]>,
     words_wanted: usize,
     ahead: Ahead,
 }
 
-/// Chunks of dropped memtables, kept for the next one so that their pages need not be faulted in
-/// again, and some made ahead where all are in use.
+/// Chunks of dropped memtables, kept for the next one, which avoids new page faults. Further chunks
+/// are prepared in advance when all are in use.
 #[derive(Debug)]
 pub struct ChunkPool {
     free: Mutex<Free>,
     asked: Condvar,
     capacity: AtomicUsize,
-    /// Has a thread call [`ChunkPool::serve`]; `false` if it cannot.
+    /// Starts a thread that calls [`ChunkPool::serve`]; returns `false` on failure.
     start: OnceLock<Start>,
 }
 
@@ -62,8 +65,8 @@ impl fmt::Debug for Start {
 }
 
 impl ChunkPool {
-    /// A pool that keeps at most `capacity_bytes` of free memory (rounded down to whole chunks of 2 MiB)
-    /// of what it is given back.
+    /// Creates a pool that keeps at most `capacity_bytes` of returned memory, rounded down to whole
+    /// chunks of 2 MiB.
     pub fn new(capacity_bytes: usize) -> ChunkPool {
         ChunkPool {
             free: Mutex::default(),
@@ -73,7 +76,7 @@ impl ChunkPool {
         }
     }
 
-    /// Changes how many bytes are kept; what is too much is freed at once.
+    /// Changes the capacity in bytes. Excess memory is freed at once.
     pub fn set_capacity(&self, capacity_bytes: usize) {
         let capacity = capacity_bytes / CHUNK_BYTES;
         self.capacity.store(capacity, Ordering::Relaxed);
@@ -84,13 +87,13 @@ impl ChunkPool {
         free.words_wanted = 0;
     }
 
-    /// The free memory kept now, in bytes.
+    /// Returns the free memory in the pool, in bytes.
     pub fn free_bytes(&self) -> usize {
         let free = self.free.lock();
         free.chunks.len() * CHUNK_BYTES + size_of_val(&*free.words)
     }
 
-    /// A chunk; one that has to be made is made of a large page if `large` says that all of it will
+    /// Returns a chunk. A new chunk is backed by a huge page if `large` states that all of it will
     /// be used.
     pub(super) fn take(&self, large: bool) -> Chunk {
         let mut free = self.free.lock();
@@ -107,13 +110,14 @@ impl ChunkPool {
         kept.unwrap_or_else(|| Chunk::fresh(large))
     }
 
-    /// The most bytes that so many memtables of at most `each_bytes` take, and the pool between them:
-    /// entries and the tree's leaves and inner nodes lie in chunks of their own, whose last are not full,
-    /// and some are made ahead.
+    /// Returns the maximum memory, in bytes, of `memtables` memtables of at most `each_bytes` and
+    /// of the pool between them. Entries, leaves and inner nodes are in separate chunks, the last
+    /// of which are not full, and some chunks are prepared in advance.
     pub fn most_bytes(memtables: u64, each_bytes: u64) -> u64 {
         let chunk = CHUNK_BYTES as u64;
         let chunks = each_bytes / chunk;
-        // The nodes of a small tree lie in no chunk, and a first chunk takes memory as it is used.
+        // The nodes of a small tree are in no chunk, and a first chunk takes memory only as it is
+        // used.
         let in_part = match chunks {
             0 => 0,
             1..4 => 1,
@@ -124,12 +128,12 @@ impl ChunkPool {
         memtables.saturating_mul(each).saturating_add(ahead * chunk)
     }
 
-    /// Whether a thread waits to be asked, or can be started.
+    /// Returns whether a thread waits for a request, or can be started.
     fn can_ask(&self, ahead: Ahead) -> bool {
         ahead == Ahead::Idle || (ahead == Ahead::Unserved && self.start.get().is_some())
     }
 
-    /// Tells the thread that it is asked, or has it started where there was none `before`.
+    /// Wakes the thread, or has it started where no thread existed `before`.
     #[cold]
     fn ask(&self, before: Ahead) {
         match self.start.get().filter(|_| before == Ahead::Unserved) {
@@ -145,12 +149,12 @@ impl ChunkPool {
         }
     }
 
-    /// A thread may be had by `start`, when the first chunk is to be made ahead.
+    /// Sets `start`, which starts the thread when the first chunk is to be prepared in advance.
     pub fn offer(&self, start: Box<dyn Fn() -> bool + Send + Sync>) {
         let _ = self.start.set(Start(start));
     }
 
-    /// How many chunks are made ahead; none where none is kept.
+    /// Returns the number of chunks to prepare in advance; 0 if the capacity is 0.
     fn ahead(&self) -> usize {
         let capacity = self.capacity.load(Ordering::Relaxed);
         (capacity / 4).clamp(capacity.min(1), AHEAD_MAX)
@@ -163,7 +167,7 @@ impl ChunkPool {
         }
     }
 
-    /// So many words for a filter, all zero.
+    /// Returns `words` words for a filter, all zero.
     pub(super) fn take_words(&self, words: usize) -> Box<[AtomicU64]> {
         let kept = {
             let mut free = self.free.lock();
@@ -173,7 +177,7 @@ impl ChunkPool {
         if kept.len() == words { kept } else { zeros(words) }
     }
 
-    /// Keeps the words for the next filter, if the largest so far has as many.
+    /// Keeps the words for the next filter, if the largest filter so far has the same number.
     pub(super) fn give_words(&self, mut words: Box<[AtomicU64]>) {
         if self.capacity.load(Ordering::Relaxed) > 0 && !words.is_empty() {
             words.iter_mut().for_each(|word| *word.get_mut() = 0);
@@ -186,11 +190,11 @@ impl ChunkPool {
         if words.len() == free.words_wanted && free.ahead != Ahead::Ended {
             std::mem::swap(&mut free.words, &mut words);
         }
-        // What is not kept is freed without the lock.
+        // Discarded words are freed without the lock.
         drop(free);
     }
 
-    /// Makes chunks ahead on this thread, until [`ChunkPool::end`].
+    /// Prepares chunks in advance on the calling thread, until [`ChunkPool::end`].
     pub fn serve(&self) {
         let mut free = self.free.lock();
         if free.ahead == Ahead::Unserved {
@@ -212,7 +216,7 @@ impl ChunkPool {
             }
             free = self.free.lock();
             if free.ahead == Ahead::Wanted {
-                // The capacity may be less by now.
+                // The capacity may have been reduced meanwhile.
                 if free.chunks.len() < self.capacity.load(Ordering::Relaxed) {
                     free.chunks.push(chunk);
                 }
@@ -223,8 +227,8 @@ impl ChunkPool {
         }
     }
 
-    /// Has the serving thread return, now or as soon as there is one, and keeps nothing any more: a
-    /// value that outlives the store keeps the pool alive.
+    /// Makes the serving thread return, now or as soon as it starts, and frees all kept memory.
+    /// From now on the pool keeps nothing: a value that outlives the store keeps the pool alive.
     pub fn end(&self) {
         self.capacity.store(0, Ordering::Relaxed);
         let kept = {
@@ -246,7 +250,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// A thread that serves the pool, and waits to be asked.
+    /// Starts a thread that serves the pool, and waits until it is idle.
     fn served(pool: &Arc<ChunkPool>) -> std::thread::JoinHandle<()> {
         let server = {
             let pool = pool.clone();
@@ -265,7 +269,7 @@ mod tests {
         let pool = Arc::new(ChunkPool::new(12 * CHUNK_BYTES));
         let server = served(&pool);
         for _ in 0..2 {
-            // The first time there is none; then one of three is taken, and made again.
+            // The first call finds no chunk. The second takes one of three, which is then replaced.
             let taken = pool.take(true);
             while pool.free_bytes() < 3 * CHUNK_BYTES || pool.free.lock().ahead != Ahead::Idle {
                 std::thread::yield_now();
@@ -289,7 +293,7 @@ mod tests {
     fn a_chunk_is_there_before_it_is_needed_and_none_once_it_ended() {
         let pool = Arc::new(ChunkPool::new(CHUNK_BYTES));
         drop(pool.take(true));
-        assert_eq!(pool.free_bytes(), 0, "nobody serves it");
+        assert_eq!(pool.free_bytes(), 0, "no thread serves the pool");
         let server = served(&pool);
         drop(pool.take(false));
         assert_eq!(pool.free.lock().ahead, Ahead::Idle, "a small memtable needs no second chunk");
@@ -303,7 +307,7 @@ mod tests {
         pool.end();
         server.join().unwrap();
         pool.give(taken);
-        assert_eq!(pool.free_bytes(), 0, "nothing is kept of a store that was closed");
+        assert_eq!(pool.free_bytes(), 0, "a closed store left memory in the pool");
         drop((pool.take(true), second));
         pool.serve();
     }

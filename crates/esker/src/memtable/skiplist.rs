@@ -1,24 +1,24 @@
 //! The skip list index (Pugh, "Skip Lists: A Probabilistic Alternative to Balanced Trees", 1990).
 //!
-//! What stays true: every list is in internal order, and a node in one list is in all lists below.
-//! Nodes are runs of words in one vector: the entry, then the next node per level. Node 0 is the
-//! head; as a successor, 0 means the end.
+//! Invariants: every list is in internal order, and a node in one list is in all lists below. A
+//! node is a run of words in one vector: the entry's number, then the next node per level. Node 0
+//! is the head. As a successor, 0 means the end.
 
 use super::arena::EntryRef;
 use super::{Seek, Space, Target};
 
 const LEVELS: usize = 12;
-/// The list whose nodes are about 64 apart: where a page read backwards begins.
+/// The list whose nodes are about 64 entries apart. A backwards page begins at one of its nodes.
 const PAGE_LEVEL: usize = 3;
-/// How many entries a page read forwards holds.
+/// Number of entries in a forward page.
 const PAGE: usize = 64;
 
-/// A node's place in `links`.
+/// A node's position in `links`.
 type Node = usize;
 
 /// The skip list.
 pub(super) struct Skiplist {
-    /// The entries of the nodes, by the number kept in the node's first word.
+    /// The entries of the nodes, by the number in the node's first word.
     entries: Vec<EntryRef>,
     links: Vec<u32>,
     /// The last node of each list.
@@ -36,7 +36,7 @@ impl Skiplist {
         }
     }
 
-    /// Bytes held by the nodes.
+    /// Returns the size of the nodes in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.links.len() * size_of::<u32>() + self.entries.len() * size_of::<EntryRef>()
     }
@@ -61,7 +61,7 @@ impl Skiplist {
         }
     }
 
-    /// The first entry at or after `target`.
+    /// Returns the first entry at or after `target`.
     pub fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
         let node = self.next(self.nodes_before(space, target)[0], 0);
         (node != 0).then(|| self.entry(node))
@@ -83,7 +83,7 @@ impl Skiplist {
         }
     }
 
-    /// Copies `from` (unless it is the head) and what follows it, up to but without `end`.
+    /// Copies `from` (unless it is the head) and its successors, up to `end` exclusive.
     fn copy_after(&self, from: Node, end: Node, out: &mut Vec<EntryRef>) {
         let from = if from == 0 { self.next(0, 0) } else { from };
         self.copy(from, end, usize::MAX, out);
@@ -107,7 +107,7 @@ impl Skiplist {
         self.entries[self.links[node] as usize]
     }
 
-    /// The last node before `target` in each list.
+    /// Returns the last node before `target` in each list.
     fn nodes_before(&self, space: &Space, target: Target<'_>) -> [Node; LEVELS] {
         let mut before = [0; LEVELS];
         let mut node = 0;
@@ -127,7 +127,7 @@ impl Skiplist {
         before
     }
 
-    /// One level, and another with probability 1/4 each time.
+    /// Returns one level, plus another with probability 1/4 each time.
     fn random_height(&mut self) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

@@ -1,9 +1,9 @@
-//! The nodes of a tree, by number, in segments that never move: the first from the allocator, those of
-//! a tree that grows from chunks of the memtables' pool, whose pages are there before they are needed
-//! and large.
+//! The nodes of a tree, by number, in segments that never move. The first segments come from the
+//! allocator. The later segments, of a growing tree, come from chunks of the memtables' pool, which
+//! are huge pages and already populated when needed.
 //!
-//! What stays true: the first `len` nodes are written, and no other is read; a segment is the slab's
-//! alone until it is dropped.
+//! Invariants: the first `len` nodes are written, and no other node is read. A segment belongs to
+//! the slab alone until the slab is dropped.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -13,84 +13,84 @@ use std::sync::Arc;
 use super::pool::ChunkPool;
 use crate::base::chunk::{CHUNK_ALIGNMENT, CHUNK_BYTES, Chunk};
 
-/// Nodes side by side.
+/// Number of nodes in a segment.
 const SEGMENT: usize = 64;
-/// How many segments come from the allocator: a small tree is not worth a chunk.
+/// Number of segments from the allocator. A small tree does not justify a chunk.
 const BOXED: usize = if cfg!(any(test, miri)) { 2 } else { 16 };
 
-/// Nodes by number. They are plain data, so that nothing is to be done where one ends.
+/// Nodes by number. Nodes are plain data, so dropping a node needs no action.
 pub(super) struct Slab<T: Copy> {
     segments: Vec<NonNull<T>>,
     len: usize,
-    /// Where the segments behind the first [`BOXED`] lie.
+    /// Chunks that hold the segments after the first [`BOXED`] ones.
     chunks: Vec<Chunk>,
     pool: Arc<ChunkPool>,
 }
 
-// SAFETY: it owns its nodes as a vector does, and its memory is tied to no thread.
+// SAFETY: a slab owns its nodes as a vector does, and its memory is tied to no thread.
 unsafe impl<T: Copy + Send> Send for Slab<T> {}
-// SAFETY: shared, it only lends its nodes.
+// SAFETY: a shared slab only lends references to its nodes.
 unsafe impl<T: Copy + Sync> Sync for Slab<T> {}
 
 impl<T: Copy> Slab<T> {
-    /// How many segments a chunk holds.
+    /// Number of segments in a chunk.
     const IN_CHUNK: usize = match align_of::<T>() <= CHUNK_ALIGNMENT {
         true => CHUNK_BYTES / (SEGMENT * size_of::<T>()),
         false => 0,
     };
-    /// How many come from the allocator: all, where a chunk has room for none.
+    /// Number of segments from the allocator: all, where a chunk is too small for one segment.
     const BOXED: usize = if Self::IN_CHUNK > 0 { BOXED } else { usize::MAX };
 
-    /// No nodes yet; chunks come from `pool` and go back there.
+    /// Creates an empty slab. Chunks come from `pool` and return there.
     pub fn new(pool: Arc<ChunkPool>) -> Slab<T> {
         Slab { segments: Vec::new(), len: 0, chunks: Vec::new(), pool }
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Adds a node and says its number.
+    /// Adds a node and returns its number.
     pub fn push(&mut self, node: T) -> u32 {
         let number = self.len;
         if number.is_multiple_of(SEGMENT) {
             let segment = self.next_segment();
             self.segments.push(segment);
         }
-        // SAFETY: there is a segment for this number: those before it are full, or it was just added.
-        // Its memory is for `SEGMENT` nodes and the slab's alone.
+        // SAFETY: a segment for this number exists: the previous segments are full, or this segment
+        // was just added. Its memory has room for `SEGMENT` nodes and belongs to the slab alone.
         unsafe { self.segments[number / SEGMENT].add(number % SEGMENT).write(node) };
         self.len += 1;
         number as u32
     }
 
-    /// The node of this number.
+    /// Returns the node with this number.
     #[inline]
     pub fn at(&self, number: u32) -> &T {
-        // SAFETY: the place is of a node that was written; `&self` keeps it.
+        // SAFETY: the address is that of a written node, and `&self` keeps the node alive.
         unsafe { self.place(number).as_ref() }
     }
 
-    /// The node of this number, to be changed.
+    /// Returns the node with this number for modification.
     #[inline]
     pub fn at_mut(&mut self, number: u32) -> &mut T {
-        // SAFETY: the same; `&mut self` says that nobody else has it.
+        // SAFETY: as in `at`; `&mut self` guarantees exclusive access.
         unsafe { self.place(number).as_mut() }
     }
 
-    /// Where a node that was written lies.
+    /// Returns the address of a written node.
     #[inline]
     fn place(&self, number: u32) -> NonNull<T> {
         let number = number as usize;
-        assert!(number < self.len, "a node that was never made");
-        // SAFETY: as many segments as the nodes below `len` need were added before them, and each has
-        // room for `SEGMENT` nodes.
+        assert!(number < self.len, "the node was never allocated");
+        // SAFETY: all segments for the nodes below `len` were added before the nodes, and each
+        // segment has room for `SEGMENT` nodes.
         unsafe { self.segments.get_unchecked(number / SEGMENT).add(number % SEGMENT) }
     }
 
-    /// Memory for the next `SEGMENT` nodes.
+    /// Allocates memory for the next `SEGMENT` nodes.
     #[cold]
     fn next_segment(&mut self) -> NonNull<T> {
         let Some(behind) = self.segments.len().checked_sub(Self::BOXED) else {
@@ -101,7 +101,8 @@ impl<T: Copy> Slab<T> {
             self.chunks.push(self.pool.take(true));
         }
         let chunk: NonNull<T> = self.chunks[behind / Self::IN_CHUNK].start().cast();
-        // SAFETY: a chunk has room for `IN_CHUNK` segments, is aligned for them, and outlives them.
+        // SAFETY: a chunk has room for `IN_CHUNK` segments, is aligned for nodes, and outlives the
+        // segments.
         unsafe { chunk.add(at * SEGMENT) }
     }
 }
@@ -110,7 +111,8 @@ impl<T: Copy> Drop for Slab<T> {
     fn drop(&mut self) {
         for segment in self.segments.drain(..).take(Self::BOXED) {
             let segment = segment.cast::<MaybeUninit<T>>();
-            // SAFETY: these were leaked from boxes of so many nodes, which nobody uses any more.
+            // SAFETY: these segments were leaked from boxes of `SEGMENT` nodes, and nothing uses
+            // them any more.
             drop(unsafe {
                 Box::from_raw(NonNull::slice_from_raw_parts(segment, SEGMENT).as_ptr())
             });
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn nodes_keep_their_numbers_and_chunks_go_back() {
         type Node = [u64; 4096];
-        // Two segments in the allocator's memory, then two chunks with the first in the second.
+        // Two segments from the allocator, then two chunks, the second with one segment.
         let nodes = if CHUNK_BYTES < 1 << 20 { 200 } else { SEGMENT * 3 + 1 };
         let pool = Arc::new(ChunkPool::new(4 * CHUNK_BYTES));
         let mut slab: Slab<Node> = Slab::new(pool.clone());
@@ -155,7 +157,7 @@ mod tests {
         type Plain = [u64; 1024];
         let pool = Arc::new(ChunkPool::new(0));
         let (mut aligned, mut plain) = (Slab::new(pool.clone()), Slab::<Plain>::new(pool));
-        // Two boxed segments, a whole chunk of others where one has room for some, and more.
+        // Two boxed segments, a whole chunk of segments if a chunk holds any, and a few more.
         let nodes = SEGMENT * (BOXED + Slab::<Plain>::IN_CHUNK.min(8) + 1) + 5;
         for i in 0..nodes {
             aligned.push(Lines([i as u64; 1024]));
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "never made")]
+    #[should_panic(expected = "never allocated")]
     fn a_number_beyond_the_last_is_refused() {
         let mut slab: Slab<u64> = Slab::new(Arc::new(ChunkPool::new(0)));
         slab.push(7);

@@ -1,5 +1,6 @@
-//! One suite for all three indexes: random operations against a `BTreeMap`, under every order, and
-//! readers beside a writer. Miri runs them too (`make miri`), over fewer entries.
+//! One test suite for all three indexes: random operations against a `BTreeMap`, under every order,
+//! and readers concurrent with a writer. Miri also runs the tests (`make miri`), with fewer
+//! entries.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use crate::base::cursor::Cursor;
 use crate::base::key::SEQNO_MAX;
 use crate::base::order::Comparator;
 
-/// How many entries a test takes: `all`, or `few` where each step is interpreted.
+/// Returns the number of entries of a test: `all`, or `few` under Miri.
 const fn count(all: u64, few: u64) -> u64 {
     if cfg!(miri) { few } else { all }
 }
@@ -66,7 +67,7 @@ fn value_of(key: &[u8], seqno: SeqNo) -> Vec<u8> {
     value
 }
 
-/// A table of `keys`, whose sequence numbers are `numbers`.
+/// Returns a memtable of `keys` with the sequence numbers `numbers`, and its model.
 fn fill(
     kind: MemtableKind,
     order: &KeyOrder,
@@ -102,7 +103,7 @@ fn row(entry: Option<(&ModelKey, &(Kind, Vec<u8>))>) -> Option<(Vec<u8>, SeqNo, 
     entry.map(|(k, (kind, value))| (k.1.clone(), k.2, *kind, value.clone()))
 }
 
-/// Everything a reader can ask, compared with the model.
+/// Compares every read operation with the model.
 fn check(table: &Arc<Memtable>, model: &Model, order: &KeyOrder, probes: &[(Vec<u8>, SeqNo)]) {
     let mut cursor = table.cursor();
     assert!(!cursor.valid());
@@ -155,7 +156,7 @@ fn check_numbered(keys: &[Vec<u8>], numbers: &[SeqNo], probes: &[(Vec<u8>, SeqNo
     }
 }
 
-/// Keys of few bytes with many shared prefixes, zeros and repeats.
+/// Short keys with many shared prefixes, zeros and repeats.
 fn any_key() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![Just(0u8), Just(1), Just(b'a'), Just(b'b'), Just(255)];
     prop_oneof![
@@ -166,7 +167,7 @@ fn any_key() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    // Miri lets nothing touch the file system, where a failing case would be kept.
+    // Miri allows no access to the file system, where a failing case would be stored.
     #![proptest_config(ProptestConfig {
         failure_persistence: if cfg!(miri) { None } else { ProptestConfig::default().failure_persistence },
         ..ProptestConfig::with_cases(count(24, 2) as u32)
@@ -183,7 +184,7 @@ proptest! {
     }
 }
 
-/// Numbers 0..count in a fixed random order.
+/// Returns the numbers 0..count in a fixed random order.
 fn shuffled(count: u64) -> Vec<u64> {
     let mut numbers: Vec<u64> = (0..count).collect();
     let mut state = 88_172_645_463_325_252u64;
@@ -316,7 +317,7 @@ fn dropped_tables_give_their_chunks_to_the_next() {
     assert_eq!(pool.free_bytes(), 2 << 20);
 }
 
-/// Walks the whole table and checks order and content; returns how many entries it saw.
+/// Scans the whole table and checks order and content. Returns the number of entries seen.
 fn walk(table: &Arc<Memtable>, back: bool) -> usize {
     let mut cursor = table.cursor();
     if back {

@@ -1,17 +1,20 @@
-//! The vector index: writes are appended, the first read after them sorts.
+//! The vector index: writes are appended, and the first read after them sorts.
 //!
-//! What stays true: `refs[..sorted]` is in internal order; reads look at nothing else, so the
-//! caller calls [`VectorIndex::sort`] first whenever [`VectorIndex::is_sorted`] says no; a comparison
-//! that panics there leaves every reference where it was. Made for
-//! loading without reading: a read among writes pays for merging what came since the last one.
+//! Invariants: `refs[..sorted]` is in internal order, and reads look at nothing else. The caller
+//! therefore calls [`VectorIndex::sort`] first whenever [`VectorIndex::is_sorted`] returns false. A
+//! comparison that panics during the sort leaves every reference in its position.
+//!
+//! The index is made for loading without reading. A read between writes pays for merging the
+//! entries added since the last read.
 
 use super::arena::EntryRef;
 use super::{Seek, Space, Target};
 use crate::base::key::shared_prefix_len;
 
-/// How many entries a page holds.
+/// Number of entries in a page.
 const PAGE: usize = 64;
-/// The unsorted part is merged in place while it is smaller than this share of the sorted part.
+/// The unsorted part is merged in place while it is smaller than this fraction (1/8) of the sorted
+/// part.
 const MERGE_SHARE: usize = 8;
 
 /// The vector.
@@ -25,7 +28,7 @@ impl VectorIndex {
         VectorIndex { refs: Vec::new(), sorted: 0 }
     }
 
-    /// Bytes held by the references.
+    /// Returns the size of the references in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.refs.len() * size_of::<EntryRef>()
     }
@@ -40,12 +43,12 @@ impl VectorIndex {
         }
     }
 
-    /// Whether reads see everything.
+    /// Returns whether reads see every entry.
     pub fn is_sorted(&self) -> bool {
         self.sorted == self.refs.len()
     }
 
-    /// Makes everything visible to reads.
+    /// Makes every entry visible to reads.
     pub fn sort(&mut self, space: &Space) {
         let fresh = self.refs.len() - self.sorted;
         if fresh * MERGE_SHARE < self.sorted {
@@ -58,8 +61,8 @@ impl VectorIndex {
         self.sorted = self.refs.len();
     }
 
-    /// Merges `tail`, the unsorted part sorted, into the rest from the back: each block moves once. No
-    /// keys are compared once the first has moved.
+    /// Merges `tail`, the sorted copy of the unsorted part, into the sorted part from the back.
+    /// Each block moves once. No keys are compared after the first move.
     fn merge(&mut self, space: &Space, tail: &[EntryRef]) {
         let mut end = self.sorted;
         let place = |entry: &EntryRef| {
@@ -76,7 +79,7 @@ impl VectorIndex {
         }
     }
 
-    /// The first entry at or after `target`.
+    /// Returns the first entry at or after `target`.
     pub fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
         self.refs[..self.sorted].get(self.place(space, target)).copied()
     }
@@ -103,8 +106,8 @@ impl VectorIndex {
     }
 }
 
-/// Sorts by key heads after the prefix all of `refs` share; ties, and orders without heads, by full
-/// comparison.
+/// Sorts by key heads after the prefix shared by all of `refs`. Ties, and orders without heads, use
+/// full comparisons.
 fn sort_by_head(space: &Space, refs: &mut [EntryRef]) {
     let key = |at: EntryRef| space.arena.entry(at).key;
     let Some(&first) = refs.first() else { return };

@@ -1,13 +1,13 @@
-//! Numbers that only grow, counted by one thread or by many.
+//! Monotonic counters for one thread or many.
 //!
-//! What stays true: nothing that was counted is lost, whichever thread counted it; a part of a
-//! [`Striped`] that is one thread's own is written by no other until that thread has ended.
+//! Invariants: no count is lost, whichever thread adds it. A part of a [`Striped`] that belongs to
+//! one thread is written by no other thread until that thread has ended.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::thread_number::ThreadNumber;
 
-/// A number that only grows.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -18,28 +18,29 @@ impl Counter {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// [`Counter::add`] by the only thread that adds: one that holds a lock all others need for it.
-    /// It leaves the processor's memory operations unordered, so nothing waits for earlier stores.
+    /// Adds `n`, as [`Counter::add`] does, where only one thread adds at a time. The caller must
+    /// hold a lock that every other adder needs as well. The addition orders no other memory
+    /// operations, so no later read waits for earlier stores.
     #[inline]
     pub fn add_alone(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
     }
 
-    /// The sum so far.
+    /// Returns the sum so far.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How many threads at once have a part of a [`Striped`] to themselves: those of the least numbers.
+/// Number of concurrent threads with a part of their own: those with the lowest thread numbers.
 const OWNED: usize = 16;
-/// So many parts are for all others together.
+/// Number of parts shared by all other threads.
 const SHARED: usize = 16;
 
-/// A [`Counter`] that many threads add to, each to a part of its own as long as there are enough.
-/// Nobody else adds to that, so it takes no locked instruction, which would hold up the reads behind
-/// it.
+/// A [`Counter`] for many threads. Each thread adds to its own part while there are enough parts.
+/// No other thread adds to that part, so the addition needs no locked instruction. A locked
+/// instruction would delay later reads.
 #[derive(Debug, Default)]
 pub struct Striped([Stripe; OWNED + SHARED]);
 
@@ -62,7 +63,7 @@ impl Striped {
         }
     }
 
-    /// The sum so far.
+    /// Returns the sum so far.
     pub fn get(&self) -> u64 {
         self.0.iter().map(|part| part.0.load(Ordering::Relaxed)).sum()
     }
@@ -80,7 +81,7 @@ mod tests {
         let threads = OWNED + 2 * SHARED;
         let together = Barrier::new(threads);
         let rounds = if cfg!(miri) { 10 } else { 2_000 };
-        // The second time, parts are taken over from threads that have ended.
+        // In the second round, threads take over the parts of ended threads.
         for turn in 1..=2u64 {
             std::thread::scope(|scope| {
                 for _ in 0..threads {
@@ -107,8 +108,8 @@ mod tests {
             static LAST: Cell<Option<Last>> = const { Cell::new(None) };
         }
         let sum = Arc::<Striped>::default();
-        // Made before the thread has a part, and after: it goes after the part was given back, or
-        // before.
+        // The value is created before the thread has a part, or after. It is dropped after the part
+        // was given back, or before.
         for early in [true, false] {
             let sum = sum.clone();
             std::thread::spawn(move || {

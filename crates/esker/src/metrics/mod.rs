@@ -1,22 +1,22 @@
-//! Layer 0: what the store counts while it runs, and the report made of it.
+//! Layer 0: the store's counters, and the report made from them.
 //!
-//! Counters only grow and are read without a lock, so a report is a picture of a moment that may
-//! be a few operations apart between two numbers.
+//! Counters are monotonic and are read without a lock. Two numbers of a report may therefore be a
+//! few operations apart.
 
 mod counter;
 
 pub use counter::{Counter, Striped};
 
-/// What one level went through since the store was opened.
+/// Counters of one level since the store was opened.
 #[derive(Debug, Default)]
 pub struct LevelCounters {
     /// Bytes read from this level by compactions.
     pub read_bytes: Counter,
-    /// Bytes written into this level by flushes and compactions.
+    /// Bytes written to this level by flushes and compactions.
     pub written_bytes: Counter,
-    /// Compactions that wrote into this level.
+    /// Compactions that wrote to this level.
     pub compactions: Counter,
-    /// Files moved into this level without a rewrite.
+    /// Files moved to this level without a rewrite.
     pub moves: Counter,
     /// Gets that found their version in this level (a value or a tombstone).
     pub table_gets: Striped,
@@ -26,15 +26,15 @@ pub struct LevelCounters {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {
-    /// Bytes of keys and values given to writes; counted by whoever commits.
+    /// Bytes of keys and values in writes. Counted by the committing thread.
     pub user_bytes: Counter,
-    /// Operations in those writes; the same.
+    /// Operations in those writes. Counted by the committing thread.
     pub user_ops: Counter,
-    /// Bytes written to the log; the same.
+    /// Bytes written to the WAL. Counted by the committing thread.
     pub log_bytes: Counter,
-    /// Those that no write call carried; the same.
+    /// Bytes written to the WAL without a write call. Counted by the committing thread.
     pub log_mapped_bytes: Counter,
-    /// Times the log was synced.
+    /// Syncs of the WAL.
     pub log_syncs: Counter,
     /// Flushes of a memtable.
     pub flushes: Counter,
@@ -46,95 +46,101 @@ pub struct Counters {
     pub compaction_bytes: Counter,
     /// Bytes of tables read by compactions.
     pub compaction_read_bytes: Counter,
-    /// Microseconds writers were slowed by back-pressure, or for the search for skip hints.
+    /// Microseconds for which writers were delayed by the write throttle or by the search for
+    /// empty-range hints.
     pub slowed_us: Counter,
-    /// Microseconds merges rested for readers.
+    /// Microseconds for which compactions yielded to readers.
     pub rested_us: Counter,
-    /// Microseconds writers waited because every memtable was full.
+    /// Microseconds for which writers were stalled because every memtable was full.
     pub stalled_us: Counter,
-    /// Bytes the scrub read.
+    /// Bytes read by the scrub.
     pub scrub_bytes: Counter,
-    /// Times the scrub read all there was.
+    /// Complete passes of the scrub over the store.
     pub scrub_rounds: Counter,
-    /// Files it found damaged, each time it did.
+    /// Damaged files found by the scrub, counted in each pass.
     pub scrub_problems: Counter,
-    /// Per level.
+    /// Counters per level.
     pub levels: [LevelCounters; LEVELS],
 }
 
-/// How many levels are counted; also the most a store has.
+/// Number of levels, and the maximum number of levels in a store.
 pub const LEVELS: usize = 8;
 
 /// One level in a [`Metrics`] report.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct LevelMetrics {
-    /// Its number; 0 takes the flushes.
+    /// Number of the level. Flushes write to level 0.
     pub level: usize,
-    /// Guards (key ranges) it is cut into.
+    /// Number of guards (key ranges).
     pub guards: u64,
-    /// The most runs any of its guards has.
+    /// Maximum number of runs in a guard.
     pub runs_max: u64,
-    /// Fragments (slices of files) in it.
+    /// Number of fragments (slices of files).
     pub fragments: u64,
-    /// Files with at least one slice in it.
+    /// Number of files with at least one slice in the level.
     pub files: u64,
-    /// Estimated bytes of its slices.
+    /// Estimated bytes of the slices.
     pub bytes: u64,
-    /// Bytes compactions read from it since open.
+    /// Bytes read from the level by compactions since open.
     pub read_bytes: u64,
-    /// Bytes flushes and compactions wrote into it since open.
+    /// Bytes written to the level by flushes and compactions since open.
     pub written_bytes: u64,
-    /// Compactions that wrote into it since open.
+    /// Compactions that wrote to the level since open.
     pub compactions: u64,
-    /// Files moved into it without a rewrite since open.
+    /// Files moved to the level without a rewrite since open.
     pub moves: u64,
-    /// Gets that had to look into one of its tables since open.
+    /// Gets that found their version in the level (a value or a tombstone) since open.
     pub table_gets: u64,
 }
 
-/// Bytes of memory by owner.
+/// Memory in bytes, by owner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryMetrics {
-    /// The memtable that takes writes.
+    /// Bytes of the active memtable.
     pub active_memtable_bytes: u64,
-    /// Memtables waiting for their flush.
+    /// Bytes of the immutable memtables, which wait for their flush.
     pub frozen_memtables_bytes: u64,
-    /// Memory of dropped memtables, kept for the next, and what was made ahead.
+    /// Bytes kept for future memtables: memory of dropped memtables and preallocated memory.
     pub pooled_bytes: u64,
-    /// Blocks in the cache.
+    /// Bytes of blocks in the cache.
     pub cache_bytes: u64,
-    /// Memory between those blocks, and of blocks that readers hold and the cache does not.
+    /// Free bytes between those blocks, and bytes of evicted blocks that readers still hold.
     pub cache_spare_bytes: u64,
-    /// Bytes of the cache's capacity that outlines of blocks take, which spare seeks into several
-    /// runs most of the blocks.
+    /// Reserved bytes of the cache's capacity, used by block sketches. A sketch saves seeks over
+    /// several runs most of the block reads.
     pub cache_lent_bytes: u64,
-    /// What the cache may hold now, with what is lent of it.
+    /// Current capacity of the cache in bytes, including the reserved bytes.
     pub cache_capacity_bytes: u64,
-    /// Indexes, filters and range tombstones of open tables, and the memory between them.
+    /// Bytes of the indexes, filters and range tombstones of open tables, and of the free memory
+    /// between them.
     pub tables_bytes: u64,
-    /// The bound on all of these together.
+    /// Limit of the sum of all these, in bytes.
     pub budget_bytes: u64,
 }
 
-/// One table file in one level, as [`crate::Db::tables`] lists them.
+/// One table file in one level, as returned by [`crate::Db::tables`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TableEntry {
-    /// The level it lies in; a file shown as slices in several levels is listed in each.
+    /// Level of the file. A file with slices in several levels is listed once for each.
     pub level: usize,
-    /// Its number, which is its name.
+    /// File number, which is also the file's name.
     pub number: u64,
     /// Bytes of the whole file.
     pub size_bytes: u64,
-    /// Its first key.
+    /// First key of the file.
     pub smallest: Vec<u8>,
-    /// Its last key.
+    /// Last key of the file.
     pub largest: Vec<u8>,
 }
 
-/// A picture of the store at one moment; counters run since it was opened.
+/// A report about the store at one point in time. Counters start when the store is opened.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Metrics {
-    /// One entry per level, from 0 to the deepest in use.
+    /// One element per level, from 0 to the deepest level in use.
     pub levels: Vec<LevelMetrics>,
     /// Memory by owner.
     pub memory: MemoryMetrics,
@@ -144,69 +150,72 @@ pub struct Metrics {
     pub cache_misses: u64,
     /// Blocks evicted from the cache.
     pub cache_evictions: u64,
-    /// Bytes of keys and values given to writes.
+    /// Bytes of keys and values in writes.
     pub user_bytes: u64,
     /// Operations in those writes.
     pub user_ops: u64,
-    /// Bytes written to the log.
+    /// Bytes written to the WAL.
     pub log_bytes: u64,
-    /// Bytes of those that no write call of this process carried, so that the system's counters miss
-    /// them. Most pages of a mapped log are made by writing zeros; a record put there later is
-    /// counted with them, as the page is carried to the device once.
+    /// Part of `log_bytes` that no write call of this process carried, so that the system's I/O
+    /// counters miss it. Most pages of a memory-mapped WAL are created by writing zeros. A record
+    /// stored later in such a page is counted with these zeros, because the page goes to the device
+    /// once.
     pub log_mapped_bytes: u64,
-    /// Times the log was synced.
+    /// Syncs of the WAL.
     pub log_syncs: u64,
-    /// Flushes.
+    /// Flushes of a memtable.
     pub flushes: u64,
-    /// Bytes written by flushes.
+    /// Bytes of tables written by flushes.
     pub flush_bytes: u64,
     /// Compactions that wrote files.
     pub compactions: u64,
-    /// Bytes written by compactions.
+    /// Bytes of tables written by compactions.
     pub compaction_bytes: u64,
-    /// Bytes read by compactions.
+    /// Bytes of tables read by compactions.
     pub compaction_read_bytes: u64,
-    /// Bytes waiting to be pushed or merged.
+    /// Compaction debt: bytes that wait to be pushed down or merged.
     pub debt_bytes: u64,
-    /// Microseconds writers were slowed, by back-pressure or for the search for skip hints.
+    /// Microseconds for which writers were delayed by the write throttle or by the search for
+    /// empty-range hints.
     pub slowed_us: u64,
-    /// Microseconds merges rested, where they had to share a processor with readers.
+    /// Microseconds for which compactions yielded a processor that they shared with readers.
     pub rested_us: u64,
-    /// Microseconds writers waited for a free memtable.
+    /// Microseconds for which writers were stalled until a memtable was free.
     pub stalled_us: u64,
-    /// Snapshots alive.
+    /// Live snapshots.
     pub snapshots: u64,
-    /// Memtables waiting for their flush.
+    /// Immutable memtables, which wait for their flush.
     pub frozen_memtables: u64,
-    /// The newest sequence number readers see.
+    /// Newest sequence number visible to readers.
     pub last_seqno: u64,
     /// Bytes of table files.
     pub table_bytes: u64,
     /// Table files.
     pub table_files: u64,
-    /// Ranges known to hold nothing visible, which scans jump over.
+    /// Empty-range hints: key ranges without visible keys, which scans skip.
     pub hints: u64,
-    /// Jumps over them.
+    /// Jumps of scans over these ranges.
     pub hint_jumps: u64,
-    /// Bytes the scrub read since open.
+    /// Bytes read by the scrub since open.
     pub scrub_bytes: u64,
-    /// Times the scrub read the whole store.
+    /// Complete passes of the scrub over the store.
     pub scrub_rounds: u64,
-    /// Files the scrub found damaged, counted each time.
+    /// Damaged files found by the scrub, counted in each pass.
     pub scrub_problems: u64,
-    /// What the scrub found last.
+    /// Last problem found by the scrub.
     pub scrub_problem: Option<String>,
 }
 
 impl Metrics {
-    /// Bytes written to storage (log, flushes, compactions) per byte the user wrote since open;
-    /// `None` before the first write.
+    /// Returns the bytes written to storage (WAL, flushes, compactions) per byte of user writes
+    /// since open. Returns `None` before the first write.
     pub fn write_amplification(&self) -> Option<f64> {
         let written = self.log_bytes + self.flush_bytes + self.compaction_bytes;
         (self.user_bytes > 0).then(|| written as f64 / self.user_bytes as f64)
     }
 
-    /// The share of block reads the cache answered; `None` before the first.
+    /// Returns the fraction of block reads served by the cache. Returns `None` before the first
+    /// read.
     pub fn cache_hit_rate(&self) -> Option<f64> {
         let all = self.cache_hits + self.cache_misses;
         (all > 0).then(|| self.cache_hits as f64 / all as f64)
@@ -214,7 +223,8 @@ impl Metrics {
 }
 
 impl std::fmt::Display for Metrics {
-    /// A table of the levels, and a line each for amplification, cache and memory.
+    /// Formats a table of the levels, and one line each for write amplification, the cache and
+    /// memory.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         use crate::base::units::human_bytes as bytes;
         writeln!(f, "level guards runs files      bytes       read    written moves")?;

@@ -1,24 +1,25 @@
-//! The knobs whose value is a word, and how each is spelled.
+//! The options with a fixed set of values, and the names of the values.
 
 use std::fmt;
 
-/// A knob whose value is one of a few words.
+/// Defines an option type with a fixed set of named values.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal $(| $alias:literal)*),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum $name { $($(#[$vdoc])* $variant),+ }
 
         impl $name {
-            /// Every value, in the order of the documentation.
+            /// All values, in the order of the documentation.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// The word for this value.
+            /// Returns the name of this value.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }
 
-            /// The value of a word or one of its aliases, in any case.
+            /// Returns the value of a name or alias, in any case.
             pub fn parse(text: &str) -> Option<$name> {
                 let text = text.to_ascii_lowercase();
                 match text.as_str() { $($word $(| $alias)* => Some($name::$variant),)+ _ => None }
@@ -32,64 +33,66 @@ macro_rules! words {
 }
 
 words! {
-    /// How a write survives.
+    /// Durability of a write.
     Durability {
-        /// No log: lost when the process ends before a flush. For bulk loads.
+        /// The write is not logged. It is lost if the process ends before a flush. For bulk loads.
         None = "none",
-        /// Handed to the operating system before the call returns: survives `kill -9`, not power loss.
+        /// The write is in the operating system before the call returns. It survives `kill -9`, but
+        /// not a power failure.
         Buffered = "buffered",
-        /// Synced to the device before the call returns: survives power loss.
+        /// The write is synced to the device before the call returns. It survives a power failure.
         Sync = "sync",
     }
 }
 words! {
-    /// How a log record reaches the operating system.
+    /// Method that moves a log record to the operating system.
     WalIo {
-        /// Copied into a mapping of the log file: no system call, and as safe from `kill -9`.
+        /// A copy into the memory-mapped log file: no system call, and equally safe from `kill -9`.
         Mmap = "mmap",
-        /// Handed over by a write call.
+        /// A write call.
         Write = "write" | "pwrite",
     }
 }
 words! {
-    /// The structure of the table in memory that takes the writes.
+    /// Data structure of the memtable.
     MemtableKind {
         /// A B+tree over key heads: the default and the fastest.
         Btree = "btree" | "redblacktree",
         /// A skip list.
         Skiplist = "skiplist",
-        /// A vector sorted at the first read or at the flush: for bulk loads.
+        /// A vector that is sorted at the first read or at the flush. For bulk loads.
         Vector = "vector",
     }
 }
 words! {
-    /// Which block leaves a full cache.
+    /// Replacement policy of the block cache.
     CachePolicy {
         /// The least recently used.
         Lru = "lru",
-        /// The first not used since the hand last passed.
+        /// The first block without a use since the clock hand last passed it.
         Clock = "clock",
         /// SIEVE (Zhang et al., NSDI 2024).
         Sieve = "sieve",
         /// S3-FIFO (Yang et al., SOSP 2023): the default.
         S3Fifo = "s3fifo",
-        /// Nothing is cached.
+        /// No block is cached.
         None = "none",
     }
 }
 words! {
-    /// How entries lie in a data block.
+    /// Layout of the entries in a data block.
     BlockLayout {
-        /// Columns: key heads, key tails, values. The default where keys are ordered bytewise.
+        /// Columns of key heads, key tails and values. The default with the bytewise order.
         Columnar = "columnar",
-        /// Keys as differences to the one before, with restart points (`restart_interval`).
+        /// Keys without the bytes shared with the previous key, with restart points
+        /// (`restart_interval`).
         Delta = "delta",
     }
 }
 words! {
-    /// How a block's bytes are compressed.
+    /// Compression of a block.
     Compression {
-        /// Not at all.
+        /// No compression.
         None = "none" | "0" | "no",
         /// LZ4 block format.
         Lz4 = "lz4",
@@ -100,28 +103,65 @@ words! {
     }
 }
 words! {
-    /// How a table's index is searched.
+    /// Search method of a table's index.
     IndexSearch {
-        /// A static multiway tree of `index_fanout` (default).
+        /// A static multiway tree of fan-out `index_fanout` (default).
         Btree = "btree",
         /// Binary search.
         Binary = "binary" | "binarysearch",
-        /// Interpolation over key heads, then binary.
+        /// Interpolation over key heads, then binary search.
         Interpolation = "interpolation",
     }
 }
 words! {
-    /// How files are arranged and merged.
+    /// Compaction policy.
     Policy {
-        /// One run per level; a push merges into the child (LevelDB, RocksDB).
+        /// One run per level. A push merges into the next level (LevelDB, RocksDB).
         Leveled = "leveled" | "level",
-        /// `fan_out` runs per level, merged into one run of the next (Cassandra, universal).
+        /// `fan_out` runs per level, merged into one run of the next level (Cassandra, RocksDB's
+        /// universal compaction).
         Tiered = "tiered" | "universal",
-        /// Guards with several fragments, never merged with the base (PebblesDB, SOSP 2017).
+        /// Guards with several fragments, which are never merged with the base (PebblesDB, SOSP
+        /// 2017).
         Fragmented = "fragmented" | "flsm",
-        /// Tiered above, one run in the last level (Dostoevsky, SIGMOD 2018).
+        /// Tiered upper levels, one run in the last level (Dostoevsky, SIGMOD 2018).
         Lazy = "lazy",
-        /// Fragments everywhere, the base rewritten only when as much is new (default).
+        /// Fragments in every level. The base is rewritten only when an equal amount is new
+        /// (default).
         Fluid = "fluid",
+    }
+}
+
+impl Compression {
+    /// Default of [`crate::Options::compression`]: LZ4 if it is built in, else none.
+    pub(crate) const DEFAULT: Compression =
+        if cfg!(feature = "lz4") { Compression::Lz4 } else { Compression::None };
+
+    /// Returns the sentence for a build of the engine that lacks the compression.
+    pub(crate) fn missing_feature(self) -> &'static str {
+        match self {
+            Compression::None => "no compression is needed",
+            Compression::Lz4 => {
+                "the compression lz4 is not built in: build the crate esker with the feature lz4"
+            }
+            Compression::Zstd => {
+                "the compression zstd is not built in: build the crate esker with the feature zstd"
+            }
+            Compression::Snappy => {
+                "the compression snappy is not built in: build the crate esker with the feature \
+                 snappy"
+            }
+        }
+    }
+
+    /// Returns whether this build of the engine has the compression. Cargo features decide it: `lz4`
+    /// (default), `zstd` and `snappy`.
+    pub fn is_built_in(self) -> bool {
+        match self {
+            Compression::None => true,
+            Compression::Lz4 => cfg!(feature = "lz4"),
+            Compression::Zstd => cfg!(feature = "zstd"),
+            Compression::Snappy => cfg!(feature = "snappy"),
+        }
     }
 }

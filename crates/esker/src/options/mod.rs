@@ -1,5 +1,5 @@
-//! Layer 0: every knob. The rows are in `table.rs`, words in `kinds.rs`, what `auto` means in
-//! `validate.rs`.
+//! Layer 0: all options. `table.rs` has the rows, `kinds.rs` the named values, and `validate.rs`
+//! resolves `auto`.
 
 pub mod kinds;
 pub mod table;
@@ -7,45 +7,45 @@ pub mod validate;
 pub mod value;
 
 use crate::error::{Error, Result};
-pub use table::{KNOBS, Knob, Options, When};
+pub use table::{Mutability, OPTIONS, OptionSpec, Options};
 
 impl Options {
-    /// Sets a knob by its name or an alias, from text such as `64MiB`, `true`, `lz4` or `auto`.
+    /// Sets an option by name or alias, from text such as `64MiB`, `true`, `lz4` or `auto`.
     ///
     /// # Errors
     /// [`crate::ErrorKind::InvalidArgument`] for an unknown name or a value out of range.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let knob = find(name).ok_or_else(|| unknown(name))?;
-        self.set_row(knob.name, value).ok_or_else(|| {
-            Error::invalid(format!("{} cannot be {value:?}: it takes {}", knob.name, knob.range))
+        let spec = find(name).ok_or_else(|| unknown(name))?;
+        self.set_row(spec.name, value).ok_or_else(|| {
+            Error::invalid(format!("{} cannot be {value:?}: it takes {}", spec.name, spec.range))
         })
     }
 
-    /// The value of a knob by its name or an alias, as text that [`Options::set`] reads.
+    /// Returns the value of an option by name or alias, as text that [`Options::set`] accepts.
     pub fn get(&self, name: &str) -> Option<String> {
         self.get_row(find(name)?.name)
     }
 }
 
-/// The row of a knob by its name or an alias, in any case, with `-` for `_` allowed.
-pub fn find(name: &str) -> Option<&'static Knob> {
-    // YCSB's properties name the store first.
+/// Returns the row of an option by name or alias, in any case. `-` is accepted for `_`.
+pub fn find(name: &str) -> Option<&'static OptionSpec> {
+    // YCSB's properties start with the name of the store.
     let bare = name.strip_prefix("esker.").or_else(|| name.strip_prefix("leveldb."));
     let name = bare.unwrap_or(name).replace('-', "_");
-    KNOBS.iter().find(|k| {
+    OPTIONS.iter().find(|k| {
         k.name.eq_ignore_ascii_case(&name)
             || k.aliases.iter().any(|a| a.eq_ignore_ascii_case(&name))
     })
 }
 
-/// The error for a knob that does not exist, with the nearest name that does.
+/// Returns the error for an unknown option, with the nearest existing name.
 fn unknown(name: &str) -> Error {
-    let near = KNOBS.iter().max_by_key(|k| {
+    let near = OPTIONS.iter().max_by_key(|k| {
         let shared = crate::base::key::shared_prefix_len(k.name.as_bytes(), name.as_bytes());
         (shared, std::cmp::Reverse(k.name.len()))
     });
-    let hint = near.map_or(String::new(), |k| format!("; the nearest is {}", k.name));
-    Error::invalid(format!("there is no option {name:?}{hint}"))
+    let hint = near.map_or(String::new(), |k| format!("; the nearest name is {}", k.name));
+    Error::invalid(format!("unknown option {name:?}{hint}"))
 }
 
 #[cfg(test)]
@@ -56,11 +56,11 @@ mod tests {
     fn every_default_is_in_its_range_and_reads_back() {
         let mut options = Options::default();
         assert_eq!(options.row_out_of_range(), None);
-        for knob in KNOBS.iter() {
-            let text = options.get(knob.name).unwrap();
-            assert_eq!(text, knob.default);
-            options.set(knob.name, &text).unwrap();
-            for alias in knob.aliases {
+        for spec in OPTIONS.iter() {
+            let text = options.get(spec.name).unwrap();
+            assert_eq!(text, spec.default);
+            options.set(spec.name, &text).unwrap();
+            for alias in spec.aliases {
                 assert_eq!(options.get(alias).as_ref(), Some(&text), "{alias}");
             }
         }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_among_all_names() {
-        let mut names: Vec<String> = KNOBS
+        let mut names: Vec<String> = OPTIONS
             .iter()
             .flat_map(|k| std::iter::once(k.name).chain(k.aliases.iter().copied()))
             .map(str::to_ascii_lowercase)

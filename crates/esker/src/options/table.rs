@@ -1,55 +1,57 @@
-//! One row per knob: name, type, unit, default, range, when it can change, other names, words.
+//! The option table. Each row has the name, type, unit, default, range, mutability, aliases and
+//! text.
 //!
-//! The rows make the fields of [`Options`], the parser of flags and properties, and
-//! `docs/options.md`. A knob that is not here does not exist.
+//! The rows generate the fields of [`Options`], the parser of flags and properties, and
+//! `docs/options.md`. An option that is not here does not exist.
 
 use super::kinds::*;
-use super::value::{KnobValue, Range};
+use super::value::{OptionValue, Range};
 use crate::base::units::{GIB, KIB, MIB};
 
-/// When a knob can change.
+/// Mutability of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
-    /// At each opening of the store.
+pub enum Mutability {
+    /// Fixed while the store is open. It can differ at each open.
     Open,
-    /// Also while the store is open, through [`crate::Db::set_option`].
+    /// Changeable while the store is open, through [`crate::Db::set_option`].
     Live,
 }
 
-impl When {
-    /// The word in the documentation.
+impl Mutability {
+    /// Returns the text for the documentation.
     pub fn name(self) -> &'static str {
         match self {
-            When::Open => "at open",
-            When::Live => "while open",
+            Mutability::Open => "at open",
+            Mutability::Live => "while open",
         }
     }
 }
 
-/// What the documentation, the command line and the bindings know of a knob.
+/// Description of an option for the documentation, the command line and the bindings.
 #[derive(Debug, Clone)]
-pub struct Knob {
-    /// The field of [`Options`] and the flag.
+#[non_exhaustive]
+pub struct OptionSpec {
+    /// Name of the field of [`Options`] and of the flag.
     pub name: &'static str,
-    /// What a number counts; empty for words and switches.
+    /// Unit of a number; empty for named values and booleans.
     pub unit: &'static str,
-    /// The default as text; `auto` is worked out at open.
+    /// Default as text. `auto` is resolved at open.
     pub default: String,
-    /// What is allowed.
+    /// Allowed values.
     pub range: Range,
-    /// When it can change.
-    pub when: When,
-    /// What it does.
+    /// Mutability.
+    pub mutability: Mutability,
+    /// Description of the effect.
     pub doc: &'static str,
-    /// The names other stores and papers give it.
+    /// Names of the same option in other stores and papers.
     pub aliases: &'static [&'static str],
 }
 
-/// Makes [`Options`] and its reflection from the rows.
+/// Generates [`Options`] and its reflection from the rows.
 macro_rules! rows {
     ($( $name:ident : $type:ty = $default:expr, $min:expr => $max:expr, $unit:literal, $when:ident,
         [$($alias:literal),*], $doc:literal; )+) => {
-        /// How a store is opened and behaves: one field per knob (see `docs/options.md`).
+        /// Configuration of a store: one field per option (see `docs/options.md`).
         ///
         /// ```
         /// let mut options = esker::Options::default();
@@ -60,10 +62,14 @@ macro_rules! rows {
         #[derive(Clone)]
         pub struct Options {
             $( #[doc = $doc] pub $name: $type, )+
-            /// The order of keys. Fixed at creation: its name is kept in the manifest.
+            /// Key order. Fixed at creation: the manifest stores its name.
             pub key_order: crate::base::order::KeyOrder,
-            /// A filter of the user's own instead of the Bloom filter. Its name is kept in each file.
+            /// A user-supplied filter policy in place of the Bloom filter. Each file stores its
+            /// name.
             pub filter_policy: Option<std::sync::Arc<dyn crate::base::filter_policy::FilterPolicy>>,
+            /// Makes `..Options::default()` necessary, so that a new option breaks no program.
+            #[doc(hidden)]
+            pub more: (),
         }
 
         impl Default for Options {
@@ -72,17 +78,18 @@ macro_rules! rows {
                     $( $name: $default, )+
                     key_order: crate::base::order::KeyOrder::Bytewise,
                     filter_policy: None,
+                    more: (),
                 }
             }
         }
 
-        /// Every knob, in the order of the documentation.
-        pub static KNOBS: std::sync::LazyLock<Vec<Knob>> = std::sync::LazyLock::new(|| vec![
-            $( Knob {
+        /// All options, in the order of the documentation.
+        pub static OPTIONS: std::sync::LazyLock<Vec<OptionSpec>> = std::sync::LazyLock::new(|| vec![
+            $( OptionSpec {
                 name: stringify!($name), unit: $unit,
-                default: <$type as KnobValue>::print(&$default),
-                range: <$type as KnobValue>::range($min as f64, $max as f64),
-                when: When::$when, doc: $doc, aliases: &[$($alias),*],
+                default: <$type as OptionValue>::print(&$default),
+                range: <$type as OptionValue>::range($min as f64, $max as f64),
+                mutability: Mutability::$when, doc: $doc, aliases: &[$($alias),*],
             }, )+
         ]);
 
@@ -90,8 +97,8 @@ macro_rules! rows {
             pub(super) fn set_row(&mut self, name: &str, text: &str) -> Option<()> {
                 match name {
                     $( stringify!($name) => {
-                        let value = <$type as KnobValue>::parse(text)?;
-                        if !<$type as KnobValue>::range($min as f64, $max as f64).allows(&value.measure()) {
+                        let value = <$type as OptionValue>::parse(text)?;
+                        if !<$type as OptionValue>::range($min as f64, $max as f64).allows(&value.measure()) {
                             return None;
                         }
                         self.$name = value;
@@ -105,9 +112,9 @@ macro_rules! rows {
                 match name { $( stringify!($name) => Some(self.$name.print()), )+ _ => None }
             }
 
-            /// The first knob whose value is out of its range.
+            /// Returns the first option whose value is out of its range.
             pub(super) fn row_out_of_range(&self) -> Option<&'static str> {
-                $( if !<$type as KnobValue>::range($min as f64, $max as f64).allows(&self.$name.measure()) {
+                $( if !<$type as OptionValue>::range($min as f64, $max as f64).allows(&self.$name.measure()) {
                     return Some(stringify!($name));
                 } )+
                 None
@@ -118,86 +125,86 @@ macro_rules! rows {
 
 rows! {
     create_if_missing: bool = true, 0 => 1, "", Open, [],
-        "Create the store when the directory does not hold one.";
+        "Create the store if the directory does not contain one.";
     error_if_exists: bool = false, 0 => 1, "", Open, [],
-        "Refuse to open a store that exists.";
+        "Refuse to open an existing store.";
     memory_budget_bytes: Option<u64> = None, MIB => 1024 * GIB, "bytes", Open, [],
-        "Bounds memtables, block cache, filters and indexes together. `auto`: a quarter of the memory that the process may take, which is the machine's or the least limit of its control groups (cgroup v1, v2); at least 4 MiB, at most 1 GiB, or what the memtables and the cache asked for need. A store opened read-only holds what is in the logs besides.";
+        "Limit on memtables, block cache, filters and indexes together. `auto`: a quarter of the memory available to the process, which is the machine's memory or the lowest limit of its control groups (cgroup v1, v2); at least 4 MiB, and at most 1 GiB unless the configured memtables and cache need more. A store opened read-only also keeps the content of the logs in memory, in addition to this limit.";
     durability: Durability = Durability::Buffered, 0 => 0, "", Live, ["sync"],
-        "How a write survives unless it says otherwise.";
+        "Durability of a write that does not set its own.";
     sync_every_ms: u64 = 0, 0 => 3_600_000, "milliseconds", Live, [],
-        "Sync the log in the background at least this often; 0 leaves it to `sync` writes and the operating system.";
+        "Maximum interval between background syncs of the log. 0 leaves syncing to `sync` writes and the operating system.";
     wal_io: WalIo = WalIo::Mmap, 0 => 0, "", Live, [],
-        "How a log record reaches the operating system; applies from the next log on. `mmap` is `write` where mapping a log was not tried (btrfs, FUSE, network file systems) or cannot be done: see docs/durability.md, which also says what it does with SIGBUS.";
+        "Method that moves a log record to the operating system. Applies from the next log on. `mmap` acts as `write` where memory-mapping a log is untested (btrfs, FUSE, network file systems) or impossible. docs/durability.md describes this and the handling of SIGBUS.";
     memtable_size_bytes: Option<u64> = None, 4 * KIB => 4 * GIB, "bytes", Live,
         ["write_buffer_size", "memtable_approximate_max_size_in_bytes", "maxMemtableSize"],
-        "A memtable of this size is frozen and flushed. `auto`: 64 MiB, at most an eighth of the memory budget, from 2 MiB on in steps of as much. An opening takes in up to 1 + `frozen_memtables_max` times as much of the logs before it makes tables of it.";
+        "Memtable size. A memtable of this size becomes immutable (frozen) and is flushed. `auto`: 64 MiB, but at most an eighth of the memory budget, rounded down to a multiple of 2 MiB if it is at least 2 MiB. An open replays up to 1 + `frozen_memtables_max` times this size from the logs into memory before it writes tables.";
     memtable_kind: MemtableKind = MemtableKind::Btree, 0 => 0, "", Live, ["memtable", "memTableType"],
-        "The structure that takes the writes in memory; applies from the next memtable on.";
+        "Data structure of the memtable. Applies from the next memtable on.";
     frozen_memtables_max: u64 = 3, 1 => 64, "memtables", Live, ["max_write_buffer_number"],
-        "How many frozen memtables may wait for their flush before writers wait too.";
+        "Maximum number of immutable (frozen) memtables that wait for a flush. When the next memtable is full, writers stall.";
     block_size_bytes: u64 = 4 * KIB, 64 => 64 * MIB, "bytes", Live,
         ["block_size", "sstable_index_block_size_in_bytes"],
-        "A data block is closed when its uncompressed entries reach this size.";
+        "Data block size. A block is closed when its uncompressed entries reach this size.";
     block_layout: BlockLayout = BlockLayout::Columnar, 0 => 0, "", Live, [],
-        "How entries lie in a data block; `columnar` needs the bytewise order, other orders take `delta`.";
+        "Layout of the entries in a data block. `columnar` needs the bytewise order; other orders use `delta`.";
     restart_interval: u64 = 16, 1 => 65_536, "entries", Live, ["block_restart_interval"],
-        "In a `delta` block, how many entries lie between whole keys.";
-    compression: Compression = Compression::Lz4, 0 => 0, "", Live, [],
-        "Compression of blocks.";
+        "Number of entries from one whole key (restart point) to the next in a `delta` block.";
+    compression: Compression = Compression::DEFAULT, 0 => 0, "", Live, [],
+        "Compression of data blocks.";
     compression_upper: Option<Compression> = None, 0 => 0, "", Live, [],
-        "Compression of blocks in levels 0 and 1; `auto` is that of the others.";
+        "Compression of data blocks in levels 0 and 1. `auto`: the same as `compression`.";
     compression_level: u64 = 3, 1 => 22, "", Live, ["zstd_compression_level"],
-        "The effort of `zstd`.";
+        "Compression level of `zstd`.";
     index_search: IndexSearch = IndexSearch::Btree, 0 => 0, "", Open, ["sstSearch"],
-        "How a table's index is searched.";
+        "Search method of a table's index.";
     index_fanout: u64 = 16, 2 => 1024, "children", Open, ["btreeFanout"],
-        "The fan-out of the `btree` index; more than 256 count as 256.";
+        "Fan-out of the `btree` index. Values above 256 act as 256.";
     filter_bits_per_key: f64 = 10.0, 0 => 64, "bits", Live,
         ["bloom_bits", "filter_bits", "filterBitsPerEntry"],
-        "Bloom filter bits per key in new files; 0 makes none.";
+        "Bloom filter bits per key in new files. 0 disables the filter.";
     file_size_max_bytes: u64 = 64 * MIB, 4 * KIB => 64 * GIB, "bytes", Live,
         ["max_file_size", "sstable_approximate_max_size_in_bytes", "target_file_size_base"],
-        "A table is closed when it reaches this size.";
+        "Table file size. A table is closed when it reaches this size.";
     keep_files_open: bool = true, 0 => 1, "", Open, ["keep_sstable_file_open"],
         "Keep table files open between reads.";
     open_files_max: u64 = 1000, 0 => 1_000_000, "files", Open, ["max_open_files"],
-        "Above this many open tables, further ones are opened for each read.";
+        "Maximum number of table files that stay open. The files of further tables are opened for each read.";
     policy: Policy = Policy::Fluid, 0 => 0, "", Live, ["compaction_style"],
-        "How files are arranged and merged.";
+        "Compaction policy: the arrangement and merging of files.";
     auto_compaction: bool = true, 0 => 1, "", Live, ["sstManager"],
-        "Compact in the background. Off, level 0 grows and only `compact_range` merges.";
+        "Compact in the background. If off, level 0 grows and only `compact_range` merges.";
     merge_on_seeks: bool = true, 0 => 1, "", Live, ["seek_compaction"],
-        "Merge a guard into one run in the background once it was sought often in several, and flush a \
-         memtable that is sought often while nobody writes.";
+        "Merge a guard into one run in the background after many seeks into several of its runs. Flush a \
+         memtable after many seeks into it while there are no writes.";
     fan_out: u64 = 8, 2 => 1024, "", Live, ["max_bytes_for_level_multiplier", "level_fan_out"],
-        "How many times larger each level is than the one above; in `tiered` and `lazy` how many runs make the next level's.";
+        "Size ratio between a level and the level above it. In `tiered` and `lazy`: number of runs that are merged into one run of the next level.";
     l0_runs_max: u64 = 4, 1 => 1024, "runs", Live, ["level0_file_num_compaction_trigger"],
-        "Level 0 is pushed down at this many runs.";
+        "Number of level-0 runs that triggers a push to the next level.";
     runs_max: u64 = 8, 1 => 1024, "runs", Live, ["max_files_per_guard", "num_sstable_to_compact"],
-        "In `fragmented` and `fluid`, a guard of an inner level is pushed at this many runs.";
+        "In `fragmented` and `fluid`: number of runs that triggers a push of an inner-level guard.";
     last_runs_max: u64 = 8, 1 => 1024, "runs", Live, [],
-        "In `fluid`, small runs of a last-level guard are merged among themselves beyond this many runs.";
+        "In `fluid`: maximum number of runs in a last-level guard. Beyond it, the guard's small runs are merged with each other.";
     alpha: f64 = 1.0, 0.01 => 100.0, "", Live, [],
-        "In `fluid`, a last-level guard is merged whole once its small runs reach this share of its base.";
+        "In `fluid`: base rewrite ratio. A last-level guard is merged completely when its small runs reach this fraction of its base.";
     guard_size_max_bytes: u64 = 128 * MIB, 4 * KIB => 64 * GIB, "bytes", Live, [],
-        "A guard is split when a merge leaves it larger than this. Less than a sixteenth of a memtable or of `file_size_max_bytes`, whichever is less, counts as that.";
+        "Maximum guard size. A guard that a merge leaves larger is split. The effective minimum is a sixteenth of the memtable size or of `file_size_max_bytes`, whichever is smaller.";
     guard_piece_min_bytes: u64 = 8 * MIB, KIB => GIB, "bytes", Live, [],
-        "New guards are not cut smaller than this, nor than the least that `guard_size_max_bytes` counts as.";
+        "Minimum size of a new guard. The effective minimum of `guard_size_max_bytes` applies here too.";
     manifest_size_min_bytes: u64 = MIB, 256 => GIB, "bytes", Open, ["max_manifest_file_size"],
-        "The manifest is rewritten beyond this size, once it is twice its content.";
+        "The manifest is rewritten when it is larger than this and twice the size of its content.";
     verify_tables: bool = true, 0 => 1, "", Live, ["paranoid_file_checks"],
-        "Read each new table back and compare it with what was written before it is used.";
+        "Read each new table back before its first use and compare it with the written data.";
     scrub_bytes_per_second: u64 = 0, 0 => 1024 * GIB, "bytes a second", Live, [],
-        "How fast every table, log and manifest is read again in the background and compared with its checksums; what is found is in the metrics. 0 reads none. Has no effect without background threads.";
+        "Scrub rate. A background thread reads every table, log and manifest at this rate and verifies the checksums. The metrics report the findings. 0 disables the scrub. No effect without background threads.";
     background_threads: Option<u64> = None, 0 => 256, "threads", Open, ["max_background_jobs"],
-        "The most threads that compact: one is started when the store is opened, each further one when there is work for it. One more flushes. Others that sync, scrub, remove files, look for skip hints and make memory and logs ahead are started when there is something for them to do, and stay until the store is closed. `auto`: the machine's cores less one, at least one. 0 starts none: the writer that fills a memtable flushes, compaction is done by `run_one_job`, and `sync_every_ms` has no effect.";
+        "Maximum number of compaction threads. One starts when the store is opened, each further one when there is work for it. One more thread flushes. Further threads sync, scrub, remove files, search empty-range hints, and preallocate memory and logs. They start when they are first needed and run until the store is closed. `auto`: the number of cores minus one, at least one. 0 starts no threads: the writer that fills a memtable flushes it, `run_one_job` compacts, and `sync_every_ms` has no effect.";
     debt_limit_bytes: Option<u64> = None, 64 * KIB => 1024 * GIB, "bytes", Live, ["soft_pending_compaction_bytes_limit"],
-        "Writers are slowed smoothly as the bytes waiting to be pushed approach this. `auto`: 24 memtables.";
+        "Compaction debt limit. The debt is the number of bytes that still have to be flushed, pushed or merged. As it rises from half of this limit to the limit, the write throttle slows writers gradually. `auto`: the size of 24 memtables.";
     cache_size_bytes: Option<u64> = None, 0 => 1024 * GIB, "bytes", Live,
         ["cache_size", "block_cache_size", "bufferPoolMaxSize"],
-        "The block cache, up to a quarter of it for outlines that spare seeks into several runs most \
-         of the blocks. `auto`: half the memory budget.";
+        "Size of the block cache. Block sketches take up to a quarter of it; they spare seeks over \
+         several runs most of the block reads. `auto`: half the memory budget.";
     cache_policy: CachePolicy = CachePolicy::S3Fifo, 0 => 0, "", Live, ["bufferPoolType"],
-        "Which block leaves a full cache.";
+        "Replacement policy of the block cache.";
 }

@@ -1,64 +1,72 @@
-//! What `auto` comes to, and which knobs do not go together.
+//! Resolution of `auto`, and conflicts between options.
 
 use super::Options;
 use crate::base::chunk::CHUNK_BYTES;
 use crate::base::units::{GIB, MIB};
 use crate::error::{Error, Result};
 
-/// The sizes an opened store works with: every `auto` replaced by a number.
+/// Sizes of an open store, with every `auto` replaced by a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
-    /// Bound on memtables, cache, filters and indexes together.
+    /// Limit on memtables, cache, filters and indexes together, in bytes.
     pub memory_budget_bytes: u64,
-    /// Size at which a memtable is frozen.
+    /// Size at which a memtable becomes immutable, in bytes.
     pub memtable_bytes: u64,
-    /// The block cache's share.
+    /// Size of the block cache, in bytes.
     pub cache_bytes: u64,
-    /// Debt at which writers are slowest.
+    /// Debt at which the write throttle is strongest, in bytes.
     pub debt_limit_bytes: u64,
-    /// Threads that compact.
+    /// Number of compaction threads.
     pub compaction_threads: usize,
 }
 
-/// `bytes` in whole chunks of memory, of which memtables are made: the last one takes its memory whole,
-/// also where it is hardly used.
+/// Rounds `bytes` down to whole memtable chunks. A memtable's last chunk takes its full memory even
+/// when it is hardly used.
 fn whole_chunks(bytes: u64) -> u64 {
     let chunk = CHUNK_BYTES as u64;
     if bytes < chunk { bytes } else { bytes / chunk * chunk }
 }
 
-/// The part of a budget left for what is held for a moment (cursors with what they read ahead,
-/// blocks and filters being built) and for the allocator's gaps: an eighth, but of a small budget
-/// a quarter, as merges need the same whatever the budget is.
+/// Returns the part of a budget for short-lived memory (cursors with their read-ahead, blocks and
+/// filters under construction) and for allocator fragmentation. It is an eighth, but at least the
+/// smaller of 64 MiB and a quarter of the budget, because merges need the same memory with any
+/// budget.
 pub fn transient_bytes(budget_bytes: u64) -> u64 {
     (budget_bytes / 8).max((64 << 20).min(budget_bytes / 4))
 }
 
 impl Options {
-    /// Checks every range.
+    /// Checks every range, and whether the memtables fit the memory budget.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidArgument`] naming the knob.
+    /// [`crate::ErrorKind::InvalidArgument`] with the name of the option.
     pub fn validate(&self) -> Result<()> {
         if let Some(name) = self.row_out_of_range() {
             let value = self.get(name).unwrap_or_default();
             let range = super::find(name).map(|k| k.range.to_string()).unwrap_or_default();
             return Err(Error::invalid(format!("{name} cannot be {value}: it takes {range}")));
         }
+        for compression in [Some(self.compression), self.compression_upper].into_iter().flatten() {
+            if !compression.is_built_in() {
+                return Err(Error::invalid(compression.missing_feature()));
+            }
+        }
         if let (Some(budget), Some(memtable)) = (self.memory_budget_bytes, self.memtable_size_bytes)
             && memtable.saturating_mul(1 + self.frozen_memtables_max) > budget
         {
             return Err(Error::invalid(format!(
-                "a memory_budget_bytes of {budget} does not hold 1 + {} memtables of {memtable} \
-                 bytes; raise it, or lower memtable_size_bytes or frozen_memtables_max",
+                "memory_budget_bytes={budget} is too small for 1 + {} memtables of {memtable} \
+                 bytes; raise memory_budget_bytes, or lower memtable_size_bytes or \
+                 frozen_memtables_max",
                 self.frozen_memtables_max
             )));
         }
         Ok(())
     }
 
-    /// Works out every `auto` for a process that may take this much memory and has this many cores.
-    pub fn sizes(&self, memory_bytes: u64, cores: usize) -> Sizes {
+    /// Resolves every `auto` for a process that may use `memory_bytes` on a machine with `cores`
+    /// cores.
+    pub(crate) fn sizes(&self, memory_bytes: u64, cores: usize) -> Sizes {
         let automatic = (memory_bytes / 4).clamp(4 * MIB, GIB);
         let memtable = |budget: u64| {
             let several = budget / 2 / (1 + self.frozen_memtables_max);

@@ -1,14 +1,15 @@
-//! How a knob's value is read, printed and bounded.
+//! Parsing, printing and ranges of option values.
 
 use super::kinds::*;
 use crate::base::units::parse_bytes;
 
-/// What a knob may be.
+/// Allowed values of an option.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Range {
-    /// On or off.
+    /// A boolean.
     Switch,
-    /// One of these words.
+    /// One of these names.
     Words(Vec<&'static str>),
     /// A whole number in the closed range.
     Whole(u64, u64),
@@ -18,9 +19,9 @@ pub enum Range {
     Real(f64, f64),
 }
 
-/// A value reduced to what a range can judge.
+/// The part of a value that a range checks.
 pub enum Measure {
-    /// Nothing to judge: every value of the type is allowed.
+    /// Nothing to check: every value of the type is allowed.
     Any,
     /// A number.
     Number(f64),
@@ -51,19 +52,19 @@ impl std::fmt::Display for Range {
     }
 }
 
-/// A type a knob can have.
-pub trait KnobValue: Sized {
-    /// Reads the value from a flag or property.
+/// A type of option value.
+pub trait OptionValue: Sized {
+    /// Parses the value of a flag or property.
     fn parse(text: &str) -> Option<Self>;
-    /// Prints it so that `parse` reads it again.
+    /// Prints the value in a form that `parse` accepts.
     fn print(&self) -> String;
-    /// The range between two bounds (ignored by words and switches).
+    /// Returns the range between two bounds. Named values and booleans ignore the bounds.
     fn range(lo: f64, hi: f64) -> Range;
-    /// What the range judges.
+    /// Returns the part of the value that the range checks.
     fn measure(&self) -> Measure;
 }
 
-impl KnobValue for bool {
+impl OptionValue for bool {
     fn parse(text: &str) -> Option<bool> {
         match text.to_ascii_lowercase().as_str() {
             "true" | "1" | "on" | "yes" | "lsmtreemanager" => Some(true),
@@ -82,7 +83,7 @@ impl KnobValue for bool {
     }
 }
 
-impl KnobValue for u64 {
+impl OptionValue for u64 {
     fn parse(text: &str) -> Option<u64> {
         parse_bytes(text)
     }
@@ -97,7 +98,7 @@ impl KnobValue for u64 {
     }
 }
 
-impl KnobValue for Option<u64> {
+impl OptionValue for Option<u64> {
     fn parse(text: &str) -> Option<Option<u64>> {
         if text.eq_ignore_ascii_case("auto") { Some(None) } else { parse_bytes(text).map(Some) }
     }
@@ -112,7 +113,7 @@ impl KnobValue for Option<u64> {
     }
 }
 
-impl KnobValue for Option<Compression> {
+impl OptionValue for Option<Compression> {
     fn parse(text: &str) -> Option<Option<Compression>> {
         let text = text.trim();
         if text.eq_ignore_ascii_case("auto") {
@@ -133,7 +134,7 @@ impl KnobValue for Option<Compression> {
     }
 }
 
-impl KnobValue for f64 {
+impl OptionValue for f64 {
     fn parse(text: &str) -> Option<f64> {
         text.trim().parse::<f64>().ok().filter(|v| v.is_finite())
     }
@@ -148,10 +149,10 @@ impl KnobValue for f64 {
     }
 }
 
-/// A knob whose value is a word.
+/// Implements [`OptionValue`] for a type of named values.
 macro_rules! word_value {
     ($($type:ty),+) => { $(
-        impl KnobValue for $type {
+        impl OptionValue for $type {
             fn parse(text: &str) -> Option<Self> {
                 <$type>::parse(text.trim())
             }

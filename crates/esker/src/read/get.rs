@@ -1,14 +1,13 @@
-//! One key: memtables, then level 0, then each level's guard, newest first, stopping at the first
-//! version the reader sees.
+//! Get: reads one key from the memtables, then from level 0, then from one guard of each deeper
+//! level, newest first. It stops at the first version that the reader sees.
 //!
-//! Sources are ordered so that every version of a key in an earlier source is newer than any in a
-//! later one; a range tombstone met on the way therefore hides every older version below it.
+//! Every version of a key in an earlier source is newer than any version in a later source. A range
+//! tombstone found on the way therefore hides every older version below it.
 
 use std::sync::Arc;
 
 use super::{Slice, View};
 use crate::base::key::{Kind, SeqNo};
-use crate::base::order::KeyOrder;
 use crate::base::readers::Reading;
 use crate::error::Result;
 use crate::memtable::MemHit;
@@ -17,35 +16,33 @@ use crate::table::{Looked, Table, TableLook, key_hash};
 use crate::tree::fragment::Fragment;
 use crate::tree::tables::Tables;
 
-/// How many tables' filters are fetched before the first is asked.
+/// Number of tables whose filters are prefetched before the first filter is checked.
 const TABLES_AT_ONCE: usize = 8;
 
-/// What a lookup reads with.
+/// Parameters of a lookup.
 pub struct Lookup<'a> {
-    /// The order of keys.
-    pub order: &'a KeyOrder,
     /// The open tables.
     pub tables: &'a Tables,
-    /// Where table lookups are counted.
+    /// Counters of table lookups.
     pub counters: &'a Counters,
-    /// Only versions up to this one are seen.
+    /// Snapshot of the reader: newer versions are invisible.
     pub seqno: SeqNo,
-    /// Whether blocks read may enter the cache.
+    /// Whether blocks that are read may enter the cache.
     pub fill_cache: bool,
-    /// One of the store's: then what is found is there as long as it goes on, and no file is read.
+    /// Epoch guard of the store. If set, results stay valid while it is held, and no file is read.
     pub reading: Option<&'a Reading<'a>>,
 }
 
-/// A version found in some source, where it lies.
+/// A version found in a source, not copied.
 pub enum Look<'v> {
-    /// In a memtable.
+    /// A version in a memtable.
     Memtable(MemHit<'v>),
-    /// In a table.
+    /// A version in a table.
     Table(TableLook<'v>),
 }
 
 impl Look<'_> {
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn value(&self) -> &[u8] {
         match self {
@@ -54,7 +51,7 @@ impl Look<'_> {
         }
     }
 
-    /// The value, for as long as one likes.
+    /// Returns the value as a pinned slice, which can be kept indefinitely.
     #[inline]
     pub fn pin(self) -> Slice {
         match self {
@@ -64,7 +61,7 @@ impl Look<'_> {
     }
 }
 
-/// What `take` makes of `look` if it is a value that no range tombstone of number `covered` hides.
+/// Applies `take` to `look` if it is a put that no range tombstone with number `covered` hides.
 #[inline]
 pub(super) fn shown<'v, R>(
     look: Look<'v>,
@@ -79,9 +76,9 @@ pub(super) fn shown<'v, R>(
 }
 
 impl<'v> Lookup<'v> {
-    /// What `take` makes of the value of `key` in `view`, where it lies. It is called where the value is
-    /// found: handed up from there, what says where it is would be stored and loaded again at each step,
-    /// in other widths, which the processor waits for.
+    /// Finds the value of `key` in `view` and applies `take` to it in place. `take` is called at
+    /// the point where the value is found. If the location were returned through all callers, each
+    /// step would store it and reload it with other access widths, which stalls the processor.
     #[inline]
     pub fn look<R>(
         &self,
@@ -113,12 +110,12 @@ impl<'v> Lookup<'v> {
         self.look_into_many(places, (key, hash), covered, take)
     }
 
-    /// The value of `key` in `view`, for as long as one likes.
+    /// Returns the value of `key` in `view` as a pinned slice, which can be kept indefinitely.
     pub fn get(&self, view: &'v View, key: &[u8]) -> Result<Option<Slice>> {
         Ok(self.look(view, key, &mut Look::pin)?.found())
     }
 
-    /// The table of a fragment; `None` where it would have to be opened first and must not.
+    /// Returns the table of a fragment. Returns `None` if it is not open and must not be opened.
     #[inline(always)]
     fn table(&self, fragment: &'v Fragment) -> Result<Option<&'v Table>> {
         match fragment.file.opened() {
@@ -128,8 +125,8 @@ impl<'v> Lookup<'v> {
         }
     }
 
-    /// The same where several tables may hold the key: in groups, so that their filters' misses of
-    /// the processor's cache overlap.
+    /// Same, where several tables may hold the key. Reads the tables in groups, so that the CPU
+    /// cache misses of their filters overlap.
     fn look_into_many<R>(
         &self,
         mut places: impl Iterator<Item = (usize, &'v Arc<Fragment>)>,
@@ -156,9 +153,9 @@ impl<'v> Lookup<'v> {
         }
     }
 
-    /// What `table` has to say, the only one that may hold the key. Its index is searched while its filter
-    /// is waited for, not after it has passed the key. Not cold, but the way of small stores, which
-    /// wait for nothing, is the shorter for being told so.
+    /// Reads the key from `table`, the only table that may hold it. Searches the index while the
+    /// filter is fetched, not after the filter has passed the key. The function is not cold. The
+    /// attribute shortens the code path of small stores, which do not wait for memory.
     #[cold]
     #[inline(never)]
     fn look_into_only<R>(
@@ -186,7 +183,7 @@ impl<'v> Lookup<'v> {
         })
     }
 
-    /// What `table` has to say; `None` leaves it to those behind it.
+    /// Reads the key from `table`. Returns `None` if the search continues in the next table.
     #[inline(always)]
     pub(super) fn look_into<R>(
         &self,
@@ -199,15 +196,15 @@ impl<'v> Lookup<'v> {
         if let Some(seqno) = table.covering(key.0, self.seqno) {
             *covered = (*covered).max(seqno);
         }
-        // Most of what is looked for in vain ends here.
+        // Most lookups of absent keys end here.
         if !table.may_contain(key.0, key.1) {
             return Ok(None);
         }
         self.look_past_filter(level, table, key.0, *covered, take)
     }
 
-    /// The same where the table's filter does not deny the key, which a range tombstone of number
-    /// `covered` hides in part.
+    /// Same, after the table's filter has passed the key. Versions older than the range tombstone
+    /// number `covered` are hidden.
     fn look_past_filter<R>(
         &self,
         level: usize,
@@ -224,7 +221,7 @@ impl<'v> Lookup<'v> {
         })
     }
 
-    /// What `take` makes of what a table of `level` has of a key, which is counted as its answer.
+    /// Applies `take` to a version found in a table of `level`, and counts the level's answer.
     #[inline(always)]
     pub(super) fn answer<R>(
         &self,

@@ -1,9 +1,10 @@
-//! Many keys in one call: each step is done for all of a group before the next, so that what one key
-//! waits for of memory comes while the others are looked for (as the interleaved searches of Psaropoulos
-//! et al., "Interleaving with Coroutines", VLDB 2017, in a loop a step in place of a coroutine a key).
+//! Multi-get: reads many keys in one call. Each step runs for all keys of a group before the next
+//! step, so that the memory accesses of one key overlap with the work on the others. (The
+//! interleaved searches of Psaropoulos et al., "Interleaving with Coroutines", VLDB 2017, with a
+//! loop over the steps instead of one coroutine per key.)
 //!
-//! What stays true: what is found is what a get of each key finds, at one sequence number. A key that a
-//! range tombstone covers somewhere, or that many tables may hold, is looked for by a get of its own.
+//! Invariants: the result equals that of one get per key at one sequence number. A key that a range
+//! tombstone covers in some source, or that many tables may hold, is read by a separate get.
 
 use super::get::{Look, Lookup, shown};
 use super::{Slice, View};
@@ -11,55 +12,55 @@ use crate::base::prefetch::prefetch_bytes;
 use crate::error::Result;
 use crate::table::{Fetch, Looked, Table, key_hash};
 
-/// How many keys are looked for beside one another.
+/// Number of keys in a group.
 const KEYS_AT_ONCE: usize = 16;
-/// How many tables may hold a key that is looked for in steps.
+/// Maximum number of candidate tables of a key that is read in steps.
 const TABLES_MAX: usize = 8;
-/// What is asked for of a value that was found, at most.
+/// Maximum number of bytes prefetched of a value that was found.
 const FETCHED_BYTES_MAX: usize = 256;
 
 /// A table that may hold a key.
 #[derive(Clone, Copy)]
 struct Candidate<'v> {
-    /// Which it is of those that may.
+    /// Index among the key's candidate tables.
     place: usize,
     level: usize,
     table: &'v Table,
 }
 
-/// How far a key is.
+/// Progress of a key.
 #[derive(Clone, Copy)]
 enum Step<'v> {
-    /// Its value is known, or that it has none.
+    /// The key is done: its value, or its absence, is known.
     Done,
-    /// It is looked for by itself.
+    /// The key is read by a separate get.
     Alone,
-    /// Its tables are known, and their filters are being fetched.
+    /// The candidate tables are known, and their filters are being prefetched.
     Tables,
-    /// So is the index of the first whose filter does not deny it.
+    /// The index of the first table whose filter passes the key is being prefetched.
     Index(Candidate<'v>, Fetch),
-    /// The same, whose block of this number is.
+    /// The block with this number in that table is being prefetched.
     Block(Candidate<'v>, usize),
 }
 
-/// A key that is looked for.
+/// A pending key.
 #[derive(Clone, Copy)]
 struct Sought<'v, 'k> {
     key: &'k [u8],
     hash: u64,
-    /// With their levels, newest first.
+    /// Candidate tables with their levels, newest first.
     tables: [Option<(usize, &'v Table)>; TABLES_MAX],
     step: Step<'v>,
 }
 
 impl<'v> Lookup<'v> {
-    /// The values of `keys` in `view`, in their order.
+    /// Returns the values of `keys` in `view`, in the order of `keys`.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         view: &'v View,
         keys: &[K],
     ) -> Result<Vec<Option<Slice>>> {
-        debug_assert!(self.reading.is_none(), "files may have to be read");
+        debug_assert!(self.reading.is_none(), "a pinned reader must not read files");
         let mut found = Vec::new();
         found.resize_with(keys.len(), || None);
         for (keys, found) in keys.chunks(KEYS_AT_ONCE).zip(found.chunks_mut(KEYS_AT_ONCE)) {
@@ -71,7 +72,7 @@ impl<'v> Lookup<'v> {
         Ok(found)
     }
 
-    /// [`Lookup::multi_get`] of at most [`KEYS_AT_ONCE`] keys, into as many places.
+    /// Reads at most [`KEYS_AT_ONCE`] keys to `found`, which has one element per key.
     fn get_group<K: AsRef<[u8]>>(
         &self,
         view: &'v View,
@@ -116,7 +117,8 @@ impl<'v> Lookup<'v> {
         Ok(())
     }
 
-    /// What the memtables have of a key, or else the tables that may have it, whose filters are asked for.
+    /// Looks up a key in the memtables. If they do not hold it, collects the candidate tables and
+    /// prefetches their filters.
     fn find_tables(
         &self,
         view: &'v View,
@@ -146,7 +148,7 @@ impl<'v> Lookup<'v> {
         Ok(Step::Tables)
     }
 
-    /// The value of a key in the block where `candidate` has it, if it does, or in a table behind that.
+    /// Reads a key from `block` of `candidate`, or else from the older candidate tables.
     fn find_in_block(
         &self,
         sought: &Sought<'v, '_>,
@@ -168,7 +170,7 @@ impl<'v> Lookup<'v> {
 }
 
 impl<'v> Sought<'v, '_> {
-    /// Which of the tables is to be looked into first, if any.
+    /// Returns the first table whose filter passes the key, if any, and prefetches its index.
     #[inline]
     fn ask_filters(&self) -> Step<'v> {
         for (place, &(level, table)) in self.tables.iter().flatten().enumerate() {

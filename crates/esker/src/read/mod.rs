@@ -1,13 +1,16 @@
-//! Layer 4: answering from a view: the memtables and the version of one moment.
+//! Layer 4: reads from a read state: the memtables and the version at one point in time.
 //!
-//! A view is taken before the sequence number it is read at; whatever is committed between the two
-//! is newer than the read and may be missing from it, but never in part.
+//! A read state is taken before the sequence number of the read. A commit between the two is newer
+//! than the read state. It may be missing from the read, but only as a whole.
 
 pub mod get;
 mod many;
 pub mod scan;
 mod spare;
 
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -18,30 +21,31 @@ use crate::table::BlockSlice;
 use crate::tree::tables::Tables;
 use crate::tree::version::Version;
 
-/// Everything a read needs, unchanging while it is held.
+/// Read state: everything that a read needs. It does not change while it is held.
 pub struct View {
-    /// Cursors over all that follows.
+    /// Pool of iterators over this read state.
     spares: spare::Spares,
-    /// The memtable that takes writes.
+    /// The active memtable.
     pub active: Arc<Memtable>,
-    /// Frozen memtables, newest first.
+    /// Immutable memtables, newest first.
     pub frozen: Vec<Arc<Memtable>>,
-    /// The tables.
+    /// The version of the table files.
     pub version: Arc<Version>,
 }
 
 impl View {
-    /// A view of these; `frozen` newest first.
+    /// Creates a read state. `frozen` must be newest first.
     pub fn new(active: Arc<Memtable>, frozen: Vec<Arc<Memtable>>, version: Arc<Version>) -> View {
         View { spares: spare::Spares::default(), active, frozen, version }
     }
 
-    /// The memtables, newest first.
+    /// Returns the memtables, newest first.
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(&self.frozen)
     }
 
-    /// Every range tombstone in the view, cut to the slices that show it; `None` without any.
+    /// Returns all range tombstones of the read state, cut to the bounds of their slices. Returns
+    /// `None` if there are none.
     #[inline]
     pub fn range_deletes(&self, tables: &Tables) -> Result<Option<Box<RangeDeleteView>>> {
         let none = self.version.fragments_with_range_deletes().is_empty()
@@ -56,10 +60,10 @@ impl View {
     }
 }
 
-/// A value pinned where it lies: no copy was made, and it stays readable while this is held, even
-/// when the key is overwritten or the store closed.
+/// A pinned value, read without a copy. It stays readable while the slice is held, even after the
+/// key is overwritten or the store is closed.
 ///
-/// Holding many slices holds their blocks and memtables in memory; copy what is kept long.
+/// A slice keeps its block or memtable in memory. Copy values that are kept for long.
 #[derive(Clone)]
 pub struct Slice(Pinned);
 
@@ -105,8 +109,84 @@ impl std::fmt::Debug for Slice {
     }
 }
 
-impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Slice {
-    fn eq(&self, other: &T) -> bool {
-        **self == *other.as_ref()
+impl Borrow<[u8]> for Slice {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq for Slice {
+    fn eq(&self, other: &Slice) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Slice {}
+
+impl PartialOrd for Slice {
+    fn partial_cmp(&self, other: &Slice) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Slice {
+    /// Compares bytewise, whatever the key order of the store.
+    fn cmp(&self, other: &Slice) -> Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl Hash for Slice {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // As a slice of bytes, which `Borrow` requires.
+        (**self).hash(state);
+    }
+}
+
+impl PartialEq<[u8]> for Slice {
+    fn eq(&self, other: &[u8]) -> bool {
+        **self == *other
+    }
+}
+
+impl PartialEq<&[u8]> for Slice {
+    fn eq(&self, other: &&[u8]) -> bool {
+        **self == **other
+    }
+}
+
+impl<const N: usize> PartialEq<[u8; N]> for Slice {
+    fn eq(&self, other: &[u8; N]) -> bool {
+        **self == *other
+    }
+}
+
+impl<const N: usize> PartialEq<&[u8; N]> for Slice {
+    fn eq(&self, other: &&[u8; N]) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<Vec<u8>> for Slice {
+    fn eq(&self, other: &Vec<u8>) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<str> for Slice {
+    fn eq(&self, other: &str) -> bool {
+        **self == *other.as_bytes()
+    }
+}
+
+impl PartialEq<&str> for Slice {
+    fn eq(&self, other: &&str) -> bool {
+        **self == *other.as_bytes()
+    }
+}
+
+impl From<Slice> for Vec<u8> {
+    fn from(slice: Slice) -> Vec<u8> {
+        slice.to_vec()
     }
 }

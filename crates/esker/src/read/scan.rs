@@ -1,4 +1,4 @@
-//! Many keys in order: an iterator over a view at a sequence number, within bounds, both ways.
+//! Iterator over a read state at a sequence number, within bounds, in both directions.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
@@ -11,21 +11,23 @@ use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
 use crate::iter::same_key;
-use crate::iter::visible::DeadRun;
+use crate::iter::tombstone_run::DeadRun;
 use crate::tree::tables::Tables;
 
-/// So many entries stepped over in one move are told to who plans merges.
+/// Minimum number of entries skipped by one move that is reported to the seek statistics.
 const STEPS_NOTED: u64 = 64;
 
 /// Bounds of a scan, in the store's order.
 pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// An iterator over the store as it was when it was made.
+/// An iterator over the store's state at the time of the iterator's creation.
 ///
-/// It can be walked like a cursor ([`seek`](DbIterator::seek), [`advance`](DbIterator::advance),
-/// [`key`](DbIterator::key), [`value`](DbIterator::value) lend what they stand on) or as a Rust
-/// iterator of owned pairs. An error is returned by the move that met it, never shown as an end.
-/// It pins memtables and files while it lives: drop long scans when done.
+/// It can be used as a cursor or as a Rust iterator of owned pairs, from either end. A move of the
+/// cursor determines the pair from which the Rust iterator continues. The cursor methods are
+/// [`seek`](DbIterator::seek) and [`move_next`](DbIterator::move_next), and [`key`](DbIterator::key)
+/// and [`value`](DbIterator::value), which borrow the current pair. A move returns the error that
+/// it meets, so an error never looks like the end of the data. The iterator pins memtables and
+/// files while it lives. Drop long scans when they are done.
 ///
 /// ```
 /// # fn main() -> esker::Result<()> {
@@ -48,11 +50,15 @@ pub struct DbIterator {
     inside: bool,
     placed: bool,
     failed: Option<Error>,
+    /// End from which [`Iterator::next`] or `next_back` first read.
+    end: End,
+    /// Reads from the other end, once both are in use.
+    other: Option<Box<DbIterator>>,
 }
 
 impl DbIterator {
-    /// An iterator over `view` at `seqno` within `bounds`, not yet positioned.
-    pub fn new(
+    /// Creates an unpositioned iterator over `view` at `seqno` within `bounds`.
+    pub(crate) fn new(
         view: Arc<View>,
         tables: &Arc<Tables>,
         seqno: SeqNo,
@@ -67,18 +73,19 @@ impl DbIterator {
             inside: false,
             placed: false,
             failed: None,
+            end: End::Front,
+            other: None,
         })
     }
 
-    /// From now on it leaves out what `hints` up to the number `as_of` say is not visible
-    /// ([`crate::iter::hints`]).
-    pub fn take_hints(&mut self, hints: Arc<Hints>, as_of: SeqNo) {
+    /// Enables skipping with `hints` up to the number `as_of` ([`crate::iter::hints`]).
+    pub(crate) fn take_hints(&mut self, hints: Arc<Hints>, as_of: SeqNo) {
         self.cursor.take_detours(hints, as_of, u64::MAX);
     }
 
-    /// The stretch around `key` without visible keys; see
+    /// Returns the tombstone run around `key`; see
     /// [`VisibleCursor::dead_run`](crate::iter::visible::VisibleCursor::dead_run).
-    pub fn dead_run(
+    pub(crate) fn dead_run(
         mut self,
         key: &[u8],
         hints: Arc<Hints>,
@@ -122,7 +129,7 @@ impl DbIterator {
         Ok(())
     }
 
-    /// Moves to the first key at or after `key` (and within the bounds).
+    /// Moves to the first key at or after `key` within the bounds.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         if self.bounded && !self.is_after_lower(key) {
@@ -135,7 +142,7 @@ impl DbIterator {
         Ok(())
     }
 
-    /// Moves to the last key at or before `key` (and within the bounds).
+    /// Moves to the last key at or before `key` within the bounds.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         if self.bounded && !self.is_before_upper(key) {
@@ -150,7 +157,7 @@ impl DbIterator {
 
     /// Moves to the next key. Does nothing when not [`valid`](DbIterator::valid).
     #[inline]
-    pub fn advance(&mut self) -> Result<()> {
+    pub fn move_next(&mut self) -> Result<()> {
         if !self.inside {
             return Ok(());
         }
@@ -164,7 +171,7 @@ impl DbIterator {
 
     /// Moves to the previous key. Does nothing when not [`valid`](DbIterator::valid).
     #[inline]
-    pub fn retreat(&mut self) -> Result<()> {
+    pub fn move_prev(&mut self) -> Result<()> {
         if !self.inside {
             return Ok(());
         }
@@ -176,12 +183,16 @@ impl DbIterator {
         Ok(())
     }
 
-    /// Shows the pair it stands on and every one after it, in order, to `see`, until that breaks or
-    /// the keys within the bounds are all shown; from the first on, if it was never placed. The
-    /// cheapest way over many pairs: whole stretches of a block are shown without a question to the
-    /// levels above it. Stands on the pair at which `see` broke, and nowhere
-    /// ([`valid`](DbIterator::valid) is false) after the last one, after an error, and after a panic
-    /// of `see`. An error of a move is returned when the pairs before it were shown.
+    /// Calls `see` for the current pair and each following pair, in order, until `see` breaks or
+    /// the bounds end. Starts at the first pair if the iterator was never positioned.
+    ///
+    /// This is the cheapest way to read many pairs, because it reads whole row batches of a block
+    /// without calls through the cursors above it.
+    ///
+    /// If `see` breaks, the iterator is positioned on the pair of that call. It is unpositioned
+    /// ([`valid`](DbIterator::valid) is false) after the last pair, after an error, and after a
+    /// panic of `see`. An error of a move is returned after the pairs before it have been passed to
+    /// `see`.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -210,8 +221,9 @@ impl DbIterator {
         self.show(true, see)
     }
 
-    /// The same with the pair it stands on and every one before it, from there to the first within the
-    /// bounds; from the last on, if it was never placed.
+    /// Calls `see` for the current pair and each preceding pair, down to the first within the
+    /// bounds. Starts at the last pair if the iterator was never positioned. Otherwise like
+    /// [`for_each_forward`](DbIterator::for_each_forward).
     pub fn for_each_backward(
         &mut self,
         see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
@@ -236,7 +248,7 @@ impl DbIterator {
         let order = self.cursor.order().clone();
         while self.inside {
             let mut past = false;
-            // Should `see` panic, the iterator stands nowhere.
+            // If `see` panics, the iterator is unpositioned.
             self.inside = false;
             let more = self.cursor.show(forward, &mut |key, value| {
                 past = !is_within(&order, key, &end, forward);
@@ -246,35 +258,30 @@ impl DbIterator {
             if !more {
                 return Ok(());
             }
-            if forward { self.advance()? } else { self.retreat()? }
+            if forward { self.move_next()? } else { self.move_prev()? }
         }
         Ok(())
     }
 
-    /// Whether the iterator stands on a key.
+    /// Returns whether the iterator is positioned on a key.
     #[inline]
     pub fn valid(&self) -> bool {
         self.inside
     }
 
-    /// The key it stands on; empty when not [`valid`](DbIterator::valid).
+    /// Returns the current key, or an empty slice when not [`valid`](DbIterator::valid).
     #[inline]
     pub fn key(&self) -> &[u8] {
         if self.inside { self.cursor.key() } else { &[] }
     }
 
-    /// The value of that key; empty when not [`valid`](DbIterator::valid).
+    /// Returns the current value, or an empty slice when not [`valid`](DbIterator::valid).
     #[inline]
     pub fn value(&self) -> &[u8] {
         if self.inside { self.cursor.value() } else { &[] }
     }
 
-    /// The same pairs from the last to the first, as a Rust iterator.
-    pub fn into_reverse(self) -> ReverseIterator {
-        ReverseIterator(DbIterator { placed: false, ..self })
-    }
-
-    /// Notes a long way over entries that are not shown: a merge would remove most of them.
+    /// Records a move over many invisible entries, most of which a compaction would remove.
     #[inline]
     fn note_way(&mut self) {
         let steps = self.cursor.take_stepped_over();
@@ -284,7 +291,8 @@ impl DbIterator {
         }
     }
 
-    /// Notes a seek: often sought in several places, a key range is worth a merge or a flush.
+    /// Records a seek. A key range with many seeks over several runs is worth a compaction, and a
+    /// seek-heavy memtable is worth a flush.
     #[inline]
     fn note_seek(&self, key: &[u8]) {
         let (tables, view) = (self.cursor.tables(), self.cursor.view());
@@ -298,6 +306,8 @@ impl DbIterator {
     fn begin(&mut self) {
         self.placed = true;
         self.inside = false;
+        self.end = End::Front;
+        self.other = None;
     }
 
     fn settle(&mut self) {
@@ -316,49 +326,132 @@ impl DbIterator {
         is_within(self.cursor.order(), key, &self.bounds.0, false)
     }
 
-    /// One step of a Rust iterator: an earlier failure, or the pair here and a move.
-    fn step(
-        &mut self,
-        first: fn(&mut DbIterator) -> Result<()>,
-        onward: fn(&mut DbIterator) -> Result<()>,
-    ) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+    /// Returns the next pair of a Rust iterator from `end`.
+    fn step(&mut self, end: End) -> Option<Result<Pair>> {
         if let Some(error) = self.failed.take() {
             return Some(Err(error));
         }
         if !self.placed
-            && let Err(error) = first(self)
+            && let Err(error) = self.place(end)
         {
             return Some(Err(error));
         }
+        if end == self.end {
+            return self.step_until_met();
+        }
+        if self.other.is_none() {
+            match self.at_other_end(end) {
+                Ok(other) => self.other = Some(Box::new(other)),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        let mut other = self.other.take()?;
+        let pair = other.step_until(self);
+        self.other = Some(other);
+        pair
+    }
+
+    /// Returns the next pair from this iterator's own end, unless the other end has returned it.
+    fn step_until_met(&mut self) -> Option<Result<Pair>> {
+        let Some(mut other) = self.other.take() else { return self.take_pair() };
+        let pair = self.step_until(&mut other);
+        self.other = Some(other);
+        pair
+    }
+
+    /// Returns the current pair and moves on, if `other`, which comes from the other end, has not
+    /// returned it. Each of the two stands on its next pair, so the pair on which both stand is the
+    /// last one.
+    fn step_until(&mut self, other: &mut DbIterator) -> Option<Result<Pair>> {
+        if let Some(error) = self.failed.take() {
+            return Some(Err(error));
+        }
+        if !self.inside || !other.inside {
+            return None;
+        }
+        let order = self.cursor.order().compare(self.cursor.key(), other.cursor.key());
+        let (passed, last) = match self.end {
+            End::Front => (order.is_gt(), order.is_eq()),
+            End::Back => (order.is_lt(), order.is_eq()),
+        };
+        if passed {
+            (self.inside, other.inside) = (false, false);
+            return None;
+        }
+        let pair = self.take_pair();
+        if last {
+            (self.inside, other.inside) = (false, false);
+        }
+        pair
+    }
+
+    /// Returns the current pair, and moves away from this iterator's end.
+    fn take_pair(&mut self) -> Option<Result<Pair>> {
         if !self.inside {
             return None;
         }
         let pair = (self.key().to_vec(), self.value().to_vec());
-        self.failed = onward(self).err();
+        let moved = match self.end {
+            End::Front => self.move_next(),
+            End::Back => self.move_prev(),
+        };
+        self.failed = moved.err();
         Some(Ok(pair))
     }
+
+    fn place(&mut self, end: End) -> Result<()> {
+        match end {
+            End::Front => self.seek_to_first()?,
+            End::Back => self.seek_to_last()?,
+        }
+        self.end = end;
+        Ok(())
+    }
+
+    /// Returns an iterator over the same read state that begins at `end`.
+    fn at_other_end(&self, end: End) -> Result<DbIterator> {
+        let mut other = DbIterator {
+            cursor: self.cursor.again()?,
+            bounds: self.bounds.clone(),
+            bounded: self.bounded,
+            inside: false,
+            placed: false,
+            failed: None,
+            end,
+            other: None,
+        };
+        other.place(end)?;
+        Ok(other)
+    }
+}
+
+/// An owned key and value.
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// An end of the pairs within the bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Front,
+    Back,
 }
 
 impl Iterator for DbIterator {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(DbIterator::seek_to_first, DbIterator::advance)
+        self.step(End::Front)
     }
 }
 
-/// A [`DbIterator`] walked from its last key to its first.
-pub struct ReverseIterator(DbIterator);
-
-impl Iterator for ReverseIterator {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.step(DbIterator::seek_to_last, DbIterator::retreat)
+/// Reads from the last key to the first, as [`Iterator::rev`] does. Reading from both ends of one
+/// iterator returns each pair once.
+impl DoubleEndedIterator for DbIterator {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(End::Back)
     }
 }
 
-/// Whether a way that goes `forward`, or back, has not passed `end` at `key`.
+/// Returns whether `key` has not passed `end` in the given direction.
 #[inline]
 fn is_within(order: &KeyOrder, key: &[u8], end: &Bound<Vec<u8>>, forward: bool) -> bool {
     let (end, here) = match end {
@@ -372,8 +465,8 @@ fn is_within(order: &KeyOrder, key: &[u8], end: &Bound<Vec<u8>>, forward: bool) 
     }
 }
 
-/// The bounds of every key that starts with `prefix`; `None` when the order does not keep such
-/// keys together.
+/// Returns the bounds of all keys that start with `prefix`. Returns `None` when the order does not
+/// keep such keys together.
 pub fn prefix_bounds(order: &KeyOrder, prefix: &[u8]) -> Option<KeyBounds> {
     let mut after = prefix.to_vec();
     while after.last() == Some(&0xff) {

@@ -1,12 +1,12 @@
-//! Cursors that wait for the next iterator.
+//! Pool of iterators for reuse.
 //!
-//! To make the cursors of an iterator and to drop them takes longer than a seek: memory to take and
-//! give, users of shared things to count. What an iterator leaves is kept with its view, and the
-//! thread's next iterator over that view takes it.
+//! Creating and dropping the cursors of an iterator takes longer than a seek, because of
+//! allocations and reference counts. A finished iterator's cursors stay with the read state, and
+//! the same thread's next iterator over that read state takes them.
 //!
-//! What stays true: cursors that are kept stand nowhere and hold no block. They go with their view,
-//! and keep alive nothing that it does not. They are taken only by an iterator that would make the
-//! same ones.
+//! Invariants: pooled cursors are unpositioned and hold no block. They are dropped with their read
+//! state, and keep nothing alive that the read state does not. An iterator takes them only if it
+//! would create identical ones.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::iter::visible::VisibleCursor;
 use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
 use crate::tree::tables::Tables;
 
-/// All of an iterator's cursors, the topmost last.
+/// All cursors of an iterator, topmost last.
 type Walker = VisibleCursor<MergeCursor>;
 
-/// The cursors over a view, and what they were made for.
+/// A pooled iterator: the cursors over a read state, and the parameters of their creation.
 pub(super) struct Kept {
     walker: Walker,
     tables: Arc<Tables>,
     fill_cache: bool,
-    /// A memtable has a cursor from its first entry on.
+    /// Number of non-empty memtables. A memtable has a cursor from its first entry on.
     filled_memtables: usize,
 }
 
@@ -62,7 +62,7 @@ impl Kept {
         Ok(Kept { walker, tables: tables.clone(), fill_cache, filled_memtables })
     }
 
-    /// Whether it is what [`Kept::new`] would make.
+    /// Returns whether [`Kept::new`] would create identical cursors.
     fn fits(&self, view: &View, tables: &Arc<Tables>, fill_cache: bool) -> bool {
         self.fill_cache == fill_cache
             && Arc::ptr_eq(&self.tables, tables)
@@ -71,18 +71,18 @@ impl Kept {
     }
 }
 
-/// What a view keeps: what each thread's last iterator left.
+/// Pool of a read state: the cursors of each thread's last iterator.
 pub(super) type Spares = OwnPlaces<Kept>;
 
-/// Cursors on loan to an iterator; they go back when this is dropped.
+/// Guard of a pooled iterator. Dropping it returns the cursors to the pool.
 pub(super) struct Lent {
-    /// There until then.
+    /// `Some` until the guard is dropped.
     kept: Option<Box<Kept>>,
     view: Arc<View>,
 }
 
 impl Lent {
-    /// Cursors over `view` for a reader at `seqno`, standing nowhere.
+    /// Returns unpositioned cursors over `view` for a reader at `seqno`.
     pub fn new(
         view: Arc<View>,
         tables: &Arc<Tables>,
@@ -98,7 +98,16 @@ impl Lent {
         Ok(Lent { kept: Some(kept), view })
     }
 
-    /// The view.
+    /// Returns further unpositioned cursors over the same read state, for a reader at the same
+    /// sequence number.
+    pub fn again(&self) -> Result<Lent> {
+        let kept = self.kept();
+        let deletes = self.view.range_deletes(&kept.tables)?;
+        let of = (kept.walker.snapshot(), deletes);
+        Lent::new(self.view.clone(), &kept.tables, of, kept.fill_cache)
+    }
+
+    /// Returns the read state.
     #[inline]
     pub fn view(&self) -> &View {
         &self.view
@@ -106,16 +115,16 @@ impl Lent {
 
     #[inline]
     fn kept(&self) -> &Kept {
-        self.kept.as_ref().expect("cursors are there until they are given back")
+        self.kept.as_ref().expect("the guard holds its iterator until it is dropped")
     }
 
-    /// The open tables.
+    /// Returns the open tables.
     #[inline]
     pub fn tables(&self) -> &Tables {
         &self.kept().tables
     }
 
-    /// The order of keys.
+    /// Returns the key order.
     #[inline]
     pub fn order(&self) -> &KeyOrder {
         &self.tables().config().order
@@ -134,13 +143,13 @@ impl Deref for Lent {
 impl DerefMut for Lent {
     #[inline]
     fn deref_mut(&mut self) -> &mut Walker {
-        &mut self.kept.as_mut().expect("cursors are there until they are given back").walker
+        &mut self.kept.as_mut().expect("the guard holds its iterator until it is dropped").walker
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // A comparator that panicked may have left anything behind.
+        // After a panic of a comparator the cursors may be in any state, so they are not reused.
         let Some(mut kept) = self.kept.take().filter(|_| !std::thread::panicking()) else { return };
         kept.walker.rest();
         let second = self.view.spares.put(kept);

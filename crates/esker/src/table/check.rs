@@ -1,4 +1,4 @@
-//! Reads a whole table again, from the file, and compares it with what it says of itself.
+//! Checks a table: reads the whole file again and compares it with its properties.
 
 use crate::base::key::{Kind, SeqNo};
 use crate::error::{Error, Result};
@@ -10,13 +10,13 @@ use super::reader::{Meta, Table};
 use super::summary::Summary;
 use crate::base::rows::{KeyBuf, Rows};
 
-/// After so many blocks read that the cache then had no room for, there is none.
+/// Number of blocks that the cache may refuse before a warm-up stops.
 const REFUSED_MAX: usize = 16;
 
-/// What is called with an entry: key, sequence number, kind, value.
+/// Callback for one entry: key, sequence number, kind, value.
 pub type Visit<'a> = dyn FnMut(&[u8], SeqNo, Kind, &[u8]) + 'a;
 
-/// What a check carries from block to block.
+/// State that a check keeps across blocks.
 struct Walk {
     summary: Summary,
     first_key: Vec<u8>,
@@ -24,38 +24,40 @@ struct Walk {
     last_seqno: SeqNo,
 }
 
-/// What of the blocks that a check reads stays in memory.
+/// What a check keeps in memory from the blocks that it reads.
 #[derive(Default)]
 struct Keep {
-    /// They, while there is room.
+    /// Keep the blocks while the cache has room.
     blocks: bool,
-    /// Their outlines.
+    /// Keep the block sketches.
     outlines: bool,
 }
 
 impl Table {
-    /// Reads every byte of the file, not through the cache: checksums, order of the entries,
-    /// separators, filter, and the sums in the properties. Returns what was found; `Corruption`
-    /// says where it differs from what is stated.
+    /// Checks the whole file without using the cache: checksums, order of the entries, separators,
+    /// filter, and the sums in the properties. Returns the recomputed summary.
+    ///
+    /// # Errors
+    /// `Corruption` names the first difference from the stated content.
     pub fn check(&self) -> Result<TableInfo> {
         self.check_whole(Keep::default())
     }
 
-    /// As [`Table::check`], of a table just written: its blocks stay in the cache while three quarters
-    /// of that hold them without another's going, so that who reads next what was written last does
-    /// not wait for the file. Where seeks will look beyond it into older tables, it is `outlined`, so
-    /// that they need not wait for its blocks (`table/outline.rs`).
+    /// Checks a new table as [`Table::check`] does and keeps its blocks in the cache, so that the
+    /// next reads need no I/O. It fills at most three quarters of the cache and evicts no block.
+    /// With `outlined` it also makes the block sketches, so that seeks that continue into older
+    /// tables need not wait for the blocks of this one (`table/outline.rs`).
     pub fn check_and_keep(&self, outlined: bool) -> Result<TableInfo> {
         self.check_whole(Keep { blocks: true, outlines: outlined })
     }
 
     fn check_whole(&self, keep: Keep) -> Result<TableInfo> {
         let found = self.check_blocks(keep, &mut |_| true)?;
-        found.ok_or_else(|| Error::invalid("a check that nothing ends was ended"))
+        found.ok_or_else(|| Error::invalid("a check without a stop condition was stopped"))
     }
 
-    /// As [`Table::check`], telling `pace` of the bytes of each part read; `None` when that says
-    /// `false`, and then the rest was not read.
+    /// Checks as [`Table::check`] does and reports the bytes of each part to `pace`. Returns `None`
+    /// without reading further when `pace` returns `false`.
     pub fn check_paced(&self, pace: &mut dyn FnMut(u64) -> bool) -> Result<Option<TableInfo>> {
         self.check_blocks(Keep::default(), pace)
     }
@@ -90,7 +92,7 @@ impl Table {
         let keys = (walk.summary.entries() > 0)
             .then_some((walk.first_key.as_slice(), walk.last_key.as_slice()));
         let mut tombstones = Vec::new();
-        // Reading the parts has found them well formed.
+        // `Meta::read` has already validated the encoding.
         let _ = decode_range_deletes(&meta.tombstones, |tombstone| tombstones.push(tombstone));
         let info =
             walk.summary.finish(self.order(), keys, tombstones.into_iter(), self.source.size_bytes);
@@ -102,12 +104,12 @@ impl Table {
         Ok(Some(info))
     }
 
-    /// Reads what is not in the cache of a table just written, as long as three quarters of that hold
-    /// it without another's going and `go_on` says so: a check read it while the tables that it takes
-    /// the place of were still there, too.
+    /// Loads the missing blocks of a new table into the cache, while `go_on` returns true. It fills
+    /// at most three quarters of the cache and evicts no block. A check ran earlier, while the
+    /// replaced tables still occupied the cache.
     ///
     /// # Errors
-    /// Where a block cannot be read; whoever needs it meets that again.
+    /// A block cannot be read. A later read of the block reports the same error.
     pub fn warm(&self, go_on: &dyn Fn() -> bool) -> Result<()> {
         let mut refused = 0;
         for at in 0..self.block_count() {
@@ -122,15 +124,15 @@ impl Table {
         Ok(())
     }
 
-    /// Data blocks in the table.
+    /// Returns the number of data blocks.
     pub fn block_count(&self) -> usize {
         self.meta.index.count()
     }
 
-    /// Calls `visit` with every entry of a block, read from the file and not through the cache.
+    /// Calls `visit` for every entry of a block. Reads the file and does not use the cache.
     ///
     /// # Errors
-    /// `Corruption` when the block is damaged; `visit` was not called then.
+    /// `Corruption` when the block is damaged. `visit` is not called in that case.
     pub fn visit_block(&self, block: usize, visit: &mut Visit<'_>) -> Result<()> {
         let read = self.read_block(block, false)?;
         let mut buf = KeyBuf::default();
@@ -160,10 +162,10 @@ impl Table {
                 }
             }
             if i == 0 && at > 0 && order.compare(meta.index.key(at - 1), key).is_gt() {
-                return wrong("a key lies before its block");
+                return wrong("a key sorts before the keys of its block");
             }
             if !meta.filter.may_contain(key, super::key_hash(key)) {
-                return wrong("the filter denies a key that is there");
+                return wrong("the filter excludes a key of the table");
             }
             walk.summary.add(key, row.seqno(), row.kind(), block.value(row));
             walk.last_key.clear();
@@ -171,7 +173,7 @@ impl Table {
             walk.last_seqno = row.seqno();
         }
         if order.compare(&walk.last_key, meta.index.key(at)).is_gt() {
-            return wrong("a key lies after its block");
+            return wrong("a key sorts after the keys of its block");
         }
         Ok(())
     }

@@ -1,13 +1,14 @@
-//! Compression of a block's bytes: the length before compression (u32), then the packed bytes.
+//! Block compression. A compressed block is the uncompressed length (u32) and the compressed bytes.
 //!
-//! What stays true: unpacking never writes or allocates more than the length its caller expects,
-//! which comes from the checksummed index.
+//! Invariant: decompression never writes or allocates more than the length that the caller expects.
+//! That length comes from the checksummed index.
 
+#[cfg(feature = "zstd")]
 use std::cell::RefCell;
 
 use crate::options::kinds::Compression;
 
-/// The number of a compression on disk.
+/// Returns the on-disk code of a compression.
 pub(super) fn code(compression: Compression) -> u8 {
     match compression {
         Compression::None => 0,
@@ -17,29 +18,46 @@ pub(super) fn code(compression: Compression) -> u8 {
     }
 }
 
-/// The inverse of [`code`].
+/// Returns the compression of an on-disk code; the inverse of [`code`].
 pub(super) fn from_code(code: u8) -> Option<Compression> {
     Compression::ALL.iter().copied().find(|&c| self::code(c) == code)
 }
 
-/// Packs blocks, one after the other, with one set of working memory.
+/// Compressor that reuses its working memory from block to block.
 pub(super) struct Packer {
     kind: Compression,
+    #[cfg(feature = "zstd")]
     zstd: Option<zstd::bulk::Compressor<'static>>,
+    #[cfg(feature = "snappy")]
     snappy: snap::raw::Encoder,
 }
 
 impl Packer {
-    /// A packer of `kind`; `level` concerns Zstandard only and is cut to its range.
+    /// Creates a compressor. `level` applies to Zstandard only and is clamped to its range.
     pub(super) fn new(kind: Compression, level: i32) -> std::io::Result<Packer> {
+        if !kind.is_built_in() {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::Unsupported,
+                kind.missing_feature(),
+            ));
+        }
+        #[cfg(feature = "zstd")]
         let zstd = match kind {
             Compression::Zstd => Some(zstd::bulk::Compressor::new(level.clamp(-7, 22))?),
             _ => None,
         };
-        Ok(Packer { kind, zstd, snappy: snap::raw::Encoder::new() })
+        let _ = level;
+        Ok(Packer {
+            kind,
+            #[cfg(feature = "zstd")]
+            zstd,
+            #[cfg(feature = "snappy")]
+            snappy: snap::raw::Encoder::new(),
+        })
     }
 
-    /// Appends `raw` to `out`, packed if that saves at least an eighth, and says how it lies there.
+    /// Appends `raw` to `out` and returns the compression used. The bytes stay uncompressed if
+    /// compression saves less than an eighth.
     pub(super) fn pack(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Compression {
         let start = out.len();
         if self.try_pack(raw, out).is_some() && out.len() - start <= raw.len() - raw.len() / 8 {
@@ -50,8 +68,8 @@ impl Packer {
         Compression::None
     }
 
-    /// As [`Packer::pack`], of a block in parts that is too large to be copied in vain: what it is
-    /// packed to, or `None` where that saves too little, or seems to by a sample.
+    /// Compresses a large block, given in parts, without a needless copy. Returns `None` if
+    /// compression saves too little, or appears to from a sample.
     pub(super) fn pack_large(&mut self, parts: [&[u8]; 3]) -> Option<Vec<u8>> {
         if !self.seems_worthwhile(parts[1]) {
             return None;
@@ -59,11 +77,11 @@ impl Packer {
         let raw = parts.concat();
         let most = raw.len() - raw.len() / 8;
         let room = match self.kind {
-            // It asks for room for all that could be.
+            // The Snappy encoder requires a buffer of the worst-case size.
             Compression::Snappy => self.room(raw.len())?,
             _ => most,
         };
-        // Zeros of the kernel's: only what is written takes memory.
+        // Zeroed memory from the kernel: only written pages take physical memory.
         let mut packed = vec![0; 4 + room];
         let (len, target) = packed.split_at_mut(4);
         len.copy_from_slice(&u32::try_from(raw.len()).ok()?.to_le_bytes());
@@ -72,7 +90,7 @@ impl Packer {
         (len <= most).then_some(packed)
     }
 
-    /// Whether pieces of `value` can be packed well enough.
+    /// Reports whether samples of `value` compress well enough.
     fn seems_worthwhile(&mut self, value: &[u8]) -> bool {
         const PIECE_BYTES: usize = 16 << 10;
         const PIECES: usize = 8;
@@ -88,23 +106,36 @@ impl Packer {
         packed_bytes <= raw_bytes - raw_bytes / 8
     }
 
-    /// The most bytes that so many may be packed to.
+    /// Returns the maximum compressed size of `raw_bytes` bytes.
     fn room(&self, raw_bytes: usize) -> Option<usize> {
+        let _ = raw_bytes;
         match self.kind {
             Compression::None => None,
+            #[cfg(feature = "lz4")]
             Compression::Lz4 => lz4::block::compress_bound(raw_bytes).ok(),
+            #[cfg(feature = "zstd")]
             Compression::Zstd => Some(zstd::zstd_safe::compress_bound(raw_bytes)),
+            #[cfg(feature = "snappy")]
             Compression::Snappy => Some(snap::raw::max_compress_len(raw_bytes)),
+            #[allow(unreachable_patterns)]
+            _ => None,
         }
     }
 
-    /// Packs `raw` into `target` and says to how many bytes; `None` where there is too little room.
+    /// Compresses `raw` into `target` and returns the compressed length; `None` if `target` is too
+    /// small.
     fn compress(&mut self, raw: &[u8], target: &mut [u8]) -> Option<usize> {
+        let _ = (raw, &target);
         match self.kind {
             Compression::None => None,
+            #[cfg(feature = "lz4")]
             Compression::Lz4 => lz4::block::compress_to_buffer(raw, None, false, target).ok(),
+            #[cfg(feature = "zstd")]
             Compression::Zstd => self.zstd.as_mut()?.compress_to_buffer(raw, target).ok(),
+            #[cfg(feature = "snappy")]
             Compression::Snappy => self.snappy.compress(raw, target).ok(),
+            #[allow(unreachable_patterns)]
+            _ => None,
         }
     }
 
@@ -119,22 +150,31 @@ impl Packer {
     }
 }
 
+#[cfg(feature = "zstd")]
 thread_local! {
-    /// A Zstandard context takes longer to make than a block takes to unpack.
+    /// Per-thread Zstandard context, because its creation takes longer than the decompression of a
+    /// block.
     static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Unpacks what [`Packer::pack`] wrote as `kind` into `raw`, which it must fill exactly.
+/// Decompresses the output of [`Packer::pack`] into `raw`, which it must fill exactly.
 pub(super) fn unpack(kind: Compression, packed: &[u8], raw: &mut [u8]) -> Result<(), &'static str> {
-    let (len, packed) = packed.split_first_chunk::<4>().ok_or("a packed block without length")?;
+    let (len, packed) =
+        packed.split_first_chunk::<4>().ok_or("the compressed block has no length field")?;
     if u32::from_le_bytes(*len) as usize != raw.len() {
-        return Err("the block's length before compression is not what the index says");
+        return Err("the block's uncompressed length differs from the length in the index");
     }
-    let got = match kind {
+    let _ = packed;
+    let got: Option<usize> = match kind {
         Compression::None => None,
+        #[cfg(feature = "lz4")]
         Compression::Lz4 => unpack_lz4(packed, raw),
+        #[cfg(feature = "zstd")]
         Compression::Zstd => unpack_zstd(packed, raw),
+        #[cfg(feature = "snappy")]
         Compression::Snappy => snap::raw::Decoder::new().decompress(packed, raw).ok(),
+        #[allow(unreachable_patterns)]
+        kind => return Err(kind.missing_feature()),
     };
     match got {
         Some(len) if len == raw.len() => Ok(()),
@@ -142,12 +182,14 @@ pub(super) fn unpack(kind: Compression, packed: &[u8], raw: &mut [u8]) -> Result
     }
 }
 
+#[cfg(feature = "lz4")]
 fn unpack_lz4(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
-    // The library counts both in its own lengths.
+    // The library takes both lengths as `i32`.
     let (raw_bytes, _) = (i32::try_from(raw.len()).ok()?, i32::try_from(packed.len()).ok()?);
     lz4::block::decompress_to_buffer(packed, Some(raw_bytes), raw).ok()
 }
 
+#[cfg(feature = "zstd")]
 fn unpack_zstd(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
     ZSTD.with(|cell| {
         let mut context = cell.borrow_mut();
@@ -158,14 +200,14 @@ fn unpack_zstd(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "lz4"))]
 mod tests {
     use super::*;
 
     #[test]
     fn what_is_packed_unpacks_and_damage_is_refused() {
         let raw: Vec<u8> = (0..5000u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
-        for &kind in Compression::ALL {
+        for &kind in Compression::ALL.iter().filter(|kind| kind.is_built_in()) {
             let mut packer = Packer::new(kind, 0).unwrap();
             let mut out = b"before".to_vec();
             assert_eq!(packer.pack(&raw, &mut out), kind);
@@ -185,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Of what the checksum should have caught, nothing is written beyond the buffer.
+    /// Damaged input that the checksum should have caught writes nothing beyond the buffer.
     #[test]
     fn damaged_bytes_are_refused_or_fill_the_buffer_and_touch_nothing_else() {
         const GUARD: usize = 64;
@@ -196,8 +238,8 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (seed >> 33) as usize % below
         };
-        for &kind in Compression::ALL {
-            // Miri runs no C, of which all are but Snappy.
+        for &kind in Compression::ALL.iter().filter(|kind| kind.is_built_in()) {
+            // Miri cannot run C code, and every compression but Snappy is a C library.
             if kind == Compression::None || (cfg!(miri) && kind != Compression::Snappy) {
                 continue;
             }

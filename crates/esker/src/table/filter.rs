@@ -1,16 +1,16 @@
-//! Filters: a few bits a key that say which keys a table cannot hold.
+//! Filters: a few bits per key that rule out absent keys.
 //!
-//! The built-in one is a blocked Bloom filter (Putze, Sanders, Singler, "Cache-, Hash- and
-//! Space-Efficient Bloom Filters", WEA 2007): a key's bits all lie in one line of 64 bytes, so a
-//! question costs one cache miss. On disk:
+//! The built-in filter is a blocked Bloom filter (Putze, Sanders, Singler, "Cache-, Hash- and
+//! Space-Efficient Bloom Filters", WEA 2007). All bits of a key are in one line of 64 bytes, so a
+//! lookup costs one cache miss. On disk:
 //!
 //! ```text
 //! none:   nothing
-//! bloom:  1 u8 | bits a key to set u8 | lines of 64 bytes
+//! bloom:  1 u8 | bits set per key u8 | lines of 64 bytes
 //! custom: 2 u8 | name length varint | name | the user's bytes
 //! ```
 //!
-//! What stays true: a key the filter was built from is never denied; filters are read in place.
+//! Invariants: a filter never denies a key that it was built from. Filters are read in place.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ use super::{FilterConfig, FilterPolicy};
 const LINE_BYTES: usize = 64;
 const BLOOM: u8 = 1;
 const CUSTOM: u8 = 2;
-/// The line of `lines` a key's bits lie in: the upper half of the hash, scaled.
+/// Returns the index of a key's line among `lines` lines: the upper half of the hash, scaled.
 #[inline]
 fn line_of(hash: u64, lines: usize) -> usize {
     (((hash >> 32) * lines as u64) >> 32) as usize
 }
 
-/// The stream of bit positions of a key within its line: nine bits at a time, seven to a word.
+/// Visits a key's bit positions within its line: nine bits each, seven per word.
 #[inline]
 fn for_each_bit(hash: u64, probes: u32, mut visit: impl FnMut(usize) -> bool) -> bool {
     let mut word = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ hash.rotate_left(32);
@@ -50,11 +50,11 @@ fn for_each_bit(hash: u64, probes: u32, mut visit: impl FnMut(usize) -> bool) ->
     true
 }
 
-/// How many hashes are kept together.
+/// Number of hashes per segment.
 const SEGMENT: usize = 8 << 10;
 
-/// Hashes in segments, of which the first alone is copied while it grows: a vector of all takes up to
-/// three times what they take then, and tables of small pairs have a million.
+/// Hashes in segments. Only the first segment is copied as it grows. One growing vector would take
+/// up to three times the memory, and a table of small pairs has a million hashes.
 #[derive(Default)]
 pub(super) struct Hashes {
     full: Vec<Vec<u64>>,
@@ -72,7 +72,8 @@ impl Hashes {
         self.count += 1;
     }
 
-    /// Room for another: the first segment grows, so that a small table takes little.
+    /// Makes room for another hash. Only the first segment grows, so that a small table takes
+    /// little memory.
     #[cold]
     fn next_segment(&mut self) {
         if self.last.len() < SEGMENT {
@@ -87,7 +88,7 @@ impl Hashes {
     }
 }
 
-/// Collects the keys of a table and makes its filter.
+/// Collects the keys of a table and builds its filter.
 pub(super) enum FilterBuilder {
     None,
     Bloom { bits_per_key: f64, hashes: Hashes },
@@ -110,7 +111,7 @@ impl FilterBuilder {
         }
     }
 
-    /// Adds a key; the caller passes each distinct key once.
+    /// Adds a key. The caller passes each distinct key once.
     #[inline]
     pub(super) fn add(&mut self, key: &[u8]) {
         match self {
@@ -123,7 +124,7 @@ impl FilterBuilder {
         }
     }
 
-    /// About how long the filter will be.
+    /// Returns the approximate length of the filter in bytes.
     pub(super) fn estimated_bytes(&self) -> u64 {
         match self {
             FilterBuilder::None => 0,
@@ -168,24 +169,24 @@ fn bloom(bits_per_key: f64, hashes: &Hashes, out: &mut Vec<u8>) {
     }
 }
 
-/// The bits of some keys, in one line of the processor's cache.
+/// The bits of a group of keys, in one line of the processor's cache.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Line([u8; LINE_BYTES]);
 
-/// A filter as read from a table.
+/// A filter of an open table.
 pub(super) enum Filter {
-    /// Nothing is known: every key may be there.
+    /// No filter: every key may be present.
     None,
     /// A blocked Bloom filter.
     Bloom { lines: LargeSlice<Line>, probes: u32 },
-    /// The user's, whose bytes start at `at`.
+    /// A filter of the user's policy. The user's bytes start at offset `at` of `payload`.
     Custom { policy: Arc<dyn FilterPolicy>, payload: Vec<u8>, at: usize },
 }
 
 impl Filter {
-    /// Reads a payload, into `pages` where it is the built-in one; `None` when it is malformed. A
-    /// custom filter that is not `policy`'s is read as no filter.
+    /// Decodes a payload. The lines of a Bloom filter are placed in `pages`. Returns `None` when
+    /// the payload is malformed. A custom filter of another policy decodes to no filter.
     pub(super) fn decode(
         payload: &[u8],
         policy: Option<&Arc<dyn FilterPolicy>>,
@@ -222,7 +223,7 @@ impl Filter {
         }
     }
 
-    /// Asks the processor for the line of a key with this hash.
+    /// Prefetches the line of a key with this hash.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
         if let Filter::Bloom { lines, .. } = self {
@@ -230,7 +231,7 @@ impl Filter {
         }
     }
 
-    /// Whether the table may hold `key`, whose [`key_hash`] is `hash`.
+    /// Returns false if the table cannot hold `key`. `hash` is the [`key_hash`] of `key`.
     #[inline(always)]
     pub(super) fn may_contain(&self, key: &[u8], hash: u64) -> bool {
         match self {
@@ -243,7 +244,7 @@ impl Filter {
         }
     }
 
-    /// Bytes held.
+    /// Returns the memory in use, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Filter::None => 0,
@@ -273,7 +274,7 @@ mod tests {
 
     #[test]
     fn every_key_passes_and_few_others_do() {
-        // Bits a key, and the most absent keys of a thousand that may pass.
+        // Bits per key, and the maximum false positives per thousand absent keys.
         for (bits, per_mille_max) in [(2.0, 450.0), (5.0, 130.0), (10.0, 15.0), (16.0, 3.0)] {
             let filter = built(bits, 50_000);
             assert!((0..50_000).all(|i| may_contain(&filter, format!("{i:016}").as_bytes())));

@@ -1,13 +1,13 @@
-//! The bytes of a table that are not entries: how a block is sealed, the footer, the properties.
+//! The on-disk format of a table outside its entries: sealed blocks, the footer, the properties.
 //!
 //! ```text
 //! block:   payload | compression u8 | checksum u64 (XXH3 of payload and compression)
 //! footer:  filter, range tombstones, properties, index: each offset u64, payload length u64
-//!          | table id u64 | version u32 | zero u32 | magic u64 | checksum u64 of all before
+//! | table id u64 | version u32 | zero u32 | magic u64 | checksum u64 of all before
 //! ```
 //!
-//! What stays true: the parts named by a footer follow each other without a gap and end where the
-//! footer begins.
+//! Invariant: the parts in a footer follow each other without a gap and end where the footer
+//! begins.
 
 use crate::base::checksum::{checksum, place_seed};
 use crate::base::coding::{Reader, put_bytes, put_u32, put_u64, put_varint};
@@ -17,18 +17,19 @@ use crate::options::kinds::Compression;
 
 use super::{TableInfo, compress};
 
-/// The version this build writes and the only one it reads.
+/// The format version that this build writes, and the only one that it reads.
 ///
-/// 1: the first.
+/// 1: the first version.
 pub(super) const FORMAT_VERSION: u32 = 1;
-/// The second last eight bytes of every table.
+/// Magic number in the second last eight bytes of every table.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"EskerSST");
-/// What follows the payload of a block: compression and checksum.
+/// Length of a block's trailer in bytes: compression and checksum.
 pub(super) const TRAILER_BYTES: usize = 9;
-/// The length of the footer.
+/// Length of the footer in bytes.
 pub(super) const FOOTER_BYTES: usize = 96;
 
-/// Ends the block that starts at `start` of `out` and at `offset_bytes` of the file.
+/// Appends the trailer of the block that starts at `start` in `out` and at `offset_bytes` in the
+/// file.
 pub(super) fn seal(
     out: &mut Vec<u8>,
     start: usize,
@@ -41,39 +42,40 @@ pub(super) fn seal(
     put_u64(out, sum);
 }
 
-/// The compression and payload of the sealed block `bytes` that was read at `offset_bytes`.
+/// Verifies the checksum of the sealed block `bytes`, read at `offset_bytes`. Returns its
+/// compression and payload.
 #[inline]
 pub(super) fn unseal(
     bytes: &[u8],
     table_id: u64,
     offset_bytes: u64,
 ) -> Result<(Compression, &[u8]), &'static str> {
-    let (body, sum) = bytes.split_last_chunk::<8>().ok_or("a block without checksum")?;
+    let (body, sum) = bytes.split_last_chunk::<8>().ok_or("the block has no checksum")?;
     if checksum(body, place_seed(table_id, offset_bytes)) != u64::from_le_bytes(*sum) {
         return Err("the block's checksum does not match");
     }
-    let (&code, payload) = body.split_last().ok_or("a block without compression")?;
+    let (&code, payload) = body.split_last().ok_or("the block has no compression byte")?;
     let compression = compress::from_code(code).ok_or("the block's compression is unknown")?;
     Ok((compression, payload))
 }
 
-/// Where a block lies.
+/// Location of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Handle {
-    /// From the start of the file.
+    /// Offset from the start of the file, in bytes.
     pub(super) offset_bytes: u64,
-    /// Of the payload, without the trailer.
+    /// Length of the payload without the trailer, in bytes.
     pub(super) payload_bytes: u64,
 }
 
 impl Handle {
-    /// The first byte after the block.
+    /// Returns the offset of the first byte after the block.
     pub(super) fn end(self) -> Option<u64> {
         self.offset_bytes.checked_add(self.payload_bytes)?.checked_add(TRAILER_BYTES as u64)
     }
 }
 
-/// The last bytes of a table.
+/// The footer, at the end of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) filter: Handle,
@@ -83,12 +85,12 @@ pub(super) struct Footer {
     pub(super) table_id: u64,
 }
 
-/// Why a footer was refused.
+/// Reason for the refusal of a footer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FooterError {
-    /// It is of another version of the format.
+    /// The format version is a different one.
     Version(u32),
-    /// It is not what was written.
+    /// The bytes are not the written ones.
     Damaged(&'static str),
 }
 
@@ -97,7 +99,7 @@ impl Footer {
         [self.filter, self.range_deletes, self.properties, self.index]
     }
 
-    /// Appends the footer that starts at `offset_bytes` of the file.
+    /// Appends the footer, which starts at `offset_bytes` in the file.
     pub(super) fn encode(&self, out: &mut Vec<u8>, offset_bytes: u64) {
         let start = out.len();
         for part in self.parts() {
@@ -112,7 +114,7 @@ impl Footer {
         put_u64(out, sum);
     }
 
-    /// Reads the footer found at `offset_bytes`, the end of the parts it names.
+    /// Decodes the footer at `offset_bytes`, which must be the end of its parts.
     pub(super) fn decode(
         bytes: &[u8; FOOTER_BYTES],
         offset_bytes: u64,
@@ -123,11 +125,14 @@ impl Footer {
         };
         let handle = |i| Handle { offset_bytes: word(i), payload_bytes: word(i + 1) };
         if word(10) != MAGIC {
-            return Err(damaged("the file does not end as a table does"));
+            return Err(damaged(
+                "expected a table's magic number at the end of the file, found other bytes",
+            ));
         }
         let table_id = word(8);
         let body = &bytes[..FOOTER_BYTES - 8];
-        // The checksum's place is the same in every version, so that damage is not taken for one.
+        // The checksum has the same offset in every version, so damage cannot look like another
+        // version.
         if checksum(body, place_seed(table_id, offset_bytes)) != word(11) {
             return Err(damaged("the footer's checksum does not match"));
         }
@@ -156,7 +161,8 @@ impl Footer {
     }
 }
 
-/// What the properties block states: the content, and the names of how it was written.
+/// Content of the properties block: the table's summary, and the names of its order, layout and
+/// compression.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Properties {
     pub(super) info: TableInfo,
@@ -191,7 +197,7 @@ impl Properties {
         }
     }
 
-    /// Reads what [`Properties::encode`] wrote, to the last byte.
+    /// Decodes the output of [`Properties::encode`]. All bytes must be consumed.
     pub(super) fn decode(bytes: &[u8]) -> Option<Properties> {
         let mut reader = Reader::new(bytes);
         let table_id = reader.u64()?;
@@ -228,7 +234,7 @@ impl Properties {
     }
 }
 
-/// Appends range tombstones: a count, then start, end and sequence number of each.
+/// Appends range tombstones: a count, then the start, end and sequence number of each.
 pub(super) fn encode_range_deletes(out: &mut Vec<u8>, tombstones: &[RangeDelete]) {
     put_varint(out, tombstones.len() as u64);
     for tombstone in tombstones {
@@ -238,8 +244,8 @@ pub(super) fn encode_range_deletes(out: &mut Vec<u8>, tombstones: &[RangeDelete]
     }
 }
 
-/// Reads what [`encode_range_deletes`] wrote, to the last byte, and shows each to `visit`. `None`
-/// where it is not that; then some may have been shown.
+/// Decodes the output of [`encode_range_deletes`] and calls `visit` for each range tombstone.
+/// Returns `None` if the bytes are malformed; `visit` may have been called by then.
 pub(super) fn decode_range_deletes<'a>(
     bytes: &'a [u8],
     mut visit: impl FnMut(RangeDeleteRef<'a>),

@@ -1,16 +1,17 @@
-//! The index: which block may hold a key.
+//! The index block: maps a key to the block that may hold it.
 //!
-//! On disk: the number of blocks (varint), then for each its separator (length varint, bytes), its
-//! payload length (varint) and its length before compression (varint). Blocks follow each other
-//! from the start of the file, so offsets are sums.
+//! On disk: the number of blocks (varint), then for each block its separator (length varint,
+//! bytes), its payload length (varint) and its length before compression (varint). Blocks follow
+//! each other from the start of the file, so offsets are sums.
 //!
-//! What stays true: a separator is not before any key of its block, and not after any key of the
-//! next. It equals the next block's first key only if that key's versions continue there, so the
-//! first block whose separator is not before a key is where the key starts, if it is anywhere.
+//! Invariants: a separator is not before any key of its block and not after any key of the next
+//! block. It equals the first key of the next block only if the versions of that key continue
+//! there. A key's entries, if any, therefore start in the first block whose separator is not before
+//! the key.
 //!
-//! In memory, for the bytewise order, each separator has a head (eight bytes after what all
-//! separators share); a search goes through heads and compares keys only where heads tie. The
-//! static tree is the bottom array of heads with, above it, the last head of every group of
+//! In memory, each separator has a head in the bytewise order: the eight bytes after the prefix
+//! that all separators share. A search goes through heads and compares keys only where heads tie.
+//! The static tree is the bottom array of heads and, above it, the last head of every group of
 //! `fanout`, level by level (Rao, Ross, "Cache Conscious Indexing", VLDB 1999).
 
 use std::cmp::Ordering;
@@ -27,16 +28,16 @@ use crate::options::kinds::IndexSearch;
 use super::BLOCK_BYTES_MAX;
 use super::format::TRAILER_BYTES;
 
-/// The longest a block can be before compression: one entry and the largest block, with room for
-/// the columns.
+/// Maximum length of a block before compression, in bytes: one entry and the largest block, with
+/// room for the columns.
 pub(super) const RAW_BYTES_MAX: u64 =
     (VALUE_BYTES_MAX + KEY_BYTES_MAX + 2 * BLOCK_BYTES_MAX) as u64;
 
-/// Interpolation gives way to binary search below this many heads, or after this many guesses.
+/// Interpolation changes to binary search below this many heads, or after this many guesses.
 const INTERPOLATION_ROWS: usize = 16;
 const INTERPOLATION_STEPS: usize = 6;
 
-/// Collects the index of a table being written.
+/// Builds the index of a new table.
 #[derive(Default)]
 pub(super) struct IndexBuilder {
     entries: Vec<u8>,
@@ -44,7 +45,7 @@ pub(super) struct IndexBuilder {
 }
 
 impl IndexBuilder {
-    /// Adds a block that ends with the key `last` and is followed by one that starts with `next`.
+    /// Adds a block whose last key is `last`. The next block starts with `next`.
     pub(super) fn add(
         &mut self,
         order: &KeyOrder,
@@ -68,12 +69,12 @@ impl IndexBuilder {
         self.count += 1;
     }
 
-    /// Blocks so far.
+    /// Returns the number of blocks so far.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
 
-    /// About how long the index is.
+    /// Returns the approximate length of the index in bytes.
     pub(super) fn estimated_bytes(&self) -> u64 {
         self.entries.len() as u64 + 8
     }
@@ -85,8 +86,8 @@ impl IndexBuilder {
     }
 }
 
-/// Passes on a short key in `[last, next)` in bytewise order, in parts; `shared` is how many bytes
-/// the two share.
+/// Passes a short key in `[last, next)`, in bytewise order, to `emit` in parts. `shared` is the
+/// length of the common prefix of `last` and `next`.
 fn separator(last: &[u8], next: &[u8], shared: usize, emit: impl FnOnce([&[u8]; 2])) {
     let (Some(&low), Some(&high)) = (last.get(shared), next.get(shared)) else {
         // Equal keys, or `last` is a prefix of `next`.
@@ -107,14 +108,14 @@ fn separator(last: &[u8], next: &[u8], shared: usize, emit: impl FnOnce([&[u8]; 
     }
 }
 
-/// Half a search.
+/// State of a half-finished search.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Begun {
-    /// It was a whole one, and ended at this block.
+    /// The search is finished; this is the block.
     At(usize),
-    /// This head's first place among the heads is this.
+    /// The wanted head, and the index of the first head that is not below it.
     Head(u64, usize),
-    /// It is in this group of heads.
+    /// The wanted head, and the group that contains the first head not below it.
     Near(u64, usize),
 }
 
@@ -123,21 +124,21 @@ pub(super) struct Index {
     order: KeyOrder,
     search: IndexSearch,
     fanout: usize,
-    /// What all separators share; empty when the order has no heads.
+    /// Length of the prefix that all separators share; 0 when the order has no heads.
     prefix_bytes: usize,
     heads: LargeSlice<u64>,
-    /// The tree above the heads, bottom up; each level the last head of every group below.
+    /// Tree levels above the heads, bottom up. Each level holds the last head of every group below.
     levels: Vec<Vec<u64>>,
     keys: Vec<u8>,
     key_ends: Vec<u32>,
-    /// Where each block starts, and where the last one ends.
+    /// Start offset of each block, and the end offset of the last block.
     offsets: Vec<u64>,
     raw_bytes: Vec<u32>,
 }
 
 impl Index {
-    /// Reads a payload written by [`IndexBuilder::finish`] whose blocks end at `data_bytes`. What a
-    /// search goes through lies in `pages`.
+    /// Decodes a payload of [`IndexBuilder::finish`] whose blocks end at `data_bytes`. The heads
+    /// are placed in `pages`.
     pub(super) fn decode(
         payload: &[u8],
         data_bytes: u64,
@@ -158,7 +159,7 @@ impl Index {
             offsets: vec![0],
             raw_bytes: Vec::new(),
         };
-        index.read(payload).ok_or("the index is cut or has a length out of range")?;
+        index.read(payload).ok_or("the index is truncated or has a length out of range")?;
         if index.data_bytes() != data_bytes {
             return Err("the blocks of the index do not end where the filter begins");
         }
@@ -176,7 +177,7 @@ impl Index {
     fn read(&mut self, payload: &[u8]) -> Option<()> {
         let mut reader = Reader::new(payload);
         let count = usize::try_from(reader.varint()?).ok()?;
-        // An entry is at least three bytes.
+        // An entry takes at least three bytes.
         if count > reader.remaining() / 3 || u32::try_from(payload.len()).is_err() {
             return None;
         }
@@ -196,7 +197,7 @@ impl Index {
         reader.is_empty().then_some(())
     }
 
-    /// Computes heads and the tree over them.
+    /// Computes the heads and the tree over them.
     fn plant(&mut self, pages: &Arc<FramePool>) {
         let count = self.count();
         if count == 0 {
@@ -220,37 +221,37 @@ impl Index {
         }
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.raw_bytes.len()
     }
 
-    /// Where the blocks end.
+    /// Returns the end offset of the blocks.
     pub(super) fn data_bytes(&self) -> u64 {
         self.offsets.last().copied().unwrap_or(0)
     }
 
-    /// Where a block lies in the file: its start, and the start of what follows.
+    /// Returns the start offset of a block and the offset of the next part.
     #[inline]
     pub(super) fn place(&self, block: usize) -> (u64, u64) {
         (self.offsets[block], self.offsets[block + 1])
     }
 
-    /// A block's length before compression.
+    /// Returns a block's length before compression, in bytes.
     #[inline]
     pub(super) fn raw_bytes(&self, block: usize) -> usize {
         self.raw_bytes[block] as usize
     }
 
-    /// A block's separator.
+    /// Returns a block's separator.
     #[inline]
     pub(super) fn key(&self, block: usize) -> &[u8] {
         let start = if block == 0 { 0 } else { self.key_ends[block - 1] as usize };
         &self.keys[start..self.key_ends[block] as usize]
     }
 
-    /// Bytes held.
+    /// Returns the memory in use, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let words = self.offsets.capacity() + self.levels.iter().map(Vec::capacity).sum::<usize>();
         self.heads.memory_bytes()
@@ -259,14 +260,16 @@ impl Index {
             + words * 8
     }
 
-    /// Whether the versions of `key` may continue after `block`, where a search ended past its end.
+    /// Reports whether the versions of `key` may continue after `block`, when a search ended past
+    /// the end of `block`.
     #[inline]
     pub(super) fn continues(&self, block: usize, key: &[u8]) -> bool {
         block + 1 < self.count() && self.order.compare(self.key(block), key).is_eq()
     }
 
-    /// The first block whose separator is not before `key`; [`Index::count`] if there is none. As soon
-    /// as it is known to be one of a few, `near` is called with the first of them and how many.
+    /// Returns the first block whose separator is not before `key`, or [`Index::count`]. As soon as
+    /// the search has narrowed to a group of blocks, it calls `near` with the first block of the
+    /// group and the number of blocks.
     #[inline(never)]
     pub(super) fn find(&self, key: &[u8], near: impl FnOnce(usize, usize)) -> usize {
         let begun = self.begin(key);
@@ -276,7 +279,8 @@ impl Index {
         self.finish(key, begun)
     }
 
-    /// The first half of a search: of a tree, up to the level that waits for memory; else all of it.
+    /// Does the first half of a search. In a tree it stops at the level that needs a memory access.
+    /// Otherwise it does the whole search.
     #[inline(always)]
     pub(super) fn begin(&self, key: &[u8]) -> Begun {
         if self.heads.is_empty() {
@@ -294,7 +298,7 @@ impl Index {
         }
     }
 
-    /// Asks the processor for what the second half needs, and tells `near` as [`Index::find`] does.
+    /// Prefetches the memory of the second half, and calls `near` as [`Index::find`] does.
     #[inline]
     pub(super) fn prefetch(&self, begun: &Begun, near: impl FnOnce(usize, usize)) {
         if let Begun::Near(_, group) = begun {
@@ -305,7 +309,7 @@ impl Index {
         }
     }
 
-    /// The second half of a search for `key`.
+    /// Does the second half of a search for `key`.
     #[inline(always)]
     pub(super) fn finish(&self, key: &[u8], begun: Begun) -> usize {
         let (wanted, low) = match begun {
@@ -323,7 +327,7 @@ impl Index {
         self.binary(low + 1, low + ties, key)
     }
 
-    /// The first block of `[low, high)` whose separator is not before `key`, or `high`.
+    /// Returns the first block of `[low, high)` whose separator is not before `key`, or `high`.
     fn binary(&self, mut low: usize, mut high: usize, key: &[u8]) -> usize {
         while low < high {
             let middle = low.midpoint(high);
@@ -336,8 +340,8 @@ impl Index {
         low
     }
 
-    /// In which group of heads the first is that is not below `wanted`, from the top of the tree,
-    /// counting within each group.
+    /// Returns the group that contains the first head not below `wanted`. Descends from the top of
+    /// the tree and counts within each group.
     #[inline]
     fn descend(&self, wanted: u64) -> Begun {
         let mut at = 0;
@@ -350,16 +354,16 @@ impl Index {
         Begun::Near(wanted, at)
     }
 
-    /// The first head of `level` not below `wanted`, in the group `at`.
+    /// Returns the first head of `level`, in the group `at`, that is not below `wanted`.
     #[inline]
     fn descend_one(&self, level: &[u64], at: usize, wanted: u64) -> Option<usize> {
         let start = at * self.fanout;
-        // A search past the last head runs off the right edge of every level.
+        // A search past the last head leaves every level at its right edge.
         let rest = level.get(start..)?;
         Some(start + count_below(&rest[..rest.len().min(self.fanout)], wanted))
     }
 
-    /// The first head not below `wanted`, guessing by how far it lies between the ends.
+    /// Returns the first head not below `wanted`. Guesses by its distance from the two ends.
     fn interpolate(&self, wanted: u64) -> usize {
         let heads = &self.heads;
         let (mut low, mut high) = (0, heads.len());
@@ -386,9 +390,10 @@ impl Index {
     }
 }
 
-/// How many of the ascending `group` are below `wanted`. In a group of the usual length the fourth,
-/// eighth and twelfth say which four to count: seven comparisons that wait for each other once.
-/// (Sixteen in a row become vectors of truth values, and three times as slow.)
+/// Counts the heads of the ascending `group` that are below `wanted`. In a group of sixteen heads,
+/// the usual length, the fourth, eighth and twelfth head select the four heads to count: seven
+/// comparisons with one dependency. (Sixteen comparisons in a row compile to vectors of booleans
+/// and take three times as long.)
 #[inline]
 fn count_below(group: &[u64], wanted: u64) -> usize {
     let below = |head: &u64| usize::from(*head < wanted);
@@ -401,7 +406,8 @@ fn count_below(group: &[u64], wanted: u64) -> usize {
     }
 }
 
-/// The first of the ascending `heads` that is not below `wanted`; one conditional move a step.
+/// Returns the first of the ascending `heads` that is not below `wanted`. Uses one conditional move
+/// per step.
 #[inline]
 fn first_not_below(heads: &[u64], wanted: u64) -> usize {
     let mut base = 0;

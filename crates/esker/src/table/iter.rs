@@ -1,8 +1,8 @@
-//! Walks a table's entries, both ways.
+//! A cursor over a table's entries, in both directions.
 //!
-//! What stays true: a valid cursor stands on row `at` of the block it holds, with that row's key put
-//! together and its value found, or it is late and its key a bound; after an end or an error it is not
-//! valid. It keeps its block whatever the cache does.
+//! Invariants: a valid cursor is positioned on row `at` of its block, and its key and value belong
+//! to that row; or it is deferred, and its key is a bound. It is not valid after an end or an
+//! error. It keeps its block in memory, evicted from the cache or not.
 
 use std::sync::Arc;
 
@@ -15,45 +15,45 @@ use super::block::Block;
 use super::index::Begun;
 use super::reader::Table;
 
-/// What a walk reads at once after its first blocks that were not in the cache.
+/// Read-ahead size after the first blocks of a scan that miss the cache, in bytes.
 const AHEAD_BYTES_MIN: usize = 16 << 10;
-/// What it reads at once in the end.
+/// Maximum read-ahead size, in bytes.
 const AHEAD_BYTES_MAX: usize = 256 << 10;
-/// Beside a block of no more rows the next on the way is asked for at once, for whoever walks on. Where
-/// there are more, few come to the next.
+/// Maximum number of rows in a block for an immediate prefetch of the next block in scan direction.
+/// A scan seldom reaches the end of a longer block.
 const FEW_ROWS: usize = 16;
 
-/// A cursor over one table. It may move to another thread; it holds one block.
+/// A cursor over one table. It can move to another thread. It holds one block.
 pub struct TableCursor {
     table: Arc<Table>,
     fill_cache: bool,
     block: Option<Block>,
-    /// Which block that is.
+    /// Index of the block.
     block_at: usize,
-    /// Its rows; 0 without a block.
+    /// Number of rows in the block; 0 without a block.
     rows: usize,
     at: usize,
     row: Row,
     key: KeyBuf,
     valid: bool,
     ahead: Ahead,
-    /// In which block the seek that was announced will look.
+    /// Search state of the announced seek.
     foreseen: Option<Begun>,
-    /// In which block the seek that is late will look.
+    /// Block of the deferred seek.
     late: usize,
 }
 
-/// Bytes of the file read beyond what was asked, while a walk goes forward.
+/// Read-ahead buffer of a forward scan.
 #[derive(Default)]
 struct Ahead {
     bytes: Vec<u8>,
     start: u64,
-    /// What to read next time; 0 while the walk is not known to be one.
+    /// Size of the next read-ahead in bytes; 0 until a scan is detected.
     window: usize,
 }
 
 impl Ahead {
-    /// The bytes of the file in `[start, end)`, if they are here.
+    /// Returns the bytes `[start, end)` of the file if the buffer has them.
     fn get(&self, start: u64, end: u64) -> Option<&[u8]> {
         let from = usize::try_from(start.checked_sub(self.start)?).ok()?;
         self.bytes.get(from..from + (end - start) as usize)
@@ -82,7 +82,7 @@ impl TableCursor {
         self.table.meta.index.count()
     }
 
-    /// Holds block `block_at`; the cursor is not valid until it stands on a row.
+    /// Loads block `block_at`. The cursor is not valid until it is positioned on a row.
     fn hold(&mut self, block_at: usize) -> Result<()> {
         self.valid = false;
         if self.block.is_some() && self.block_at == block_at {
@@ -120,7 +120,7 @@ impl TableCursor {
             if wanted * 2 > ahead.window {
                 return table.fetch(block_at, self.fill_cache);
             }
-            // Nothing of what is here counts as read if reading fails.
+            // A failed read invalidates the buffer.
             let mut bytes = std::mem::take(&mut ahead.bytes);
             bytes.resize(left.min(ahead.window), 0);
             table.read_into(&mut bytes, start)?;
@@ -132,7 +132,7 @@ impl TableCursor {
         Ok(table.keep(block_at, table.open_block(block_at, sealed, keep)?, keep))
     }
 
-    /// Stands on row `at` of the block held.
+    /// Positions the cursor on row `at` of the loaded block.
     #[inline]
     fn stand(&mut self, at: usize) {
         if let Some(block) = &self.block {
@@ -142,9 +142,9 @@ impl TableCursor {
         }
     }
 
-    /// Holds the block in which `(key, seqno)` would be and returns the first row there that is not
-    /// before it; the row may be past the end of the block. `None` past the last block.
-    /// `foreseen` is where the first is, if that is known.
+    /// Loads the block of `(key, seqno)` and returns the first row that is not before it. The row
+    /// may be past the end of the block. Returns `None` past the last block. `foreseen` is the
+    /// first block, if it is known.
     fn approach(
         &mut self,
         key: &[u8],
@@ -153,7 +153,11 @@ impl TableCursor {
     ) -> Result<Option<usize>> {
         self.valid = false;
         let mut block_at = foreseen.unwrap_or_else(|| self.table.find_block(key));
-        debug_assert_eq!(block_at, self.table.find_block(key), "another seek was announced");
+        debug_assert_eq!(
+            block_at,
+            self.table.find_block(key),
+            "the prefetched block belongs to another seek"
+        );
         while block_at < self.count() {
             self.hold(block_at)?;
             let Some(block) = &self.block else { break };
@@ -166,7 +170,7 @@ impl TableCursor {
         Ok(None)
     }
 
-    /// Seeks, in the block `foreseen` first if that is known.
+    /// Seeks, starting in the block `foreseen` if it is known.
     fn seek_in(&mut self, key: &[u8], seqno: SeqNo, foreseen: Option<usize>) -> Result<()> {
         match self.approach(key, seqno, foreseen)? {
             Some(row) if row < self.rows => {
@@ -178,8 +182,8 @@ impl TableCursor {
         }
     }
 
-    /// The first row of the block held that is the newest version of its key: a newer one of the
-    /// first row's may be the last row of the block before.
+    /// Returns the first row of the loaded block that is the newest version of its key. The last
+    /// row of the previous block may be a newer version of row 0's key.
     fn first_of_stretch(&self, block: &Block) -> usize {
         let Some(before) = self.block_at.checked_sub(1) else { return 0 };
         let mut first = KeyBuf::default();
@@ -220,7 +224,7 @@ impl Cursor for TableCursor {
 
     fn seek_to_first(&mut self) -> Result<()> {
         self.valid = false;
-        // A seek that was announced may have failed elsewhere before it came here.
+        // The announced seek may never have come, because another cursor failed first.
         self.foreseen = None;
         if self.count() > 0 {
             self.hold(0)?;
@@ -355,14 +359,14 @@ impl Cursor for TableCursor {
 
     fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
         let block = self.block.as_ref().filter(|block| block.is_plain(snapshot))?;
-        // Of one row nobody has any use.
+        // A batch of one row saves nothing.
         let (first, end) = match (forward, self.at) {
             (true, at) if at + 1 < self.rows => (at, self.rows),
             (false, at) if at > 0 => (self.first_of_stretch(block), at + 1),
             _ => return None,
         };
         let at = self.block_at;
-        // Whoever takes it will want the block behind it soon.
+        // The consumer of the batch will soon need the next block.
         let next = if forward { at + 1 } else { at.wrapping_sub(1) };
         self.table.prefetch(next);
         let ahead = self.table.memory_address(next);

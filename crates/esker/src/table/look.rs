@@ -1,6 +1,7 @@
-//! One key in an open table: its filter, the index, the block, in one go or step by step.
+//! Get of one key from an open table: filter, index, block. The steps can run together or one by
+//! one.
 //!
-//! What stays true: a step that only asks for memory changes nothing that is found.
+//! Invariant: a step that only prefetches memory does not change the result.
 
 use crate::base::key::{Kind, SeqNo};
 use crate::base::readers::Reading;
@@ -14,33 +15,34 @@ use super::reader::Table;
 /// The newest visible version of a key in a table.
 #[derive(Debug, Clone)]
 pub struct TableHit {
-    /// Its sequence number.
+    /// Sequence number of the version.
     pub seqno: SeqNo,
     /// Put or delete.
     pub kind: Kind,
-    /// Its value, in the block; empty for a delete.
+    /// The value, a slice of the block; empty for a delete.
     pub value: BlockSlice,
 }
 
-/// The same where it lies.
+/// The newest visible version of a key, still in its block.
 pub struct TableLook<'s> {
     block: Held<'s>,
-    /// Its sequence number and kind.
+    /// Sequence number, kind and value position of the version.
     pub row: Row,
 }
 
-/// What a look for a key came to that may not be allowed to read files.
+/// Result of a get that may be forbidden to do I/O.
 pub enum Looked<T> {
-    /// It was found.
+    /// The key was found.
     Found(T),
-    /// It is not there.
+    /// The table does not have the key.
     Absent,
-    /// A block that is not in the cache, or a table that is not open, would tell.
+    /// The result needs I/O: a block is not in the cache, or the table is not open.
     Unread,
 }
 
 impl<T> Looked<T> {
-    /// What was found. For a look that was allowed to read, which leaves nothing unread.
+    /// Returns the found value. Only for a get that is allowed to do I/O, because such a get never
+    /// returns [`Looked::Unread`].
     #[inline]
     pub fn found(self) -> Option<T> {
         match self {
@@ -51,38 +53,38 @@ impl<T> Looked<T> {
 }
 
 impl TableLook<'_> {
-    /// Its value; empty for a delete.
+    /// Returns the value; empty for a delete.
     #[inline]
     pub fn value(&self) -> &[u8] {
         self.block.value(self.row)
     }
 
-    /// Its value, which keeps its block.
+    /// Returns the value and keeps its block in memory.
     #[inline]
     pub fn pin(self) -> BlockSlice {
         self.block.pin(self.row)
     }
 }
 
-/// A block that was begun to be fetched: [`Table::begin_fetch`].
+/// A started prefetch of a block, returned by [`Table::begin_fetch`].
 #[derive(Clone, Copy)]
 pub struct Fetch(Begun);
 
 impl Table {
-    /// Asks the processor for what [`Table::get`] looks at first.
+    /// Prefetches the memory that [`Table::get`] reads first.
     #[inline]
     pub fn prefetch_filter(&self, hash: u64) {
         self.meta.filter.prefetch(hash);
     }
 
-    /// Whether the table may hold `key`, whose [`key_hash`](super::key_hash) is `hash`, as far as its
-    /// filter knows.
+    /// Returns false if the filter rules out `key`. `hash` is the key's
+    /// [`key_hash`](super::key_hash).
     #[inline(always)]
     pub fn may_contain(&self, key: &[u8], hash: u64) -> bool {
         self.meta.filter.may_contain(key, hash)
     }
 
-    /// Asks the processor for the part of the index that says in which block `key` would be.
+    /// Prefetches the part of the index that identifies the block of `key`.
     #[inline]
     pub fn begin_fetch(&self, key: &[u8]) -> Fetch {
         let begun = self.meta.index.begin(key);
@@ -90,7 +92,8 @@ impl Table {
         Fetch(begun)
     }
 
-    /// Asks, when that had time to come, for the block, with the same key, and says which it is.
+    /// Prefetches the block of `key` and returns its index. The caller allows time for the first
+    /// prefetch to complete and passes the same key.
     #[inline]
     pub fn finish_fetch(&self, key: &[u8], fetch: Fetch) -> usize {
         let block = self.finish_find(key, fetch.0);
@@ -98,9 +101,10 @@ impl Table {
         block
     }
 
-    /// The newest version of `key` with a sequence number of at most `seqno`. `hash` is the key's
-    /// [`key_hash`](super::key_hash), the same for every table. Range tombstones are not applied; see
-    /// [`Table::range_deletes`]. `fill_cache` offers a block that had to be read to the cache.
+    /// Returns the newest version of `key` with a sequence number of at most `seqno`. `hash` is the
+    /// key's [`key_hash`](super::key_hash), which is the same for every table. Range tombstones are
+    /// not applied; see [`Table::range_deletes`]. With `fill_cache`, blocks read from the file are
+    /// offered to the cache.
     pub fn get(
         &self,
         key: &[u8],
@@ -118,8 +122,9 @@ impl Table {
         }))
     }
 
-    /// [`Table::get`] of a key that the filter does not deny; if `reading` is one of the cache's, only
-    /// for as long as it goes on, and without reading a file, which could take long.
+    /// Does a [`Table::get`] of a key that the filter does not rule out. With `reading`, a guard of
+    /// the cache's epoch collector, the result is valid only while the guard exists. The call then
+    /// does no I/O, which could take long.
     #[inline]
     pub fn look_past_filter<'s>(
         &'s self,
@@ -133,7 +138,7 @@ impl Table {
         self.look_from(at, key, seqno, fill_cache, reading)
     }
 
-    /// The same where `at` is the block in which it would be.
+    /// Does the same get, starting in block `at`, which is the block of `key`.
     #[inline]
     pub fn look_from<'s>(
         &'s self,

@@ -5,11 +5,11 @@
 //! data blocks | filter | range tombstones | properties | index | footer
 //! ```
 //!
-//! What stays true:
-//! 1. Every byte of a file is under a checksum seeded with the table's identity and the place, and
-//!    the parts follow each other without a gap, so that no changed byte is ever served.
-//! 2. A block is checked once, when it is loaded; after that its rows are read without an error path.
-//! 3. Rows are read in place: no allocation per row, values are slices of the block.
+//! Invariants:
+//! 1. A checksum covers every byte of a file. Its seed contains the table's identity and the
+//!    offset. The parts follow each other without a gap. A changed byte is therefore never served.
+//! 2. A block is checked once, when it is loaded. Later row reads have no error path.
+//! 3. Rows are read in place: no allocation per row, and values are slices of the block.
 
 pub mod block;
 mod check;
@@ -39,26 +39,27 @@ use crate::fs::Fs;
 use crate::options::kinds::{BlockLayout, Compression, IndexSearch};
 
 pub use crate::base::filter_policy::key_hash;
-pub use block::{Block, BlockSlice, Layout};
+pub use block::{BlockSlice, Layout};
 pub use iter::TableCursor;
-pub use look::{Fetch, Looked, TableHit, TableLook};
-pub use reader::{KeptOpen, Table, TableIdentity};
+pub use look::{Fetch, Looked, TableLook};
+pub use reader::{KeptOpen, Table};
 pub use writer::TableWriter;
 
-/// The largest `block_size_bytes` a writer uses: 64 MiB.
+/// Upper limit of `block_size_bytes` in a writer: 64 MiB.
 pub const BLOCK_BYTES_MAX: usize = 64 << 20;
 
-/// Which filter a new table gets.
+/// The filter of a new table.
 #[derive(Clone)]
 pub enum FilterConfig {
-    /// None.
+    /// No filter.
     None,
-    /// A blocked Bloom filter of this many bits a key, 0 to 64; 0 is the same as none.
+    /// A blocked Bloom filter.
     Bloom {
-        /// Bits of filter a key. 10 (the default) lets about one absent key in a hundred through.
+        /// Filter bits per key, 0 to 64. Default 10, which gives a false positive rate of about
+        /// 1%. 0 means no filter.
         bits_per_key: f64,
     },
-    /// The user's own.
+    /// A filter policy that the user supplies.
     Custom(Arc<dyn FilterPolicy>),
 }
 
@@ -72,22 +73,23 @@ impl fmt::Debug for FilterConfig {
     }
 }
 
-/// How a table is written.
+/// Settings for writing a table.
 #[derive(Debug, Clone)]
 pub struct TableOptions {
     /// The order of the keys.
     pub order: KeyOrder,
-    /// The size a data block aims at, before compression, in bytes. Default 4,096; at most
-    /// [`BLOCK_BYTES_MAX`]. A larger entry gets a block of its own.
+    /// Target size of a data block before compression, in bytes. Default 4,096, at most
+    /// [`BLOCK_BYTES_MAX`]. A larger entry gets its own block.
     pub block_size_bytes: usize,
-    /// How entries lie in a block. Columnar needs the bytewise order; with another order the delta
-    /// layout is used.
+    /// Layout of the entries in a block. Columnar needs the bytewise order. Other orders use the
+    /// delta layout.
     pub layout: BlockLayout,
-    /// Keys between restart points of the delta layout. Default 16, at least 1.
+    /// Keys between two restart points of the delta layout. Default 16, at least 1.
     pub restart_interval: usize,
-    /// How blocks are compressed. A block that does not shrink by an eighth is kept as it is.
+    /// Compression of the blocks. A block that shrinks by less than an eighth is stored
+    /// uncompressed.
     pub compression: Compression,
-    /// The level for Zstandard, -7 to 22; 0 (the default) is its own default.
+    /// Zstandard level, -7 to 22. 0 (the default) selects the library's default level.
     pub compression_level: i32,
     /// The filter.
     pub filter: FilterConfig,
@@ -107,63 +109,64 @@ impl Default for TableOptions {
     }
 }
 
-/// What a table holds, as its properties block states it and a check recomputes it.
+/// Summary of a table's content. The properties block states it, and a check recomputes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableInfo {
-    /// The random identity mixed into every checksum of the file.
+    /// Random identity, part of the seed of every checksum in the file.
     pub table_id: u64,
-    /// The length of the file.
+    /// File length in bytes.
     pub size_bytes: u64,
-    /// Entries: puts and deletes.
+    /// Number of entries: puts and deletes.
     pub entries: u64,
-    /// Of these, the deletes.
+    /// Number of deletes among the entries.
     pub deletes: u64,
-    /// Range tombstones.
+    /// Number of range tombstones.
     pub range_deletes: u64,
-    /// The first user key, or the smallest start of a range tombstone.
+    /// Smallest user key among the entries and the starts of the range tombstones.
     pub smallest: Vec<u8>,
-    /// The last user key, or the largest end of a range tombstone: nothing lies above it.
+    /// Largest user key among the entries and the ends of the range tombstones. No key of the table
+    /// is above it.
     pub largest: Vec<u8>,
-    /// The smallest sequence number of an entry or range tombstone; 0 in an empty table.
+    /// Smallest sequence number of an entry or range tombstone; 0 in an empty table.
     pub seqno_min: SeqNo,
-    /// The largest one.
+    /// Largest sequence number of an entry or range tombstone.
     pub seqno_max: SeqNo,
-    /// Bytes of keys and values before layout and compression.
+    /// Bytes of keys and values, before layout and compression.
     pub raw_bytes: u64,
-    /// A hash over all entries and range tombstones in order: the same for the same content in any
+    /// Hash of all entries and range tombstones in order. Equal content has an equal hash in any
     /// layout, block size and compression.
     pub content_hash: u64,
 }
 
-/// Which file to open as a table, and what is known of it.
+/// Identification of the table file to open.
 #[derive(Clone)]
 pub struct TableSource {
-    /// Where files are.
+    /// File system that holds the file.
     pub fs: Arc<dyn Fs>,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its number: the first half of its blocks' keys in the cache.
+    /// File number, the first half of its blocks' cache keys.
     pub file_number: u64,
-    /// The identity it must have.
+    /// Expected table identity.
     pub table_id: u64,
-    /// The length it must have.
+    /// Expected file length in bytes.
     pub size_bytes: u64,
 }
 
-/// How a table is read.
+/// Settings for reading a table.
 #[derive(Clone)]
 pub struct ReadConfig {
-    /// The order of the keys; the table must have been written in the order of this name.
+    /// Key order. The table must have been written in the order of this name.
     pub order: KeyOrder,
-    /// How the index is searched. Orders other than bytewise always use binary search.
+    /// Search method of the index. Orders other than bytewise always use binary search.
     pub index_search: IndexSearch,
-    /// Children of a node of the index's static tree. Default 16, 2 to 256.
+    /// Children per node of the index's static tree, 2 to 256. Default 16.
     pub index_fanout: usize,
-    /// Where loaded blocks are kept.
+    /// Cache for loaded blocks.
     pub cache: Arc<BlockCache<Layout>>,
-    /// Where what an open table searches at random lies.
+    /// Memory pool for the randomly accessed structures of an open table.
     pub pages: Arc<FramePool>,
-    /// The user's filter, needed to use the filters it created.
+    /// User's filter policy, needed to read the filters that it created.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
     /// Whether the file stays open between reads.
     pub keep_open: bool,

@@ -1,17 +1,17 @@
-//! Outlines: about where the rows of a block lie, kept so that a seek in many runs need not look into
-//! the blocks of all of them.
+//! Block sketches: the approximate positions of a block's rows. With them a seek over many runs
+//! need not read a block of every run.
 //!
-//! A seek wants the first entry at or after a key, and of the runs that hold the key's range one has
-//! it; of each other it needs to know only that its first entry there is not before that one. The
-//! sorted views of REMIX (Zhong et al., FAST 2021) answer this for all runs together and are made
-//! again when any of them changes. An outline answers it for one block, roughly: two bytes a row, how
-//! far the row's head lies behind the first row's, in the bits of it that vary within the block. It is
-//! drawn when a table is written over older ones, or when a seek has had to look into the block, and
-//! lives as long as the table.
+//! A seek needs the first entry at or after a key. Of the runs that cover the key's range, one run
+//! has this entry. Of each other run the seek only needs to know that its first such entry is not
+//! before it. The sorted views of REMIX (Zhong et al., FAST 2021) answer this for all runs
+//! together, but are rebuilt when any run changes. A block sketch gives an approximate answer for
+//! one block. It has two bytes per row: the distance of the row's head from the first row's head,
+//! in those head bits that vary within the block. It is made when a table is written over older
+//! tables, or when a seek had to read the block. It lives as long as the table.
 //!
-//! What stays true: a bound that is given is above the key that was asked for, and not above the
-//! first entry of the table at or after that key; where that cannot be known none is given. An
-//! outline is drawn once, by one thread, and seen by others when it is whole.
+//! Invariants: a returned bound is above the requested key, and not above the table's first entry
+//! at or after that key. Where this cannot be known, no bound is returned. One thread makes a
+//! sketch, once. Other threads see it only when it is complete.
 
 use std::sync::OnceLock;
 
@@ -24,45 +24,45 @@ use crate::base::rows::{KeyBuf, Rows};
 use crate::base::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering};
 use crate::cache::Loan;
 
-/// Cells before those of the rows: the first row's head in four, the widths in two, the shift, how
-/// many rows.
+/// Number of header cells before the row cells: four for the first row's head, two for the widths,
+/// one for the shift, one for the number of rows.
 const HEADER_CELLS: usize = 8;
-/// What is asked for of an outline: the header and 56 rows.
+/// Prefetch length of a sketch in bytes: the header and 56 rows.
 const FETCHED_BYTES: usize = 128;
-/// Where a block has no outline yet.
+/// Start value of a block that has no sketch yet.
 const NONE: u32 = 0;
-/// Where it is being drawn, or there was no room.
+/// Start value of a block whose sketch is under construction or had no room.
 const BUSY: u32 = 1;
-/// Where there was no room for the outlines of a table, it is asked for again at every so manieth.
+/// After the cache refused memory for a table's sketches, one attempt in this many asks again.
 const ASKED_EVERY: u32 = 1024;
-/// Where the first outline begins.
+/// Index of the first cell of the first sketch.
 const FIRST: usize = 2;
 
-/// The outlines of a table's blocks.
+/// The sketches of a table's blocks.
 pub(super) struct Outlines {
-    /// What all keys of the table begin with.
+    /// Common prefix of all keys of the table.
     prefix: Box<[u8]>,
-    /// Made at the first.
+    /// Allocated for the first sketch.
     drawn: OnceLock<Drawn>,
-    /// How often there was no room for them.
+    /// Number of attempts without memory for the sketches.
     refused: AtomicU32,
 }
 
 struct Drawn {
-    /// For each block where its outline begins.
+    /// Index of the first cell of each block's sketch.
     starts: LargeSlice<AtomicU32>,
     cells: LargeSlice<AtomicU16>,
-    /// Cells given away.
+    /// Number of allocated cells.
     used: AtomicUsize,
-    /// They take the place of blocks.
+    /// Reservation of cache capacity, because the sketches displace blocks.
     _loan: Loan<Layout>,
 }
 
-/// One block's outline.
+/// The sketch of one block.
 struct Outline<'a>(&'a [AtomicU16]);
 
 impl Outlines {
-    /// None yet, of a table whose keys lie between the two.
+    /// Creates an empty set for a table whose keys are between `smallest` and `largest`.
     pub(super) fn new(smallest: &[u8], largest: &[u8]) -> Outlines {
         let shared = shared_prefix_len(smallest, largest);
         let (drawn, refused) = (OnceLock::new(), AtomicU32::new(0));
@@ -75,7 +75,7 @@ impl Outlines {
         (start > BUSY).then(|| Outline(&drawn.cells[start as usize..]))
     }
 
-    /// Asks the processor for where the outlines of `count` blocks from `block` on begin.
+    /// Prefetches the start values of `count` blocks from `block` on.
     #[inline]
     pub(super) fn prefetch_starts(&self, block: usize, count: usize) {
         if let Some(drawn) = self.drawn.get() {
@@ -84,7 +84,7 @@ impl Outlines {
         }
     }
 
-    /// Asks the processor for the outline of `block`. False if it has none.
+    /// Prefetches the sketch of `block`. Returns false if the block has none.
     #[inline]
     pub(super) fn prefetch(&self, block: usize) -> bool {
         let outline = self.of(block);
@@ -94,8 +94,8 @@ impl Outlines {
         outline.is_some()
     }
 
-    /// Puts into `out` a key above `key` and not above the table's first entry at or after `key`,
-    /// which would be in `block`. False if no such key is known.
+    /// Writes to `out` a key that is above `key` and not above the table's first entry at or after
+    /// `key`. `block` is the block of that entry. Returns false if no such key is known.
     #[inline]
     pub(super) fn bound(&self, block: usize, key: &[u8], out: &mut KeyBuf) -> bool {
         let Some(outline) = self.of(block) else { return false };
@@ -103,7 +103,7 @@ impl Outlines {
             return false;
         }
         let wanted = head(&key[self.prefix.len()..]);
-        // Where no row is at or above it, the next block's first is.
+        // If no row is at or above it, the next block's first row is the bound.
         let bound = match outline.above(wanted) {
             Above::Row(bound) => bound,
             Above::Nothing => match self.of(block + 1) {
@@ -118,8 +118,9 @@ impl Outlines {
         true
     }
 
-    /// Draws the outline of `block`, the one at `at`, unless it is there or there is no room. The
-    /// table has `blocks` with `entries` in all, and is read by `config`.
+    /// Makes the sketch of `block`, the block with index `at`, unless it exists or there is no
+    /// room. The table has `blocks` blocks with `entries` entries in all. `config` is the table's
+    /// read configuration.
     #[inline]
     pub(super) fn draw(
         &self,
@@ -132,7 +133,7 @@ impl Outlines {
             if refused.is_multiple_of(ASKED_EVERY)
                 && let Some(drawn) = Drawn::new(blocks, entries, config)
             {
-                // Two threads may come here; what one made is kept.
+                // Two threads may race here; one result is kept.
                 let _ = self.drawn.set(drawn);
             } else {
                 self.refused.store(refused.wrapping_add(1), Ordering::Relaxed);
@@ -171,7 +172,8 @@ impl Drawn {
         }
         let rows = block.rows();
         let from = self.used.fetch_add(HEADER_CELLS + rows, Ordering::Relaxed);
-        // A table says how many entries it has; one that lies has fewer outlines.
+        // The cells are sized by the table's stated number of entries. If that is too low, some
+        // blocks have no sketch.
         let Some(cells) = self.cells.get(from..from + HEADER_CELLS + rows) else { return };
         let mut key = KeyBuf::default();
         let drawn = trace(cells, |row| {
@@ -184,8 +186,8 @@ impl Drawn {
     }
 }
 
-/// Draws into `cells` rows with these heads, as many as there is room for behind the header. `None` if
-/// they are too many or not in order.
+/// Writes the rows' heads to `cells`, as many rows as fit behind the header. Returns `None` if they
+/// are too many or not in order.
 fn trace(cells: &[AtomicU16], mut head_of: impl FnMut(usize) -> Option<u64>) -> Option<()> {
     let rows = cells.len() - HEADER_CELLS;
     let count = u16::try_from(rows).ok()?;
@@ -207,22 +209,23 @@ fn trace(cells: &[AtomicU16], mut head_of: impl FnMut(usize) -> Option<u64>) -> 
     Some(())
 }
 
-/// How the heads of a block's rows are told apart in fewer bits: of each byte the low ones, up to the
-/// highest that is not the same in all rows. Digits take four bits, and what does not vary none.
+/// Encoding that distinguishes the heads of a block's rows in fewer bits. Of each byte it keeps the
+/// low bits, up to the highest bit that differs between rows. A digit takes four bits, and a
+/// constant byte takes none.
 struct Packing {
-    /// Any of the heads.
+    /// One of the heads.
     model: u64,
-    /// Bits of each byte, in four bits, the last byte's lowest.
+    /// Number of kept bits of each byte, four bits each; the lowest four are for the last byte.
     widths: u32,
 }
 
-/// Where a head lies among packed ones.
+/// Position of a head among packed heads.
 enum Packed {
-    /// It is this.
+    /// It packs to this number.
     At(u64),
-    /// After this, and before any larger.
+    /// It is after this number and before any larger one.
     After(u64),
-    /// Before this, and after any smaller.
+    /// It is before this number and after any smaller one.
     Before(u64),
 }
 
@@ -237,7 +240,7 @@ impl Packing {
         (self.widths >> (byte * 4)) & 15
     }
 
-    /// Packs one of the heads.
+    /// Packs one of the block's heads.
     #[inline]
     fn pack(&self, head: u64) -> u64 {
         (0..8).rev().fold(0, |packed, byte| {
@@ -246,7 +249,7 @@ impl Packing {
         })
     }
 
-    /// Packs any head.
+    /// Positions any head.
     #[inline]
     fn place(&self, head: u64) -> Packed {
         let constant = |byte: u32| u64::from(u8::MAX) << self.width(byte) & u64::from(u8::MAX);
@@ -255,8 +258,8 @@ impl Packing {
         if other == 0 {
             return Packed::At(self.pack(head));
         }
-        // The first byte in which it differs from all heads decides where it lies among those that
-        // share the bytes before.
+        // The first byte that differs from all heads decides the position among the heads with the
+        // same preceding bytes.
         let byte = other.ilog2() / 8;
         let below: u32 = (0..=byte).map(|byte| self.width(byte)).sum();
         let ones = 1u64.checked_shl(below).map_or(u64::MAX, |bit| bit - 1);
@@ -265,7 +268,8 @@ impl Packing {
         if above { Packed::After(packed | ones) } else { Packed::Before(packed & !ones) }
     }
 
-    /// The head that was packed; of a number that none was packed to, one between those around it.
+    /// Returns the head that packs to `packed`. If no head does, returns a head between the two
+    /// neighbours.
     #[inline]
     fn unpack(&self, mut packed: u64) -> u64 {
         (0..8).fold(self.model, |head, byte| {
@@ -277,13 +281,13 @@ impl Packing {
     }
 }
 
-/// What is known of the rows at or above a head.
+/// Knowledge about the rows at or above a head.
 enum Above {
-    /// The first lies above it, and its head is not below this.
+    /// The first such row is above the head, and its own head is not below this one.
     Row(u64),
-    /// There is none.
+    /// No such row exists.
     Nothing,
-    /// There may be one in the same step as the head.
+    /// Such a row may exist in the same step as the head.
     Unknown,
 }
 
@@ -293,7 +297,7 @@ impl Outline<'_> {
         self.0[at].load(Ordering::Relaxed)
     }
 
-    /// The head of the first row.
+    /// Returns the head of the first row.
     #[inline]
     fn first(&self) -> u64 {
         (0..4).fold(0, |head, lane| head | u64::from(self.cell(lane)) << (lane * 16))
@@ -307,8 +311,8 @@ impl Outline<'_> {
         let packing = Packing { model: first, widths };
         let base = packing.pack(first);
         let low = (1u64 << shift) - 1;
-        // The first row at or above `wanted` is in the step `from` or a later one; whether it is may
-        // be unknown of the rows of one step.
+        // The first row at or above `wanted` is in the step `from` or a later one. `unknown`: rows
+        // in the step `from` may be on either side of `wanted`.
         let (from, unknown) = match packing.place(wanted) {
             Packed::At(packed) => match packed.checked_sub(base) {
                 None => return Above::Row(first),
@@ -335,12 +339,12 @@ impl Outline<'_> {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Heads that differ in some bits only, and heads near them.
+    /// Generates heads that differ in some bits only, and heads near them.
     fn heads() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
         let byte = prop_oneof![Just(0u8), Just(0x0F), Just(0xFF), Just(0x80), any::<u8>()];
         let mask = prop::array::uniform8(byte).prop_map(u64::from_be_bytes);

@@ -1,7 +1,8 @@
-//! An open table: its index, filter and range tombstones in memory, its blocks through the cache.
+//! An open table. Its index, filter and range tombstones are in memory. Its blocks are read through
+//! the cache.
 //!
-//! What stays true: everything a read returns was under a checksum that matched; a file that is not
-//! the table it should be (identity, length, order) is refused when it is opened.
+//! Invariants: every byte behind a read has passed a checksum. An open refuses a file that is not
+//! the expected table (identity, length, order).
 
 use std::cell::RefCell;
 use std::fmt;
@@ -30,42 +31,42 @@ use super::iter::TableCursor;
 use super::outline::Outlines;
 use super::{ReadConfig, TableInfo, TableSource};
 
-/// Longer memory for a packed block is not kept for the next.
+/// Largest per-thread buffer that is kept for the next compressed block, in bytes.
 const SEALED_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    /// Where packed blocks are read into.
+    /// Per-thread buffer for reads of compressed blocks.
     static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the footer of a table says about itself.
+/// The identity and length of a table, from its footer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableIdentity {
-    /// The random identity.
+    /// Random identity of the table.
     pub table_id: u64,
-    /// The length of the file.
+    /// File length in bytes.
     pub size_bytes: u64,
 }
 
-/// A table open for reading, from many threads.
+/// A table open for reading. It can be shared between threads.
 pub struct Table {
     pub(super) source: TableSource,
     pub(super) config: ReadConfig,
     pub(crate) file: Option<Arc<dyn ReadableFile>>,
     pub(super) meta: Meta,
-    /// Its blocks in the cache.
+    /// Slots for its blocks in the cache.
     pub(super) shelf: Arc<Shelf<Layout>>,
-    /// Where about their rows lie.
+    /// Sketches of its blocks.
     outlines: Outlines,
-    /// Its place among the files that are kept open.
+    /// Its share of the limit on open files, if the file stays open.
     pub kept: Option<KeptOpen>,
 }
 
-/// One of the files that are kept open, of which there are only so many.
+/// One count of the limited number of files that stay open.
 pub struct KeptOpen(Arc<AtomicU64>);
 
 impl KeptOpen {
-    /// One that `count` has in it; it goes out when this is dropped.
+    /// Wraps one unit that `count` already includes. Drop subtracts it.
     pub fn new(count: &Arc<AtomicU64>) -> KeptOpen {
         KeptOpen(count.clone())
     }
@@ -77,11 +78,11 @@ impl Drop for KeptOpen {
     }
 }
 
-/// What a table keeps in memory.
+/// The parts of a table outside its blocks.
 pub(super) struct Meta {
     pub(super) index: Index,
     pub(super) filter: Filter,
-    /// The range tombstones as they are stored; an open table does not keep them.
+    /// Encoded range tombstones, for a check. An open table does not keep them.
     pub(super) tombstones: Vec<u8>,
     pub(super) has_range_deletes: bool,
     pub(super) range_deletes: Arc<RangeDeletes>,
@@ -89,7 +90,7 @@ pub(super) struct Meta {
     pub(super) properties_at: u64,
 }
 
-/// Reads the footer of a file of `size_bytes`.
+/// Reads the footer of a file of `size_bytes`. Returns it with its offset.
 fn read_footer(file: &dyn ReadableFile, path: &Path, size_bytes: u64) -> Result<(Footer, u64)> {
     let Some(at) = size_bytes.checked_sub(FOOTER_BYTES as u64) else {
         return Err(Error::corruption(path, 0, "the file is shorter than a table's footer"));
@@ -101,14 +102,14 @@ fn read_footer(file: &dyn ReadableFile, path: &Path, size_bytes: u64) -> Result<
         Err(FooterError::Damaged(what)) => Err(Error::corruption(path, at, what)),
         Err(FooterError::Version(found)) => {
             let message =
-                format!("a table of format version {found}; this build reads {FORMAT_VERSION}");
+                format!("expected table format version {FORMAT_VERSION}, found version {found}");
             Err(Error::new(ErrorKind::Incompatible, message).at(path))
         }
     }
 }
 
 fn len_of(file: &dyn ReadableFile, path: &Path) -> Result<u64> {
-    file.len_bytes().map_err(|e| Error::io(path, "read the length", e))
+    file.len_bytes().map_err(|e| Error::io(path, "read the file's length", e))
 }
 
 fn open_file(fs: &dyn Fs, path: &Path) -> Result<Arc<dyn ReadableFile>> {
@@ -116,7 +117,7 @@ fn open_file(fs: &dyn Fs, path: &Path) -> Result<Arc<dyn ReadableFile>> {
 }
 
 impl Meta {
-    /// Reads and checks everything but the blocks.
+    /// Reads and checks all parts but the blocks.
     pub(super) fn read(
         file: &dyn ReadableFile,
         source: &TableSource,
@@ -157,7 +158,10 @@ impl Meta {
             let sealed = bytes.get((part.offset_bytes - start) as usize..end as usize);
             match unseal(sealed.unwrap_or(&[]), footer.table_id, part.offset_bytes) {
                 Ok((Compression::None, payload)) => Ok(payload),
-                Ok(_) => Err(damaged(part, "this part of a table is never compressed")),
+                Ok(_) => Err(damaged(
+                    part,
+                    "expected an uncompressed part of the table, found a compressed part",
+                )),
                 Err(what) => Err(damaged(part, what)),
             }
         };
@@ -165,7 +169,9 @@ impl Meta {
             .ok_or_else(|| damaged(footer.properties, "the properties are malformed"))?;
         let (want, found) = (config.order.name(), &properties.order_name);
         if want != found {
-            let message = format!("a table in the order {found}; the store's order is {want}");
+            let message = format!(
+                "expected a table in the key order {want}, found a table in the key order {found}"
+            );
             return Err(Error::new(ErrorKind::Incompatible, message).at(&source.path));
         }
         let index = Index::decode(
@@ -200,14 +206,15 @@ impl Meta {
 }
 
 impl Table {
-    /// Opens a table: checks its length, identity, order and every checksum outside the blocks.
+    /// Opens a table. Checks its length, identity, order and every checksum outside the blocks.
     ///
-    /// `Corruption` when a byte is not what was written, `Incompatible` for another format version
+    /// # Errors
+    /// `Corruption` when a byte is not the written one, `Incompatible` for another format version
     /// or order, `Io` when the file cannot be read.
     pub fn open(source: TableSource, config: &ReadConfig) -> Result<Table> {
         let file = open_file(&*source.fs, &source.path)?;
         let mut meta = Meta::read(&*file, &source, config)?;
-        // Only a check reads them again, from the file.
+        // Only a check needs them, and it reads them from the file.
         meta.tombstones = Vec::new();
         let file = config.keep_open.then_some(file);
         let shelf = Arc::new(config.cache.shelf(meta.index.count(), &config.pages));
@@ -216,7 +223,8 @@ impl Table {
         Ok(Table { source, config: config.clone(), file, meta, shelf, outlines, kept: None })
     }
 
-    /// What the file `path` says it is, from its footer alone; for a file found without a manifest.
+    /// Reads the identity and length of the file `path` from its footer alone. For a file found
+    /// without a manifest.
     pub fn identify(fs: &dyn Fs, path: &Path) -> Result<TableIdentity> {
         let file = open_file(fs, path)?;
         let size_bytes = len_of(&*file, path)?;
@@ -238,7 +246,7 @@ impl Table {
         BlockKey { file: self.source.file_number, block: block as u32 }
     }
 
-    /// The file, opened for this one use if it is not kept open.
+    /// Returns the file. Opens it for this use if it does not stay open.
     pub(super) fn file(&self) -> Result<Arc<dyn ReadableFile>> {
         match &self.file {
             Some(file) => Ok(Arc::clone(file)),
@@ -246,7 +254,7 @@ impl Table {
         }
     }
 
-    /// Fills `bytes` from `offset_bytes` on.
+    /// Fills `bytes` from the file at `offset_bytes`.
     pub(super) fn read_into(&self, bytes: &mut [u8], offset_bytes: u64) -> Result<()> {
         match &self.file {
             Some(file) => file.read_exact_at(bytes, offset_bytes),
@@ -259,7 +267,7 @@ impl Table {
         Error::corruption(&self.source.path, self.meta.index.place(block).0, what.to_string())
     }
 
-    /// Reads a block from the file. `keep` says that it is for the cache.
+    /// Reads a block from the file. `keep` means that the block is for the cache.
     pub(super) fn read_block(&self, block: usize, keep: bool) -> Result<Block> {
         let (start, end) = self.meta.index.place(block);
         let stored = (end - start) as usize;
@@ -274,7 +282,7 @@ impl Table {
                 opened
             });
         }
-        // It is not packed: the block keeps the memory it is read into.
+        // An uncompressed block keeps the memory of the read.
         let mut buf = self.buf(stored, keep);
         self.read_into(&mut buf, start)?;
         match unseal(&buf, self.source.table_id, start) {
@@ -285,7 +293,7 @@ impl Table {
         .map_err(|what| self.damaged(block, what))
     }
 
-    /// Makes a block of its bytes as they lie in the file.
+    /// Makes a block from its sealed bytes in the file.
     pub(super) fn open_block(&self, block: usize, sealed: &[u8], keep: bool) -> Result<Block> {
         let (start, _) = self.meta.index.place(block);
         let raw_bytes = self.meta.index.raw_bytes(block);
@@ -297,19 +305,25 @@ impl Table {
             } else if payload.len() == raw_bytes {
                 buf.copy_from_slice(payload);
             } else {
-                return Err("the block's length is not what the index says");
+                return Err("the block's length differs from the length in the index");
             }
             Block::parse(buf, raw_bytes)
         };
-        open().map_err(|what| self.damaged(block, what))
+        open().map_err(|what| match unseal(sealed, self.source.table_id, start) {
+            Ok((compression, _)) if !compression.is_built_in() => {
+                Error::new(ErrorKind::Incompatible, compression.missing_feature())
+                    .at(&self.source.path)
+            }
+            _ => self.damaged(block, what),
+        })
     }
 
-    /// Memory for a block, from the cache's pool if it is for the cache.
+    /// Allocates memory for a block; from the cache's pool if the block is for the cache.
     fn buf(&self, bytes: usize, keep: bool) -> BlockBuf {
         BlockBuf::zeroed(bytes, keep.then(|| self.cache().pool()))
     }
 
-    /// A block from the cache or the file.
+    /// Returns a block from the cache or the file.
     pub(super) fn load(&self, block: usize, fill_cache: bool) -> Result<Block> {
         match self.cached(block) {
             Some(found) => Ok(found),
@@ -317,48 +331,49 @@ impl Table {
         }
     }
 
-    /// A block from the file, through the cache if it is to be kept.
+    /// Returns a block from the file, and inserts it into the cache if the cache wants it.
     #[cold]
     pub(super) fn fetch(&self, block: usize, fill_cache: bool) -> Result<Block> {
         let keep = fill_cache && self.is_wanted(block);
         Ok(self.keep(block, self.read_block(block, keep)?, keep))
     }
 
-    /// Whether the cache wants a block that has to be read.
+    /// Reports whether the cache wants a block that has to be read.
     pub(super) fn is_wanted(&self, block: usize) -> bool {
         let raw_bytes = self.meta.index.raw_bytes(block);
         self.cache().wants(&self.block_key(block), Block::memory_bytes_of(raw_bytes))
     }
 
-    /// A block from the cache.
+    /// Returns a block from the cache.
     #[inline]
     pub(super) fn cached(&self, block: usize) -> Option<Block> {
         self.cache().get_at(&self.shelf, block, &self.block_key(block)).map(Block::of)
     }
 
-    /// A block from the cache, for one who leaves no trace there.
+    /// Returns a block from the cache without counting a use.
     pub(super) fn peek(&self, block: usize) -> Option<Block> {
         self.cache().peek(&self.block_key(block)).map(Block::of)
     }
 
-    /// Whether a block is in the cache.
+    /// Reports whether a block is in the cache.
     pub(super) fn is_cached(&self, block: usize) -> bool {
         self.shelf.is_filled(block)
     }
 
-    /// Asks the processor for the beginning of a block, if it is in the cache.
+    /// Prefetches the beginning of a block, if it is in the cache.
     #[inline]
     pub(super) fn prefetch(&self, block: usize) {
         self.shelf.prefetch(block);
     }
 
-    /// Where in memory the bytes of a block are, if it is in the cache, or else 0: for prefetches.
+    /// Returns the memory address of a cached block's bytes, for prefetches; 0 if it is not in the
+    /// cache.
     #[inline]
     pub(super) fn memory_address(&self, block: usize) -> usize {
         self.shelf.address(block)
     }
 
-    /// Shares a block just read, through the cache if it is to be kept.
+    /// Inserts a new block into the cache if `fill_cache` is set. Returns the block to use.
     pub(super) fn keep(&self, block: usize, read: Block, fill_cache: bool) -> Block {
         if !fill_cache {
             return read;
@@ -368,35 +383,36 @@ impl Table {
         Block::of(self.cache().insert(self.block_key(block), read.into_frame(), charge_bytes, home))
     }
 
-    /// Leaves a block just read in the cache if that has room for it, or says false.
+    /// Offers a new block to the cache. Returns false if the cache has no room for it.
     pub(super) fn offer(&self, block: usize, read: Block) -> bool {
         let charge_bytes = read.memory_bytes() as u64;
         let home = Home::new(&self.shelf, block);
         self.cache().offer(self.block_key(block), read.into_frame(), charge_bytes, home)
     }
 
-    /// Whether the cache would keep a block of so many bytes without letting go of another.
+    /// Reports whether the cache would take a block of `bytes` bytes without an eviction.
     pub(super) fn has_room(&self, block: usize, bytes: usize) -> bool {
         self.cache().has_room(&self.block_key(block), bytes as u64)
     }
 
-    /// Has the cache let go of all its blocks: the file was deleted.
+    /// Removes all blocks of this table from the cache. The file was deleted.
     pub fn forget_blocks(&self) {
         self.cache().remove(self.shelf.filled().map(|block| self.block_key(block)));
     }
 
-    /// The number of its file.
+    /// Returns the file number.
     pub fn number(&self) -> u64 {
         self.source.file_number
     }
 
-    /// In which block `key` would be. The places of the blocks around it are asked for on the way.
+    /// Returns the block of `key`. Prefetches the slots of the blocks around it on the way.
     #[inline]
     pub(super) fn find_block(&self, key: &[u8]) -> usize {
         self.meta.index.find(key, |at, count| self.shelf.prefetch_places(at, count))
     }
 
-    /// Begins [`Table::find_block`]; where the index is a tree, as far as it does not wait for memory.
+    /// Begins [`Table::find_block`]. If the index is a tree, it stops before the first wait for
+    /// memory.
     #[inline]
     pub(super) fn begin_find(&self, key: &[u8]) -> Begun {
         let begun = self.meta.index.begin(key);
@@ -407,26 +423,26 @@ impl Table {
         begun
     }
 
-    /// Ends it, with the same key.
+    /// Completes [`Table::begin_find`] for the same key.
     #[inline]
     pub(super) fn finish_find(&self, key: &[u8], begun: Begun) -> usize {
         self.meta.index.finish(key, begun)
     }
 
-    /// Asks the processor for the outline of `block`. False if it has none.
+    /// Prefetches the sketch of `block`. Returns false if the block has none.
     #[inline]
     pub(super) fn prefetch_outline(&self, block: usize) -> bool {
         self.outlines.prefetch(block)
     }
 
-    /// A bound, put into `out`, for what [`Table::find_block`] said is in `block`; see
-    /// [`super::outline`]. False if there is none.
+    /// Writes to `out` a bound for `key`, whose block by [`Table::find_block`] is `block`; see
+    /// [`super::outline`]. Returns false if there is none.
     #[inline]
     pub(super) fn bound(&self, block: usize, key: &[u8], out: &mut KeyBuf) -> bool {
         self.outlines.bound(block, key, out)
     }
 
-    /// Has an outline of `block`, the one at `at`, for seeks to come.
+    /// Makes the sketch of `block`, the block with index `at`, for later seeks.
     #[inline]
     pub(super) fn outline(&self, at: usize, block: &Block) {
         if self.order().has_heads() {
@@ -435,12 +451,12 @@ impl Table {
         }
     }
 
-    /// The range tombstones.
+    /// Returns the range tombstones.
     pub fn range_deletes(&self) -> &Arc<RangeDeletes> {
         &self.meta.range_deletes
     }
 
-    /// The newest range tombstone over `key` that a reader at `seqno` sees.
+    /// Returns the newest range tombstone over `key` that is visible at `seqno`.
     #[inline]
     pub fn covering(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
         if !self.meta.has_range_deletes {
@@ -449,18 +465,19 @@ impl Table {
         self.covering_in_set(key, seqno)
     }
 
-    /// Apart, so that the way of most gets is short.
+    /// Out of line, to keep the common path of a get short.
     #[inline(never)]
     fn covering_in_set(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
         self.meta.range_deletes.covering(self.order(), key, seqno)
     }
 
-    /// A cursor over the entries, not yet on one. `fill_cache` offers blocks it has to read to the cache.
+    /// Returns a cursor over the entries, not yet positioned. With `fill_cache`, blocks read from
+    /// the file are offered to the cache.
     pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
         TableCursor::new(Arc::clone(self), fill_cache)
     }
 
-    /// About where in the file `key` is or would be, in bytes from the start.
+    /// Returns the approximate file offset of `key`, or of its place if it is absent, in bytes.
     pub fn approximate_offset(&self, key: &[u8]) -> u64 {
         let index = &self.meta.index;
         match self.find_block(key) {
@@ -469,7 +486,8 @@ impl Table {
         }
     }
 
-    /// Bytes of memory the open table holds beside the cache: index, filter, range tombstones.
+    /// Returns the memory of the open table outside the cache, in bytes: index, filter, range
+    /// tombstones.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.meta.index.memory_bytes()
@@ -478,7 +496,7 @@ impl Table {
             + self.meta.range_deletes.memory_bytes()
     }
 
-    /// What the table holds, as its properties state it.
+    /// Returns the summary of the table's content from its properties.
     pub fn info(&self) -> &TableInfo {
         &self.meta.properties.info
     }

@@ -1,4 +1,5 @@
-//! What a table holds, added up entry by entry: by the writer to state it, by a check to compare.
+//! Summary of a table's content, accumulated entry by entry. The writer stores it, and a check
+//! compares it.
 
 use std::cmp::Ordering;
 
@@ -9,18 +10,18 @@ use crate::base::range_delete::RangeDeleteRef;
 
 use super::TableInfo;
 
-/// The sums so far.
+/// The running summary.
 pub(super) struct Summary {
     info: TableInfo,
 }
 
 impl Summary {
-    /// Of nothing.
+    /// Creates the summary of an empty table.
     pub(super) fn new(table_id: u64) -> Summary {
         Summary { info: TableInfo { table_id, seqno_min: SeqNo::MAX, ..TableInfo::default() } }
     }
 
-    /// Entries so far.
+    /// Returns the number of entries so far.
     pub(super) fn entries(&self) -> u64 {
         self.info.entries
     }
@@ -38,7 +39,8 @@ impl Summary {
         info.content_hash = mix(info.content_hash, checksum(value, 0));
     }
 
-    /// The whole, given the first and last key of the entries (if any), and the tombstones.
+    /// Returns the complete summary. The caller passes the first and last key of the entries, if
+    /// any, and the range tombstones.
     pub(super) fn finish<'a>(
         mut self,
         order: &KeyOrder,
@@ -76,7 +78,7 @@ impl Summary {
     }
 }
 
-/// One step of the hash over the content; the order of the steps matters.
+/// Adds a word to the content hash. The order of the words matters.
 #[inline]
 fn mix(hash: u64, word: u64) -> u64 {
     (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31) ^ word

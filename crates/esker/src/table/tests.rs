@@ -1,4 +1,4 @@
-//! Tables against a sorted map: every way to write one, every way to read it, and damage.
+//! Compares tables with a sorted map: every way to write one, every way to read it, and damage.
 
 mod damage;
 mod files;
@@ -24,7 +24,7 @@ const TABLE_ID: u64 = 0x1234_5678_9ABC_DEF0;
 /// An entry: key, sequence number, kind, value.
 type Entry = (Vec<u8>, SeqNo, Kind, Vec<u8>);
 
-/// Shorter keys first, then bytewise: an order without heads that is not its own reverse.
+/// Shorter keys first, then bytewise. An order without heads that is not its own reverse.
 struct ByLength;
 
 impl Comparator for ByLength {
@@ -56,7 +56,7 @@ impl FilterPolicy for FirstByte {
     }
 }
 
-/// A small generator of numbers; the seed is part of every test.
+/// A small random number generator. The seed is part of every test.
 struct Random(u64);
 
 impl Random {
@@ -74,7 +74,7 @@ fn internal(order: &KeyOrder, a: &Entry, b: &Entry) -> Ordering {
     order.compare(&a.0, &b.0).then(b.1.cmp(&a.1))
 }
 
-/// Keys of many shapes with up to five versions each, some deletes, sorted.
+/// Generates sorted keys of many shapes, with up to five versions each and some deletes.
 fn entries(seed: u64, count: usize, order: &KeyOrder) -> Vec<Entry> {
     let mut random = Random(seed);
     let mut list = vec![(Vec::new(), 3, Kind::Put, b"empty key".to_vec())];
@@ -150,7 +150,7 @@ fn source(files: &Arc<Files>, size_bytes: u64) -> TableSource {
     }
 }
 
-/// Writes and opens.
+/// Writes a table and opens it.
 fn table(
     options: &TableOptions,
     config: &ReadConfig,
@@ -171,7 +171,7 @@ fn here(cursor: &TableCursor) -> Option<Entry> {
         .then(|| (cursor.key().to_vec(), cursor.seqno(), cursor.kind(), cursor.value().to_vec()))
 }
 
-/// Everything, forward.
+/// Returns all entries by a forward scan.
 fn forward(table: &Arc<Table>, fill_cache: bool) -> Result<Vec<Entry>> {
     let mut cursor = table.cursor(fill_cache);
     let mut list = Vec::new();
@@ -183,7 +183,7 @@ fn forward(table: &Arc<Table>, fill_cache: bool) -> Result<Vec<Entry>> {
     Ok(list)
 }
 
-/// Everything, backward.
+/// Returns all entries by a backward scan.
 fn backward(table: &Arc<Table>) -> Result<Vec<Entry>> {
     let mut cursor = table.cursor(true);
     let mut list = Vec::new();
@@ -195,7 +195,7 @@ fn backward(table: &Arc<Table>) -> Result<Vec<Entry>> {
     Ok(list)
 }
 
-/// What a read at `(key, seqno)` must find.
+/// Returns the entry that a read at `(key, seqno)` must find.
 fn newest<'a>(order: &KeyOrder, list: &'a [Entry], key: &[u8], seqno: SeqNo) -> Option<&'a Entry> {
     let at = lower_bound(order, list, key, seqno);
     list.get(at).filter(|entry| entry.0 == key)
@@ -205,7 +205,7 @@ fn lower_bound(order: &KeyOrder, list: &[Entry], key: &[u8], seqno: SeqNo) -> us
     list.partition_point(|e| order.compare(&e.0, key).then(seqno.cmp(&e.1)).is_lt())
 }
 
-/// Gets, seeks both ways and steps from there, at and around many keys.
+/// Checks gets, and seeks and steps in both directions, at and around many keys.
 fn compare_points(table: &Arc<Table>, order: &KeyOrder, list: &[Entry], seed: u64, rounds: usize) {
     let mut random = Random(seed);
     let mut cursor = table.cursor(true);
@@ -242,7 +242,7 @@ fn compare_points(table: &Arc<Table>, order: &KeyOrder, list: &[Entry], seed: u6
                 assert_eq!(here(&cursor).as_ref(), at.checked_sub(1).map(|i| &list[i]));
             }
         }
-        // A seek was announced that never came: a source before this one had failed.
+        // Announces a seek that never comes, as when another cursor fails first.
         if let Some(other) = list.get(at * 7 % list.len().max(1)) {
             cursor.foresee(&other.0, Foresee::Block, true);
         }

@@ -1,9 +1,13 @@
 //! Writes a table, block by block, in one pass.
 //!
-//! What stays true: entries are added in internal order or refused; memory is one block, the output
-//! not yet handed to the file (256 KiB and one block), the index and the filter's hashes; of a large
-//! value there is no copy but for its block and what that is packed to, where it can be; nothing is
-//! durable before `finish` returns, and then the whole file is (its name is the caller's to sync).
+//! Invariants:
+//! 1. Entries are added in internal order. An entry out of order is refused.
+//! 2. Memory use is one block, the output buffer (256 KiB and one block), the index and the
+//!    filter's hashes.
+//! 3. A large value is copied only for its compression: into its block and the compressed output.
+//!    unavoidable.
+//! 4. Nothing is durable before `finish` returns. After it, the whole file is durable. The caller
+//!    must sync the file's name.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -25,13 +29,14 @@ use super::index::IndexBuilder;
 use super::summary::Summary;
 use super::{BLOCK_BYTES_MAX, TableInfo, TableOptions};
 
-/// Output is handed to the file in multiples of this, so that writes begin at multiples of it: a system
-/// that gives what is written at once adjoining memory reads it faster (`docs/decisions/0017`).
+/// Output goes to the file in multiples of this size, so that every write begins at a multiple of
+/// it. A file system that gives one write adjoining memory then reads the data faster
+/// (`docs/decisions/0017`).
 const OUTPUT_BYTES: usize = 256 << 10;
-/// A larger value that no block has room for goes to the file from where it lies.
+/// Values larger than this and than the block size go to the file without a copy.
 const LARGE_VALUE_BYTES: usize = 1 << 20;
 
-/// A table being written. Dropped or abandoned, it leaves a file that is not a table.
+/// A table being written. If it is dropped or abandoned, the file on disk is not a table.
 pub struct TableWriter {
     file: Box<dyn WritableFile>,
     path: PathBuf,
@@ -43,14 +48,14 @@ pub struct TableWriter {
     tombstones: Vec<RangeDelete>,
     summary: Summary,
     packer: Packer,
-    /// A block before compression.
+    /// Buffer for a block before compression.
     raw: Vec<u8>,
-    /// What was not yet handed to the file.
+    /// Output that is not yet in the file.
     out: Vec<u8>,
-    /// What was.
+    /// Number of bytes already in the file.
     written_bytes: u64,
-    /// Bytes of a block that was written before the key after it is known, as stored and before
-    /// compression.
+    /// Stored and uncompressed length of a block that is written but not yet in the index, because
+    /// the next key is not known.
     unlisted: Option<(u64, u64)>,
     first_key: Vec<u8>,
     last_key: Vec<u8>,
@@ -58,8 +63,8 @@ pub struct TableWriter {
 }
 
 impl TableWriter {
-    /// Creates the file `path`, which must not exist. `table_id` is the random identity that goes
-    /// into every checksum.
+    /// Creates the file `path`, which must not exist. `table_id` is the random identity in the seed
+    /// of every checksum.
     pub fn create(
         fs: &dyn Fs,
         path: &Path,
@@ -92,8 +97,11 @@ impl TableWriter {
         })
     }
 
-    /// Adds an entry after all others in internal order. An entry out of order, a range tombstone
-    /// or a size beyond the limits is `InvalidArgument` and adds nothing.
+    /// Adds an entry, which must follow all others in internal order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an entry out of order, a range tombstone or a size beyond the limits.
+    /// Such an entry is not added.
     pub fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
         if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX || seqno > SEQNO_MAX {
             return Err(Error::invalid("an entry's key, value or sequence number is too large")
@@ -135,7 +143,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Writes a block of this one row.
+    /// Writes a block that consists of this one row.
     fn write_alone(&mut self, key: &[u8], word: u64, value: &[u8]) -> Result<()> {
         let (before, after) = self.builder.around_alone(key, word, value.len());
         let raw_bytes = (before.len() + value.len() + after.len()) as u64;
@@ -161,7 +169,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Puts `bytes` behind the output; what of them is long goes to the file without being copied.
+    /// Appends `bytes` to the output. A long part goes to the file without a copy.
     fn emit(&mut self, bytes: &[u8]) -> Result<()> {
         let first = (OUTPUT_BYTES - self.out.len() % OUTPUT_BYTES).min(bytes.len());
         let (first, rest) = bytes.split_at(first);
@@ -176,7 +184,8 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Lists a block, which ends with the last key, in the index; `next` is the key after it.
+    /// Adds a block to the index. The last key of the block is the writer's last key; `next` is the
+    /// first key of the next block.
     fn list(&mut self, next: Option<&[u8]>, (stored, raw): (u64, u64)) -> Result<()> {
         if self.index.count() == u32::MAX || self.index.estimated_bytes() > u32::MAX as u64 / 2 {
             return Err(Error::invalid("the table has too many blocks").at(&self.path));
@@ -188,13 +197,14 @@ impl TableWriter {
     fn disorder(&self) -> Error {
         let order = self.options.order.name();
         Error::invalid(format!(
-            "entries are not ascending in the order {order}; if it is your own, it must be a total \
-             order that never changes"
+            "entries are not ascending in the key order {order}; a custom key order must be a \
+             total order that never changes"
         ))
         .at(&self.path)
     }
 
-    /// Adds a range tombstone, in any order. One that covers nothing is left out.
+    /// Adds a range tombstone. Range tombstones may come in any order. One that covers nothing is
+    /// omitted.
     pub fn add_range_delete(&mut self, tombstone: &RangeDelete) -> Result<()> {
         let longest = tombstone.start.len().max(tombstone.end.len());
         if longest > KEY_BYTES_MAX || tombstone.seqno > SEQNO_MAX {
@@ -206,7 +216,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// About how long the file would be if it were finished now.
+    /// Returns the approximate file length in bytes if the table were finished now.
     pub fn estimated_bytes(&self) -> u64 {
         self.offset()
             + self.builder.estimated_bytes() as u64
@@ -215,17 +225,17 @@ impl TableWriter {
             + FOOTER_BYTES as u64
     }
 
-    /// Entries added so far.
+    /// Returns the number of entries so far.
     pub fn entries(&self) -> u64 {
         self.summary.entries()
     }
 
-    /// Where the next block starts.
+    /// Returns the offset of the next block.
     fn offset(&self) -> u64 {
         self.written_bytes + self.out.len() as u64
     }
 
-    /// Ends the current block; `next` is the key that the following one starts with.
+    /// Ends the current block. `next` is the first key of the next block.
     fn cut(&mut self, next: Option<&[u8]>) -> Result<()> {
         let (start, offset) = (self.out.len(), self.offset());
         let (raw_bytes, compression) = if self.options.compression == Compression::None {
@@ -243,7 +253,7 @@ impl TableWriter {
         self.hand_over(self.out.len() / OUTPUT_BYTES * OUTPUT_BYTES)
     }
 
-    /// Hands the first `bytes` of the gathered output to the file.
+    /// Writes the first `bytes` bytes of the output buffer to the file.
     fn hand_over(&mut self, bytes: usize) -> Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -255,7 +265,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Seals what `fill` appends as a block that is not compressed.
+    /// Seals the bytes that `fill` appends as an uncompressed block.
     fn part(&mut self, fill: impl FnOnce(&Self, &mut Vec<u8>)) -> Handle {
         let (start, offset_bytes) = (self.out.len(), self.offset());
         let mut out = std::mem::take(&mut self.out);
@@ -266,7 +276,7 @@ impl TableWriter {
         Handle { offset_bytes, payload_bytes }
     }
 
-    /// Writes what is left, syncs the file and says what it holds.
+    /// Writes the remaining parts, syncs the file and returns the summary of its content.
     pub fn finish(mut self) -> Result<TableInfo> {
         if !self.builder.is_empty() {
             self.cut(None)?;
@@ -297,8 +307,8 @@ impl TableWriter {
         Ok(properties.info)
     }
 
-    /// The properties of the table; they state the length of the file they are part of, so the
-    /// length is tried until it fits itself.
+    /// Returns the table's properties. They contain the length of the file that contains them, so
+    /// the length is tried until it is consistent.
     fn properties(&mut self, index_bytes: usize) -> Properties {
         let options = &self.options;
         let keys = (self.summary.entries() > 0)
@@ -325,18 +335,18 @@ impl TableWriter {
         }
     }
 
-    /// Stops writing. The unfinished file stays; removing it is the caller's part.
+    /// Stops writing. The unfinished file remains; the caller must remove it.
     pub fn abandon(self) {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::mem::MemFs;
+    use crate::fs::MemFs;
     use std::io;
     use std::sync::{Arc, Mutex};
 
-    /// A file that notes how much it is given at once.
+    /// A file that records the length of each write.
     struct Noting(Box<dyn WritableFile>, Arc<Mutex<Vec<usize>>>);
 
     impl WritableFile for Noting {

@@ -1,8 +1,13 @@
-//! `CURRENT`: which manifest counts, and how far it is known to be durable.
+//! `CURRENT`: the pointer to the current manifest, with the length of the manifest's durable
+//! prefix.
 //!
-//! Two slots of 512 bytes written in turn, each with a sequence number and a checksum: a torn write
-//! leaves the other one. Slot: magic 8 | version u32 | reserved u32 | sequence u64 | store id u64 |
-//! manifest number u64 | manifest bytes u64 | zeros | checksum u64 in the last eight bytes.
+//! The file has two slots of 512 bytes, written alternately. Each slot has a sequence number and a
+//! checksum. A torn write damages one slot and leaves the other intact.
+//!
+//! ```text
+//! slot: magic 8 | version u32 | reserved u32 | sequence u64 | store id u64 |
+//!       manifest number u64 | manifest bytes u64 | zeros | checksum u64 in the last eight bytes
+//! ```
 
 use std::path::{Path, PathBuf};
 
@@ -13,22 +18,22 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, WritableFile, sync_dir};
 
 const MAGIC: &[u8; 8] = b"eskerCUR";
-/// The version of the store's directory this code writes and reads.
+/// Version of the store directory format that this code writes and reads.
 pub const VERSION: u32 = 1;
 const SLOT_BYTES: usize = 512;
-/// Numbers beyond this were never counted up to: a file made by hand has them.
+/// Largest number that a store can reach by counting. A larger one means a forged file.
 const COUNT_MAX: u64 = names::NUMBER_MAX;
 
-/// What a slot says.
+/// Contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// The larger one counts.
+    /// Sequence number of the slot. The valid slot with the larger number is the current one.
     pub sequence: u64,
-    /// The store's identity, which seeds the manifest's checksums.
+    /// Identity of the store. It seeds the manifest's checksums.
     pub store_id: u64,
-    /// The manifest's number.
+    /// Number of the manifest.
     pub manifest: u64,
-    /// How many of its bytes are durable.
+    /// Length of the manifest's durable prefix, in bytes.
     pub manifest_bytes: u64,
 }
 
@@ -46,8 +51,9 @@ impl Slot {
         out
     }
 
-    /// The version of a whole slot and, if it is ours, its content. Where the checksum lies and how
-    /// it is made is the same in every version, so that a damaged slot is not taken for a newer one.
+    /// Returns the format version of an intact slot, and its contents if this code supports that
+    /// version. The checksum's position and algorithm are the same in every version. A damaged slot
+    /// is therefore never mistaken for one of a newer version.
     fn decode(bytes: &[u8], which: usize) -> Option<(u32, Option<Slot>)> {
         let mut reader = Reader::new(bytes);
         if reader.take(8)? != MAGIC {
@@ -67,7 +73,7 @@ impl Slot {
     }
 }
 
-/// The pointer file, open for switching.
+/// The open pointer file.
 pub struct Current {
     file: Box<dyn WritableFile>,
     path: PathBuf,
@@ -75,8 +81,8 @@ pub struct Current {
 }
 
 impl Current {
-    /// Makes `CURRENT` appear whole: written and synced under another name, renamed, the name
-    /// synced.
+    /// Creates `CURRENT` atomically. The steps are: write and sync a temporary file, rename it, and
+    /// sync the directory.
     pub fn create(fs: &dyn Fs, dir: &Path, slot: Slot) -> Result<Current> {
         let (new, path) = (dir.join(names::CURRENT_NEW), dir.join(names::CURRENT));
         let io = |e| Error::io(&new, "write the pointer to the manifest", e);
@@ -84,7 +90,8 @@ impl Current {
             fs.remove(&new).map_err(io)?;
         }
         let mut file = fs.create_new(&new).map_err(io)?;
-        // Both say the same, so that the next switch has one to leave alone.
+        // Both slots get the same contents, so that the next switch overwrites one and leaves one
+        // intact.
         file.append(&[slot.encode(0), slot.encode(1)].concat()).map_err(io)?;
         file.sync().map_err(io)?;
         fs.rename(&new, &path).map_err(io)?;
@@ -95,7 +102,8 @@ impl Current {
     /// Reads `CURRENT`.
     ///
     /// # Errors
-    /// `Incompatible` for a newer version, `Corruption` when neither slot is whole, `Io`.
+    /// `Incompatible` for a newer format version. `Corruption` when neither slot is intact, or when
+    /// a number is larger than a store can reach. `Io`.
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Slot> {
         let path = dir.join(names::CURRENT);
         let bytes = fs
@@ -116,16 +124,16 @@ impl Current {
         }
         if let Some(slot) = found.filter(|s| s.sequence.max(s.manifest) > COUNT_MAX) {
             let message = format!(
-                "expected numbers that a store can have come to, found manifest {} in switch {}",
+                "expected numbers up to {COUNT_MAX}, found manifest {} and switch {}",
                 slot.manifest, slot.sequence
             );
             return Err(Error::corruption(&path, 0, message));
         }
-        let message = "expected a pointer to a manifest, found neither of its copies whole";
+        let message = "expected a pointer to a manifest, found both of its copies damaged";
         found.ok_or_else(|| Error::corruption(&path, 0, message))
     }
 
-    /// Opens `CURRENT` for switching, `slot` being what it says.
+    /// Opens `CURRENT` for switching. `slot` is its current contents.
     pub fn open(fs: &dyn Fs, dir: &Path, slot: Slot) -> Result<Current> {
         let path = dir.join(names::CURRENT);
         let file = fs
@@ -134,12 +142,12 @@ impl Current {
         Ok(Current { file, path, slot })
     }
 
-    /// The sequence number of what it says.
+    /// Returns the sequence number of the current slot.
     pub fn sequence(&self) -> u64 {
         self.slot.sequence
     }
 
-    /// Points to `manifest`, of which `manifest_bytes` are durable, and syncs.
+    /// Points `CURRENT` to `manifest`, whose first `manifest_bytes` bytes are durable, and syncs.
     pub fn switch(&mut self, manifest: u64, manifest_bytes: u64) -> Result<()> {
         let sequence = self.slot.sequence + 1;
         let slot = Slot { sequence, manifest, manifest_bytes, ..self.slot };

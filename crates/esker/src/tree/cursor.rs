@@ -1,8 +1,9 @@
-//! Cursors over the tree: a slice of a file, a run of slices, a guard's runs merged, a level's
-//! guards one after another.
+//! Cursors over the tree: over a slice of a file, over the slices of a run, over the merged runs of
+//! a guard, and over the guards of a level.
 //!
-//! What stays true: a slice never shows a key outside its bounds; fragments of a run and guards of
-//! a level are disjoint and in key order, so walking them one after another is sorted.
+//! Invariants: a slice never exposes a key outside its bounds. The slices of a run and the guards
+//! of a level are disjoint and in key order. Reading them one after another therefore yields sorted
+//! entries.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::table::TableCursor;
 /// A boxed cursor that can move to another thread.
 pub type BoxedCursor = Box<dyn Cursor + Send>;
 
-/// A table's cursor kept within a slice.
+/// A table cursor restricted to the bounds of a slice.
 pub struct SliceCursor {
     inner: TableCursor,
     fragment: Arc<Fragment>,
@@ -32,7 +33,7 @@ pub struct SliceCursor {
 }
 
 impl SliceCursor {
-    /// A cursor over `fragment`, not yet positioned.
+    /// Creates an unpositioned cursor over `fragment`.
     pub fn new(tables: &Tables, fragment: &Arc<Fragment>, fill_cache: bool) -> Result<SliceCursor> {
         let order = tables.config().order.clone();
         let info = &fragment.file.info;
@@ -52,7 +53,7 @@ impl SliceCursor {
         self.inside = self.inner.valid() && !self.is_past_hi() && !self.is_before_lo();
     }
 
-    /// Whether the slice starts after `key`, inside its file.
+    /// Returns whether the slice starts after `key`, inside its file.
     fn starts_after(&self, key: &[u8]) -> bool {
         self.cut_lo
             && self.fragment.lo.as_ref().is_some_and(|lo| self.order.compare(key, lo).is_lt())
@@ -121,7 +122,7 @@ impl Cursor for SliceCursor {
         self.inside = false;
         let late = self.inner.seek_late(key, seqno, deepest)?;
         self.settle();
-        // What is bound to be past the slice is past it.
+        // A deferred seek whose bound lies past the slice is a completed seek without an entry.
         Ok(late && self.inside)
     }
 
@@ -141,7 +142,8 @@ impl Cursor for SliceCursor {
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.inside = false;
         match &self.fragment.hi {
-            // Also at `hi` itself: older versions of it may lie in the file, beyond the slice.
+            // This includes `hi` itself, because the file may hold older versions of it beyond the
+            // slice.
             Some(hi) if self.cut_hi && self.order.compare(key, hi) != Ordering::Less => {
                 self.inner.seek_before(hi, SEQNO_MAX)?;
             }
@@ -206,15 +208,15 @@ impl Cursor for SliceCursor {
     }
 }
 
-/// What a chain goes along: parts that are disjoint and in key order.
+/// The parts of a concatenation. They are disjoint and in key order.
 pub trait Links {
-    /// How many there are.
+    /// Returns the number of parts.
     fn count(&self) -> usize;
-    /// How many end before `key`.
+    /// Returns the number of parts that end before `key`.
     fn ended_before(&self, order: &KeyOrder, key: &[u8]) -> usize;
-    /// How many start before `key`.
+    /// Returns the number of parts that start before `key`.
     fn started_before(&self, order: &KeyOrder, key: &[u8]) -> usize;
-    /// A cursor over one of them.
+    /// Creates a cursor over one part.
     fn cursor(&self, index: usize, tables: &Arc<Tables>, fill_cache: bool) -> Result<BoxedCursor>;
 }
 
@@ -257,22 +259,23 @@ impl Links for Arc<Level> {
     }
 }
 
-/// So many cursors a chain keeps beside the one it stands on.
+/// Maximum number of parked cursors of a concatenation, besides the current one.
 const PARKED_MAX: usize = 64;
 
-/// A cursor over links; each is opened when reached.
+/// A cursor over a concatenation of parts. It opens a part when it reaches it.
 pub struct ChainCursor<L: Links> {
     tables: Arc<Tables>,
     links: L,
     at: usize,
     current: Option<BoxedCursor>,
-    /// Cursors over links it was in; that over link `n` can only be at `n % PARKED_MAX`.
+    /// Parked cursors of parts visited before. The cursor of part `n` is only ever at index
+    /// `n % PARKED_MAX`.
     parked: Vec<Option<(usize, BoxedCursor)>>,
     fill_cache: bool,
 }
 
 impl<L: Links> ChainCursor<L> {
-    /// A cursor over `links`, not yet positioned.
+    /// Creates an unpositioned cursor over `links`.
     pub fn new(tables: Arc<Tables>, links: L, fill_cache: bool) -> ChainCursor<L> {
         let (at, parked) = (usize::MAX, Vec::new());
         ChainCursor { tables, links, at, current: None, parked, fill_cache }
@@ -295,7 +298,7 @@ impl<L: Links> ChainCursor<L> {
         Ok(true)
     }
 
-    /// Stands in no link. The cursor over the one it was in waits there for the next seek.
+    /// Leaves the current part. Its cursor is parked for a later seek.
     fn leave(&mut self) {
         let Some(mut cursor) = self.current.take() else { return };
         cursor.rest();
@@ -335,7 +338,7 @@ impl<L: Links> ChainCursor<L> {
         Ok(())
     }
 
-    /// Runs a move; after an error the cursor stands nowhere.
+    /// Runs a move. After an error the cursor is unpositioned.
     fn guarded(&mut self, run: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let result = run(self);
         if result.is_err() {
@@ -344,7 +347,7 @@ impl<L: Links> ChainCursor<L> {
         result
     }
 
-    /// Runs a part of a late seek; when that has ended it goes on to a link with an entry.
+    /// Runs a step of a deferred seek. If the seek is complete, advances to a part with an entry.
     fn late_or_on(&mut self, part: impl FnOnce(&mut Self) -> Result<bool>) -> Result<bool> {
         let mut late = false;
         self.guarded(|c| {
@@ -413,7 +416,7 @@ impl<L: Links> Cursor for ChainCursor<L> {
     fn foresee(&mut self, key: &[u8], step: Foresee, deepest: bool) {
         if step == Foresee::Index {
             let index = self.links.ended_before(&self.tables.config().order, key);
-            // A failure to open it is met again, and told, by the seek.
+            // An open error is not lost: the seek meets it again and returns it.
             let _ = self.enter(index);
         }
         if let Some(current) = &mut self.current {
@@ -425,7 +428,7 @@ impl<L: Links> Cursor for ChainCursor<L> {
         self.guarded(|c| {
             let order = &c.tables.config().order;
             let from = c.links.started_before(order, key);
-            // The link that starts at `key` may hold newer versions of it; the one before it may
+            // The part that starts at `key` may hold newer versions of it. The part before it may
             // reach beyond `key`.
             for index in [Some(from), from.checked_sub(1)].into_iter().flatten() {
                 if c.enter(index)? {
@@ -491,7 +494,7 @@ impl<L: Links> Cursor for ChainCursor<L> {
     }
 }
 
-/// A cursor over one run.
+/// Creates a cursor over one run.
 pub fn run_cursor(tables: &Arc<Tables>, run: &Run, fill_cache: bool) -> Result<BoxedCursor> {
     match &*run.fragments {
         [one] => Ok(Box::new(SliceCursor::new(tables, one, fill_cache)?)),
@@ -499,7 +502,7 @@ pub fn run_cursor(tables: &Arc<Tables>, run: &Run, fill_cache: bool) -> Result<B
     }
 }
 
-/// A cursor over a guard: its runs merged, newest first.
+/// Creates a cursor over a guard: its runs merged, newest first.
 pub fn guard_cursor(tables: &Arc<Tables>, guard: &Guard, fill_cache: bool) -> Result<BoxedCursor> {
     if let [only] = guard.runs.as_slice() {
         return run_cursor(tables, only, fill_cache);

@@ -1,6 +1,7 @@
-//! The step from one version to the next, and its bytes in the manifest.
+//! The change from one version to the next, and its encoding in the manifest.
 //!
-//! Fields are tag `u8` and content; an unknown tag is an error, since skipping it would lose data.
+//! A field is a `u8` tag followed by its content. An unknown tag is an error, because skipping it
+//! would lose data.
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::key::{KEY_BYTES_MAX, SeqNo};
@@ -9,71 +10,71 @@ use crate::table::TableInfo;
 /// The file of an added slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddedFile {
-    /// One the store does not know yet.
+    /// A file that the store does not have yet.
     New {
-        /// Its number.
+        /// File number.
         number: u64,
-        /// What is in it.
+        /// Description of the table's contents.
         info: TableInfo,
     },
-    /// One it has.
+    /// The number of a file that the store already has.
     Existing(u64),
 }
 
-/// A slice that appears.
+/// A slice added to a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddedSlice {
-    /// Where.
+    /// Level of the slice.
     pub level: usize,
-    /// The age of its run.
+    /// Age of the slice's run.
     pub order: u64,
     /// The file.
     pub file: AddedFile,
-    /// The first key shown.
+    /// First key of the slice.
     pub lo: Option<Vec<u8>>,
-    /// The first key not shown.
+    /// First key after the slice.
     pub hi: Option<Vec<u8>>,
 }
 
-/// A part of a file that disappears from a level.
+/// A key range of a file that is removed from a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemovedSlice {
-    /// Where.
+    /// Level of the file.
     pub level: usize,
-    /// The file's number.
+    /// File number.
     pub file: u64,
-    /// The first key taken away.
+    /// First key removed.
     pub lo: Option<Vec<u8>>,
-    /// The first key kept again.
+    /// First key after the removed range.
     pub hi: Option<Vec<u8>>,
 }
 
-/// A step from one version to the next.
+/// The change from one version to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VersionEdit {
-    /// The name of the key order; in the first record.
+    /// Name of the key order. Present in the first record.
     pub comparator: Option<String>,
-    /// The next file number to give.
+    /// Next file number to assign.
     pub next_file: Option<u64>,
     /// A sequence number at least as large as any in the tables.
     pub last_seqno: Option<SeqNo>,
-    /// Logs below this number are not needed.
+    /// Smallest WAL number that is still needed.
     pub min_wal: Option<u64>,
-    /// The ordinal of the first record of the log `min_wal`; none in an edit without that.
+    /// Ordinal of the first record of the WAL `min_wal`. Absent from an edit without `min_wal`.
     pub min_wal_ordinal: Option<u64>,
-    /// A log that must exist when the store is opened.
+    /// Number of a WAL that must exist when the store is opened.
     pub newest_wal: Option<u64>,
-    /// A log that was closed, and how many bytes of records it must hold.
+    /// Number of a closed WAL, and the bytes of records that it must hold.
     pub closed_wal: Option<(u64, u64)>,
-    /// The next run age to give.
+    /// Next run age to assign.
     pub next_order: Option<u64>,
-    /// Slices taken away, before slices are added.
+    /// Slices removed. Removals are applied before additions.
     pub removed: Vec<RemovedSlice>,
     /// Slices added.
     pub added: Vec<AddedSlice>,
-    /// Guard bounds added, by level.
+    /// Guard bounds added, with their level.
     pub bounds_added: Vec<(usize, Vec<u8>)>,
-    /// Guard bounds taken away, by level.
+    /// Guard bounds removed, with their level.
     pub bounds_removed: Vec<(usize, Vec<u8>)>,
 }
 
@@ -152,7 +153,7 @@ fn get_info(reader: &mut Reader<'_>) -> Option<TableInfo> {
 }
 
 impl VersionEdit {
-    /// The edit's bytes.
+    /// Encodes the edit.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(name) = &self.comparator {
@@ -212,7 +213,7 @@ impl VersionEdit {
         out
     }
 
-    /// Reads an edit; `None` when the bytes are not one.
+    /// Decodes an edit. Returns `None` when the bytes are not a valid edit.
     pub fn decode(bytes: &[u8]) -> Option<VersionEdit> {
         let mut reader = Reader::new(bytes);
         let mut edit = VersionEdit::default();

@@ -1,27 +1,29 @@
-//! Sorted keys searched by their first sixteen bytes, which lie side by side: a search touches a few
-//! cache lines instead of a key behind three pointers at each step.
+//! Key-head index: a sorted list of keys, searched by the first sixteen bytes of each key (its
+//! head). The heads are contiguous in memory. A search touches a few cache lines instead of
+//! following three pointers to a key at each step.
 //!
-//! What stays true: heads are only kept for an order they follow; where two are equal the keys
-//! themselves decide.
+//! Invariants: heads are stored only for a key order that agrees with the order of the heads. Keys
+//! with equal heads are compared in full.
 
 use crate::base::key::head16;
 use crate::base::order::KeyOrder;
 
-/// The heads of keys that are sorted elsewhere.
+/// Key-head index of keys that are stored sorted elsewhere.
 #[derive(Debug, Clone, Default)]
 pub struct Fence {
-    /// Empty when the order has no heads.
+    /// Empty when the key order has no heads.
     heads: Vec<u128>,
 }
 
 impl Fence {
-    /// The heads of `keys`, which are in order.
+    /// Builds the index of `keys`, which must be in key order.
     pub fn new<'a>(order: &KeyOrder, keys: impl Iterator<Item = &'a [u8]>) -> Fence {
         Fence { heads: if order.has_heads() { keys.map(head16).collect() } else { Vec::new() } }
     }
 
-    /// How many of the `len` keys `before` is true for: it is for the first so many and for no
-    /// other, as for keys that sort before one with this `head`.
+    /// Returns how many of the `len` keys satisfy `before`. The keys must be partitioned: `before`
+    /// holds for a prefix of the list only, as it does for the keys that sort before a key with
+    /// this `head`.
     #[inline]
     pub fn partition(&self, len: usize, head: u128, before: impl Fn(usize) -> bool) -> usize {
         let (mut low, mut high) = (0, len);
@@ -43,7 +45,8 @@ impl Fence {
         low
     }
 
-    /// Compares the key at `index` with one that has this head, where heads decide it.
+    /// Compares the key at `index` with a key that has this head. Returns `None` when the heads do
+    /// not decide.
     #[inline]
     pub fn compare(&self, index: usize, head: u128) -> Option<std::cmp::Ordering> {
         self.heads.get(index).map(|h| h.cmp(&head)).filter(|o| o.is_ne())

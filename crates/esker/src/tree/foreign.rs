@@ -1,15 +1,15 @@
-//! Recognising directories that other programs made, so that they are refused by name.
+//! Recognises directories of other programs, so that the error can name the program.
 
 use super::names;
 
-/// What a directory of LevelDB's is called.
+/// Description of a LevelDB directory.
 pub const LEVELDB: &str = "a LevelDB directory";
 
-/// What a directory is called that holds files of nobody we know.
+/// Description of a directory with unknown files.
 pub const STRANGERS: &str = "a directory with other files";
 
-/// What a directory with these entries is, if it is another program's; a phrase that fits after
-/// "this is".
+/// Returns the description of a foreign directory with these entries, or `None` if it is not
+/// foreign. The description is a phrase that fits after "this is".
 pub fn identify(entries: &[&str]) -> Option<&'static str> {
     let has = |name: &str| entries.contains(&name);
     let starts = |prefix: &str| entries.iter().any(|e| e.starts_with(prefix));
@@ -30,7 +30,7 @@ pub fn identify(entries: &[&str]) -> Option<&'static str> {
         return Some("a PostgreSQL directory");
     }
     let stranger = entries.iter().any(|e| {
-        // Dot files are the desktop's, the version control's or the file system's own.
+        // Dot files belong to the desktop, to version control or to the file system.
         !names::is_ours(e)
             && !e.starts_with('.')
             && *e != "rebuilt"

@@ -1,4 +1,4 @@
-//! Files and slices of them.
+//! Table files and slices of them.
 
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
@@ -10,35 +10,36 @@ use crate::base::order::KeyOrder;
 use crate::error::Result;
 use crate::table::{Table, TableInfo};
 
-/// A table file of the store. When the last reader lets go of one that no version needs, the file
-/// is removed.
+/// A table file of the store. An obsolete file, which no version needs, is removed when its last
+/// reader drops it.
 pub struct FileMeta {
-    /// Its number.
+    /// File number.
     pub number: u64,
-    /// What is in it.
+    /// Description of the table's contents.
     pub info: TableInfo,
     reader: OnceLock<Arc<Table>>,
-    /// The table as it was opened to be read back, until somebody reads it.
+    /// Table opened to verify the new file, kept until its first reader takes it.
     waiting: Mutex<Option<Arc<Table>>>,
     obsolete: AtomicBool,
     purger: Option<Arc<Purger>>,
 }
 
 impl FileMeta {
-    /// A file; without a purger it is never removed.
+    /// Creates a file handle. Without a purger the file is never removed.
     pub fn new(number: u64, info: TableInfo, purger: Option<Arc<Purger>>) -> FileMeta {
         let (reader, waiting) = (OnceLock::new(), Mutex::default());
         FileMeta { number, info, reader, waiting, obsolete: AtomicBool::new(false), purger }
     }
 
-    /// The open table, opened by `open` the first time.
+    /// Returns the open table. The first call opens it with `open`.
     #[inline]
     pub fn table(&self, open: impl FnOnce() -> Result<Table>) -> Result<&Arc<Table>> {
         if let Some(table) = self.reader.get() {
             return Ok(table);
         }
         {
-            // Locked until it is the reader, so that nobody opens the file a second time meanwhile.
+            // The lock is held until `reader` is set. Otherwise another thread could open the file
+            // a second time.
             let mut waiting = self.waiting.lock();
             if let Some(table) = waiting.take() {
                 return Ok(self.reader.get_or_init(|| table));
@@ -51,23 +52,23 @@ impl FileMeta {
         Ok(self.reader.get_or_init(|| table))
     }
 
-    /// Keeps `table`, which is open on this file, for its first reader.
+    /// Stores `table`, which is open on this file, for its first reader.
     pub fn adopt(&self, table: Table) {
         *self.waiting.lock() = Some(Arc::new(table));
     }
 
-    /// The table, if somebody has read it.
+    /// Returns the table if a reader has already used it.
     pub fn opened(&self) -> Option<&Arc<Table>> {
         self.reader.get()
     }
 
-    /// Bytes of memory its table takes, if it is open.
+    /// Returns the memory used by the open table in bytes, or 0 if it is not open.
     pub fn memory_bytes(&self) -> usize {
         let waiting = || self.waiting.lock().as_ref().map_or(0, |table| table.memory_bytes());
         self.opened().map_or_else(waiting, |table| table.memory_bytes())
     }
 
-    /// Notes that no version needs it any more.
+    /// Marks the file as needed by no version.
     pub fn mark_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
     }
@@ -91,26 +92,26 @@ impl std::fmt::Debug for FileMeta {
     }
 }
 
-/// A file shown within `[lo, hi)`; `None` is infinite.
+/// A table file restricted to the key range `[lo, hi)`. `None` is unbounded.
 #[derive(Debug, Clone)]
 pub struct Fragment {
     /// The file.
     pub file: Arc<FileMeta>,
-    /// The first key shown.
+    /// First key of the slice.
     pub lo: Option<Vec<u8>>,
-    /// The first key not shown any more.
+    /// First key after the slice.
     pub hi: Option<Vec<u8>>,
-    /// Roughly its bytes.
+    /// Estimated size in bytes.
     pub estimated_bytes: u64,
 }
 
 impl Fragment {
-    /// Roughly the bytes of the file that the slice shows.
+    /// Returns the estimated bytes of the file that belong to the slice.
     pub fn est_bytes(&self) -> u64 {
         self.estimated_bytes
     }
 
-    /// Whether the slice may hold `key`.
+    /// Returns whether the slice may hold `key`.
     #[inline]
     pub fn contains(&self, order: &KeyOrder, key: &[u8]) -> bool {
         order.compare(&self.file.info.smallest, key) != KeyOrdering::Greater
@@ -119,7 +120,7 @@ impl Fragment {
             && self.hi.as_ref().is_none_or(|hi| order.compare(key, hi) == KeyOrdering::Less)
     }
 
-    /// The first key the slice may show.
+    /// Returns the smallest key that the slice may hold.
     pub fn first<'a>(&'a self, order: &KeyOrder) -> &'a [u8] {
         let smallest = self.file.info.smallest.as_slice();
         match self.lo.as_deref() {
@@ -128,7 +129,7 @@ impl Fragment {
         }
     }
 
-    /// A key no shown key comes after, and whether that key itself is not shown.
+    /// Returns an upper bound of the slice's keys, and whether the bound is exclusive.
     pub fn last<'a>(&'a self, order: &KeyOrder) -> (&'a [u8], bool) {
         let largest = self.file.info.largest.as_slice();
         match self.hi.as_deref() {
@@ -137,12 +138,12 @@ impl Fragment {
         }
     }
 
-    /// Compares where two slices start.
+    /// Compares the start keys of two slices.
     pub fn compare_start(&self, order: &KeyOrder, other: &Fragment) -> KeyOrdering {
         order.compare(self.first(order), other.first(order))
     }
 
-    /// Whether every key of `self` comes before every key of `other`.
+    /// Returns whether every key of `self` is before every key of `other`.
     pub fn is_before(&self, order: &KeyOrder, other: &Fragment) -> bool {
         let (last, exclusive) = self.last(order);
         match order.compare(last, other.first(order)) {
@@ -152,7 +153,7 @@ impl Fragment {
         }
     }
 
-    /// Whether the two may share a key.
+    /// Returns whether the two slices may share a key.
     pub fn overlaps(&self, order: &KeyOrder, other: &Fragment) -> bool {
         !self.is_before(order, other) && !other.is_before(order, self)
     }

@@ -10,28 +10,28 @@ use super::heat::Heat;
 use crate::base::key::head16;
 use crate::base::order::KeyOrder;
 
-/// The slices of a run: disjoint, in key order, and cheap to share.
+/// The slices of a run: disjoint, in key order, and cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Fragments(Arc<FragmentList>);
 
 #[derive(Debug)]
 struct FragmentList {
     items: Vec<Arc<Fragment>>,
-    /// Where slices start.
+    /// Start keys of the slices.
     firsts: Fence,
-    /// Keys after which slices show nothing; see [`Fragment::last`].
+    /// Upper bounds of the slices; see [`Fragment::last`].
     lasts: Fence,
 }
 
 impl Fragments {
-    /// A run's slices, sorted and disjoint under `order`.
+    /// Creates the list from slices that are sorted and disjoint under `order`.
     pub fn new(order: &KeyOrder, items: Vec<Arc<Fragment>>) -> Fragments {
         let firsts = Fence::new(order, items.iter().map(|f| f.first(order)));
         let lasts = Fence::new(order, items.iter().map(|f| f.last(order).0));
         Fragments(Arc::new(FragmentList { items, firsts, lasts }))
     }
 
-    /// How many slices end before `key`.
+    /// Returns the number of slices that end before `key`.
     #[inline]
     pub fn ended_before(&self, order: &KeyOrder, key: &[u8]) -> usize {
         let list = &*self.0;
@@ -45,7 +45,7 @@ impl Fragments {
         })
     }
 
-    /// Whether slice `at` starts before `key`, or at it if `or_at`.
+    /// Returns whether slice `at` starts before `key`, or at `key` if `or_at` is set.
     #[inline]
     pub fn starts_before(&self, order: &KeyOrder, at: usize, key: &[u8], or_at: bool) -> bool {
         let by_head = self.0.firsts.compare(at, head16(key));
@@ -53,7 +53,7 @@ impl Fragments {
         start.is_lt() || (or_at && start.is_eq())
     }
 
-    /// The slice that may show `key`.
+    /// Returns the slice that may hold `key`.
     #[inline]
     pub fn holding(&self, order: &KeyOrder, key: &[u8]) -> Option<&Arc<Fragment>> {
         let at = self.ended_before(order, key);
@@ -79,86 +79,86 @@ impl<'a> IntoIterator for &'a Fragments {
     }
 }
 
-/// Slices that do not overlap, in key order.
+/// A run: slices that do not overlap, in key order.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Its age within the guard: larger is newer.
+    /// Age of the run within its guard. A larger number is newer.
     pub order: u64,
     /// The slices.
     pub fragments: Fragments,
 }
 
 impl Run {
-    /// Roughly its bytes.
+    /// Returns the estimated size in bytes.
     pub fn bytes(&self) -> u64 {
         self.fragments.iter().map(|f| f.est_bytes()).sum()
     }
 }
 
-/// A key range with its runs, newest first.
+/// A key range of a level with its runs, newest first.
 #[derive(Debug, Clone)]
 pub struct Guard {
-    /// The first key; `None` is the beginning.
+    /// First key of the guard. `None` is the beginning of the key space.
     pub lo: Option<Vec<u8>>,
-    /// The first key of the next guard; `None` is the end.
+    /// First key of the next guard. `None` is the end of the key space.
     pub hi: Option<Vec<u8>>,
     /// The runs.
     pub runs: Vec<Run>,
-    /// How much seeks would gain by a merge.
+    /// Seek statistics of the guard.
     pub heat: Heat,
 }
 
 impl Guard {
-    /// Roughly its bytes.
+    /// Returns the estimated size in bytes.
     pub fn bytes(&self) -> u64 {
         self.runs.iter().map(Run::bytes).sum()
     }
 
-    /// Its slices, newest run first.
+    /// Returns the slices with the age of their run, newest run first.
     pub fn fragments(&self) -> impl Iterator<Item = (u64, &Arc<Fragment>)> {
         self.runs.iter().flat_map(|run| run.fragments.iter().map(|f| (run.order, f)))
     }
 }
 
-/// What a level holds of a file, before it is cut into guards.
+/// A part of a file that belongs to a level, before the level is divided into guards.
 #[derive(Debug, Clone)]
 pub struct Piece {
-    /// The age of the run it belongs to.
+    /// Age of the part's run.
     pub order: u64,
     /// The file.
     pub file: Arc<FileMeta>,
-    /// The first key shown.
+    /// First key of the part.
     pub lo: Option<Vec<u8>>,
-    /// The first key not shown any more.
+    /// First key after the part.
     pub hi: Option<Vec<u8>>,
 }
 
 /// A level: a partition of the key space into guards.
 #[derive(Debug, Clone, Default)]
 pub struct Level {
-    /// The guards in key order; never none.
+    /// The guards in key order. There is always at least one.
     pub guards: Vec<Arc<Guard>>,
-    /// Where guards but the first start.
+    /// Start keys of all guards except the first.
     pub(super) bounds: Vec<Vec<u8>>,
-    /// The same, to search.
+    /// Key-head index of `bounds`.
     pub(super) fence: Fence,
-    /// What the guards were cut from.
+    /// The file parts from which the guards were built.
     pub(super) pieces: Vec<Piece>,
 }
 
 impl Level {
-    /// Whether nothing is in it.
+    /// Returns whether the level holds no files.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Roughly its bytes.
+    /// Returns the estimated size in bytes.
     pub fn bytes(&self) -> u64 {
         self.guards.iter().map(|g| g.bytes()).sum()
     }
 
-    /// The index of the guard that holds `key`.
+    /// Returns the index of the guard that holds `key`.
     #[inline]
     pub fn index_of(&self, order: &KeyOrder, key: &[u8]) -> usize {
         self.fence.partition(self.bounds.len(), head16(key), |at| {
@@ -166,7 +166,7 @@ impl Level {
         })
     }
 
-    /// Where guards but the first start.
+    /// Returns the start keys of all guards except the first.
     pub fn bounds(&self) -> &[Vec<u8>] {
         &self.bounds
     }

@@ -1,26 +1,31 @@
-//! Which key ranges are sought often, and in how many runs: what a merge would spare them.
+//! Seek statistics: key ranges with many seeks over several runs, where a compaction would make
+//! seeks cheaper.
 //!
-//! A seek must look into every run that may hold its key; a get is spared most of that by filters.
-//! So seeks are counted, where the deepest level's guards are, and a guard whose seeks have gone
-//! into too many runs for too long is worth merging into one ("seek compaction" in LevelDB).
+//! A seek must search every run that may hold its key. A get skips most runs thanks to their
+//! filters. Seeks are therefore counted per guard of the deepest non-empty level. A guard whose
+//! seeks have searched too many runs becomes a candidate for a compaction into one run ("seek
+//! compaction" in LevelDB).
 //!
-//! What stays true: heat is advice. It is lost when a level changes, and nothing depends on it.
+//! Invariants: seek statistics are only a heuristic. A change of the level discards them, and
+//! correctness does not depend on them.
 
 use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::guard::Guard;
 use super::version::Version;
 
-/// A merge of so many bytes is worth one seek into one run more than needed. Reading and writing a
-/// byte costs some 10 ns and such a seek some 200 ns, but the merge takes a core that is idle from
-/// one that is not.
+/// Bytes of compaction that one superfluous search of a run by a seek pays for. Reading and writing
+/// a byte costs about 10 ns, and such a search about 200 ns. The compaction uses an otherwise idle
+/// core, while the seek uses a busy one.
 const BYTES_PER_SEEK: u64 = 512;
-/// The same where level 0 is all there is: it will be pushed down anyway.
+/// The same ratio when only level 0 holds data. It is higher because a later compaction pushes
+/// level 0 down anyway.
 const BYTES_PER_SEEK_LEVEL_0: u64 = 8 * BYTES_PER_SEEK;
-/// Less than this many bytes are not worth a job of their own sooner.
+/// Minimum size assumed for a guard, in bytes. A smaller guard is not worth an earlier compaction
+/// of its own.
 const BYTES_MIN: u64 = 1 << 20;
 
-/// Runs that seeks had to look into beyond the first.
+/// Number of runs that seeks searched beyond the first.
 #[derive(Debug, Default)]
 pub struct Heat(AtomicU64);
 
@@ -30,12 +35,12 @@ impl Clone for Heat {
     }
 }
 
-/// The level whose guards carry the heat.
+/// Returns the level whose guards hold the seek statistics.
 fn level_of(version: &Version) -> usize {
     version.deepest_nonempty().unwrap_or(0)
 }
 
-/// How many runs a seek to `key` looks into, and their guards' bytes.
+/// Returns the number of runs that a seek to `key` searches, and the bytes of their guards.
 fn runs_and_bytes(version: &Version, key: &[u8]) -> (u64, u64) {
     (0..=level_of(version)).fold((0, 0), |(runs, bytes), level| {
         let guard = version.guard_of(level, key);
@@ -47,7 +52,8 @@ fn seeks_needed(level: usize, bytes: u64) -> u64 {
     bytes.max(BYTES_MIN) / if level == 0 { BYTES_PER_SEEK_LEVEL_0 } else { BYTES_PER_SEEK }
 }
 
-/// Counts `seeks` seeks to about `key`. True when its guard has just become hot.
+/// Adds `seeks` seeks near `key`. Returns true when the guard has just become a seek-compaction
+/// candidate.
 pub fn note(version: &Version, key: &[u8], seeks: u64) -> bool {
     let (runs, bytes) = runs_and_bytes(version, key);
     if runs < 2 {
@@ -59,7 +65,7 @@ pub fn note(version: &Version, key: &[u8], seeks: u64) -> bool {
     before < needed && before + more >= needed
 }
 
-/// The hot guards, with their level.
+/// Returns the seek-compaction candidates with their level.
 pub fn hot(version: &Version) -> impl Iterator<Item = (usize, &Guard)> {
     let level = level_of(version);
     version.levels[level].guards.iter().filter_map(move |guard| {

@@ -1,8 +1,8 @@
-//! Which slices of a version may show a key.
+//! The candidate fragments of a version for one key.
 //!
-//! A get that no memtable answers asks that at least twice, for the slice it looks into and for
-//! whether there is another: levels without anything are passed over by one number, and a guard's
-//! runs walked by hand.
+//! A get that the memtables do not answer takes at least two steps of this iterator. The first step
+//! returns the slice to search, and the second one finds out whether there is another slice. A bit
+//! mask skips empty levels, and a hand-written loop steps through a guard's runs.
 
 use std::sync::Arc;
 
@@ -10,32 +10,33 @@ use super::fragment::Fragment;
 use super::guard::{Level, Run};
 use super::version::Version;
 
-/// The levels that hold anything: bit n is level n.
+/// Bit mask of the non-empty levels: bit n is level n.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Used(u32);
 
 impl Used {
-    /// Those of `levels`.
+    /// Builds the mask of `levels`.
     pub fn of(levels: &[Arc<Level>]) -> Used {
         let bit = |(number, level): (usize, &Arc<Level>)| u32::from(!level.is_empty()) << number;
         Used(levels.iter().enumerate().map(bit).sum())
     }
 }
 
-/// The slices that may show a key, with their levels, newest first.
+/// Iterator over the slices that may hold a key, with their levels, newest first.
 pub struct Holding<'v, 'k> {
     version: &'v Version,
     key: &'k [u8],
-    /// The levels not looked into yet.
+    /// Levels not yet searched.
     left: Used,
-    /// The level of `runs`.
+    /// Level of `runs`.
     level: usize,
-    /// Those of its guard not looked into yet.
+    /// Runs of the level's guard that are not yet searched.
     runs: std::slice::Iter<'v, Run>,
 }
 
 impl<'v, 'k> Holding<'v, 'k> {
-    /// The slices of `version`, whose levels in use are `left`, that may show `key`.
+    /// Creates the iterator over the slices of `version` that may hold `key`. `left` is the mask of
+    /// the version's non-empty levels.
     #[inline]
     pub(super) fn new(version: &'v Version, left: Used, key: &'k [u8]) -> Holding<'v, 'k> {
         Holding { version, key, left, level: 0, runs: [].iter() }

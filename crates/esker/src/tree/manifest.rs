@@ -4,9 +4,11 @@
 //! header 32: magic 8 | version u32 | reserved u32 | store id u64 | checksum u64
 //! record: checksum u64 | length u32 | ordinal u32 | edit
 //! ```
-//! Each checksum is seeded with the store's id, the manifest's number and the record's offset, and
-//! ordinals count from 0. What stays true: everything up to the length in `CURRENT` was durable, so
-//! damage there is corruption; behind it a bad record is a torn tail.
+//! Each record checksum is seeded with the store's id, the manifest's number and the record's
+//! offset. Ordinals count from 0.
+//!
+//! Invariants: everything up to the length in `CURRENT` was durable, so damage there is corruption.
+//! A bad record beyond that length is a torn tail.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +23,7 @@ const MAGIC: &[u8; 8] = b"eskerMAN";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 16;
-/// A manifest longer than this is refused; one is rewritten long before.
+/// Maximum length of a manifest in bytes. A longer one is refused. A rewrite happens long before.
 const MANIFEST_BYTES_MAX: u64 = 4 << 30;
 
 fn seed(store_id: u64, number: u64, offset: u64) -> u64 {
@@ -38,7 +40,7 @@ fn header(store_id: u64) -> [u8; HEADER_BYTES] {
     out
 }
 
-/// The writing end.
+/// The writer of a manifest.
 pub struct ManifestWriter {
     file: Box<dyn WritableFile>,
     path: PathBuf,
@@ -49,7 +51,7 @@ pub struct ManifestWriter {
 }
 
 impl ManifestWriter {
-    /// Creates a manifest with a first edit, synced, its name too.
+    /// Creates a manifest with a first edit. Syncs the file and the directory entry.
     pub fn create(
         fs: &dyn Fs,
         dir: &Path,
@@ -69,7 +71,7 @@ impl ManifestWriter {
         Ok(writer)
     }
 
-    /// Goes on writing a manifest behind what `found` is whole of it.
+    /// Opens a manifest for appending after the intact records in `found`. Cuts off a torn tail.
     pub fn resume(fs: &dyn Fs, dir: &Path, found: &Manifest) -> Result<ManifestWriter> {
         let path = names::manifest_path(dir, found.number);
         let io = |e| Error::io(&path, "open the manifest", e);
@@ -106,40 +108,40 @@ impl ManifestWriter {
         Ok(())
     }
 
-    /// Cuts back what a failed append may have left.
+    /// Removes the partial record that a failed append may have left.
     pub fn cut_back(&mut self) -> Result<()> {
         self.file
             .set_len(self.len_bytes)
             .and_then(|()| self.file.sync())
-            .map_err(|e| Error::io(&self.path, "cut the manifest back", e))
+            .map_err(|e| Error::io(&self.path, "truncate the manifest", e))
     }
 
-    /// The manifest's number.
+    /// Returns the manifest's number.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Its length in bytes.
+    /// Returns the manifest's length in bytes.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
     }
 }
 
-/// What was read of a manifest.
+/// The contents of a manifest.
 pub struct Manifest {
-    /// Its number.
+    /// Number of the manifest.
     pub number: u64,
-    /// The store's identity.
+    /// Identity of the store.
     pub store_id: u64,
     /// The edits in order.
     pub edits: Vec<VersionEdit>,
-    /// Bytes up to the end of the last whole record.
+    /// Offset of the end of the last intact record, in bytes.
     pub len_bytes: u64,
-    /// Whether something unreadable follows.
+    /// Whether unreadable bytes follow the last intact record.
     pub torn: bool,
 }
 
-/// Reads a manifest of which the first `durable_bytes` must be whole.
+/// Reads a manifest. The first `durable_bytes` must be intact.
 pub fn read(
     fs: &dyn Fs,
     dir: &Path,
@@ -160,7 +162,11 @@ pub fn read(
         return Err(Error::new(ErrorKind::Incompatible, message).at(&path));
     }
     if head != Some(&header(store_id)) {
-        return Err(Error::corruption(&path, 0, "expected this store's manifest, found another"));
+        return Err(Error::corruption(
+            &path,
+            0,
+            "expected this store's manifest, found the manifest of another store",
+        ));
     }
     let mut found = Manifest {
         number,

@@ -1,8 +1,8 @@
-//! Layer 3: which file holds what.
+//! Layer 3: the versioned set of table files and their key ranges.
 //!
-//! A [`version::Version`] never changes; an [`edit::VersionEdit`] makes the next one, and
-//! [`set::VersionSet`] writes it to the manifest before anyone sees it. `cursor.rs` and `output.rs`
-//! read and write the tables a version is made of.
+//! A [`version::Version`] is immutable. An [`edit::VersionEdit`] produces the next version.
+//! [`set::VersionSet`] writes the edit to the manifest before it publishes the version. `cursor.rs`
+//! reads the tables of a version, and `output.rs` writes them.
 
 pub mod current;
 pub mod cursor;

@@ -1,69 +1,71 @@
-//! The names of a store's files. A number read from a manifest only ever becomes one of these.
+//! File names of a store. A number read from a manifest is only ever used to form one of these
+//! names.
 //!
-//! What stays true: a number up to [`NUMBER_MAX`] can be counted on from for ever; a name with a larger
-//! one is a stranger's, and so is one far beyond what the store has counted to ([`is_reached`]).
+//! Invariants: numbering can continue from any number up to [`NUMBER_MAX`] without overflow. A file
+//! name with a larger number does not belong to the store. A number far beyond the store's counter
+//! does not belong to it either ([`is_reached`]).
 
 use std::path::{Path, PathBuf};
 
-/// Says which manifest counts.
+/// Pointer to the current manifest.
 pub const CURRENT: &str = "CURRENT";
-/// `CURRENT` before its rename.
+/// Temporary name of `CURRENT` before its rename.
 pub const CURRENT_NEW: &str = "CURRENT.new";
-/// In a backup: of which store it is.
+/// File in a backup that identifies the source store.
 pub const BACKUP: &str = "BACKUP";
-/// Held while the store is open.
+/// Lock file, held while the store is open.
 pub const LOCK: &str = "LOCK";
 
-/// No file of a store has a larger number.
+/// Largest file number of a store.
 pub const NUMBER_MAX: u64 = 1 << 60;
-/// A crash leaves no files whose numbers are further beyond those that the manifest knows of.
+/// Maximum distance between the manifest's file counter and the number of a file left by a crash.
 pub const UNKNOWN_MAX: u64 = 1 << 40;
 
-/// Whether a store that has counted to `counted`, as its manifest says, may have made a file of this
-/// number since. Others are left alone.
+/// Returns whether a store whose manifest counter is `counted` may since have created a file with
+/// this number. Files with other numbers are left alone.
 pub fn is_reached(number: u64, counted: u64) -> bool {
     number <= counted.saturating_add(UNKNOWN_MAX)
 }
 
-/// The table with this number.
+/// Returns the path of the table with this number.
 pub fn table_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.sst"))
 }
 
-/// The log with this number.
+/// Returns the path of the WAL with this number.
 pub fn log_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.wal"))
 }
 
-/// The manifest with this number.
+/// Returns the path of the manifest with this number.
 pub fn manifest_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("manifest-{number:06}"))
 }
 
 fn number(digits: &str) -> Option<u64> {
     let plain = digits.len() >= 6 && digits.bytes().all(|b| b.is_ascii_digit());
-    // One name for a number: a file with more zeros is a stranger's.
+    // Each number has exactly one name. A name with extra leading zeros is foreign.
     let plain = plain && (digits.len() == 6 || !digits.starts_with('0'));
     let number = if plain { digits.parse().ok() } else { None };
     number.filter(|number| *number <= NUMBER_MAX)
 }
 
-/// The number in a table's name.
+/// Parses the number in a table's name.
 pub fn parse_table(name: &str) -> Option<u64> {
     number(name.strip_suffix(".sst")?)
 }
 
-/// The number in a log's name.
+/// Parses the number in a WAL's name.
 pub fn parse_log(name: &str) -> Option<u64> {
     number(name.strip_suffix(".wal")?)
 }
 
-/// The number in a manifest's name.
+/// Parses the number in a manifest's name.
 pub fn parse_manifest(name: &str) -> Option<u64> {
     number(name.strip_prefix("manifest-")?)
 }
 
-/// Whether a store makes files of this name.
+/// Returns whether `name` is one that a store gives to its files.
 pub fn is_ours(name: &str) -> bool {
     [CURRENT, CURRENT_NEW, LOCK, BACKUP].contains(&name)
         || parse_table(name).is_some()

@@ -1,8 +1,9 @@
-//! Writing sorted entries as new tables: where files are cut, which range tombstones each gets, and
-//! the check of each file before anything may refer to it.
+//! Writes sorted entries as new tables. Decides the file boundaries, distributes the range
+//! tombstones over the files, and verifies each file before it can be referenced.
 //!
-//! What stays true: all versions of a key are in one file; the files of one output are disjoint, in
-//! key order and durable when [`Output::finish`] returns; files of an abandoned output are removed.
+//! Invariants: all versions of a key are in one file. The files of one output are disjoint and in
+//! key order. They are durable when [`Output::finish`] returns. The files of an abandoned output
+//! are removed.
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -18,44 +19,46 @@ use crate::error::{Error, Result};
 use crate::fs::{Fs, sync_dir};
 use crate::table::{ReadConfig, Table, TableInfo, TableOptions, TableSource, TableWriter};
 
-/// How and where an output is written.
+/// Configuration of an output.
 pub struct OutputConfig {
     /// The file system.
     pub fs: Arc<dyn Fs>,
     /// The store's directory.
     pub dir: PathBuf,
-    /// How tables are laid out.
+    /// Layout of the tables.
     pub table: TableOptions,
-    /// How the finished table is read back.
+    /// Configuration for reading back the finished tables.
     pub read: ReadConfig,
-    /// A file is closed once it is this long.
+    /// Size in bytes at which a file is closed.
     pub file_size_max_bytes: u64,
     /// Whether each file is read back and compared.
     pub verify: bool,
-    /// Gives each file its number.
+    /// Assigns each file its number.
     pub next_number: Box<dyn FnMut() -> u64 + Send>,
-    /// Gives each file its identity.
+    /// Assigns each file its identity.
     pub next_table_id: Box<dyn FnMut() -> u64 + Send>,
-    /// Where the tables stay that were opened to read them back, if they are to.
+    /// Receives the tables that were opened for verification, if they are to stay open.
     pub opened: Option<Arc<Opened>>,
-    /// Whether older tables may share keys with these.
+    /// Whether older tables may share keys with the output. Block sketches are built only in this
+    /// case.
     pub over_others: bool,
 }
 
-/// Tables of files that no version knows yet, open, with blocks in the cache. When it is dropped the
-/// cache lets go of what nobody took.
+/// Open tables of files that no version references yet, with their blocks in the cache. Dropping it
+/// evicts the blocks of the tables that no version has taken.
 pub struct Opened {
     tables: Arc<Tables>,
     list: Mutex<Vec<Table>>,
 }
 
 impl Opened {
-    /// None yet; `tables` says how many files may be open.
+    /// Creates an empty list. `tables` limits the number of open files.
     pub fn new(tables: &Arc<Tables>) -> Arc<Opened> {
         Arc::new(Opened { tables: tables.clone(), list: Mutex::default() })
     }
 
-    /// Has the tables so far serve the readers of `version`, where they are; returns their numbers.
+    /// Hands the open tables to the files of `version`, for its readers. Evicts the blocks of
+    /// tables that are not part of `version`. Returns the numbers of all tables in the list.
     pub fn settle(&self, version: &Version) -> Vec<u64> {
         let list = std::mem::take(&mut *self.list.lock());
         let numbers = list.iter().map(Table::number).collect();
@@ -73,28 +76,28 @@ impl Drop for Opened {
 /// A finished file.
 #[derive(Debug, Clone)]
 pub struct NewFile {
-    /// Its number.
+    /// File number.
     pub number: u64,
-    /// What is in it.
+    /// Description of the table's contents.
     pub info: TableInfo,
-    /// Where its share of the output ends, if its range tombstones reach that far; the slice that
-    /// shows the file must end there too, since the next file may start with that very key.
+    /// End of the file's share of the output, if the file holds range tombstones. The slice of the
+    /// file must end there as well, because the next file may start with this key.
     pub hi: Option<Vec<u8>>,
 }
 
-/// Files being written from entries in internal order.
+/// Writes entries, given in internal order, to a sequence of files.
 pub struct Output {
     config: OutputConfig,
-    /// Keys at which a file must end, in order.
+    /// Keys at which a file must end, in key order.
     cuts: Vec<Vec<u8>>,
     next_cut: usize,
-    /// Tombstones to spread over the files, in the order of their first keys, of which the first
-    /// `begun` begin before the current file's share does.
+    /// Range tombstones to distribute over the files, ordered by start key. The first `begun` of
+    /// them start before the current file's share.
     deletes: Vec<RangeDelete>,
     begun: usize,
-    /// Which of those reach into it.
+    /// Indexes of the started tombstones that reach into the current file's share.
     open: Vec<usize>,
-    /// Where the current file's share of the key space starts.
+    /// Start of the current file's share of the key space.
     share_start: Option<Vec<u8>>,
     current: Option<(u64, TableWriter)>,
     last_key: Vec<u8>,
@@ -102,9 +105,9 @@ pub struct Output {
 }
 
 impl Output {
-    /// An output that cuts files at `cuts` and at the size limit, and keeps `deletes`.
+    /// Creates an output that ends files at `cuts` and at the size limit, and writes `deletes`.
     pub fn new(config: OutputConfig, cuts: Vec<Vec<u8>>, mut deletes: Vec<RangeDelete>) -> Output {
-        // What a set gave is in this order.
+        // Tombstones that come from a range tombstone set are already in this order.
         deletes.sort_by(|a, b| config.table.order.compare(&a.start, &b.start));
         Output {
             config,
@@ -146,7 +149,7 @@ impl Output {
         Ok(())
     }
 
-    /// Closes the last file and returns all of them.
+    /// Closes the last file and returns all files.
     pub fn finish(mut self) -> Result<Vec<NewFile>> {
         let result = self.try_finish();
         if result.is_err() {
@@ -168,7 +171,7 @@ impl Output {
         Ok(())
     }
 
-    /// Removes every file written.
+    /// Removes all files written so far.
     pub fn abandon(mut self) {
         self.discard();
     }
@@ -207,7 +210,7 @@ impl Output {
         Ok(())
     }
 
-    /// The tombstones of the current file's share, which ends before `end`.
+    /// Returns the range tombstones of the current file's share, which ends before `end`.
     fn share(&self, end: Option<&[u8]>) -> Vec<RangeDelete> {
         let order = &self.config.table.order;
         let start = self.share_start.as_deref();
@@ -219,7 +222,7 @@ impl Output {
         clamped.map(|d| d.to_owned()).collect()
     }
 
-    /// The next file's share begins at `key`.
+    /// Begins the next file's share at `key`.
     fn begin_share(&mut self, key: &[u8]) {
         let order = &self.config.table.order;
         let begins = |d: &RangeDelete| order.compare(&d.start, key).is_lt();
@@ -262,7 +265,7 @@ impl Output {
         }
     }
 
-    /// Reads a finished file whole and compares it with what was written.
+    /// Reads a whole finished file and compares it with the written contents.
     fn read_back(&self, number: u64, path: &std::path::Path, info: &TableInfo) -> Result<()> {
         let source = TableSource {
             fs: self.config.fs.clone(),
@@ -288,7 +291,8 @@ impl Output {
         Err(Error::corruption(
             path,
             0,
-            "the table read back is not the one written; the device or memory is faulty",
+            "the content of the table differs from the written content; the device or the memory \
+             is faulty",
         ))
     }
 

@@ -1,12 +1,14 @@
-//! Removing files that nobody reads any more, so that no reader and no writer waits for it.
+//! Removes obsolete files, so that neither readers nor writers wait for the removal.
 //!
-//! Who lets go of a version last may be a reader whose scan a merge has overtaken. To close the last
-//! handle of a removed file gives its blocks back, which takes tens of milliseconds a file where the
-//! file system tells the device of each (ext4's `discard`), and some where it does not. So a file's
-//! name goes at once, as far as that is quick, and the rest is left to a thread of the store.
+//! The last owner of a version may be a reader whose scan outlived a compaction. Closing the last
+//! handle of a removed file frees its blocks. That takes tens of milliseconds per file on a file
+//! system that reports each freed block to the device (ext4's `discard`), and several milliseconds
+//! on others. The purger therefore removes a file's name immediately where that is quick, and
+//! leaves the other work to a thread of the store.
 //!
-//! What stays true: what is handed over is gone when [`Purger::serve`] has returned; where no thread
-//! serves nor can be started, and by who merges, nothing is handed over.
+//! Invariants: everything in the queue is removed when [`Purger::serve`] has returned. Nothing is
+//! queued when no thread serves the queue and none can be started. Nothing is queued by threads
+//! that run compactions.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -18,17 +20,17 @@ use crate::fs::{Fs, fork};
 use crate::table::Table;
 
 thread_local! {
-    /// Whether nobody waits for this thread.
+    /// Whether this thread removes files inline, because nothing waits for it.
     static IS_PATIENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While there is one, its thread removes by itself what it lets go of.
+/// While this guard exists, its thread removes files inline instead of queueing them.
 #[must_use]
 pub struct Patience {
     before: bool,
 }
 
-/// This thread is patient for as long as it has what is returned.
+/// Makes this thread remove files inline until the returned guard is dropped.
 pub fn be_patient() -> Patience {
     Patience { before: IS_PATIENT.with(|patient| patient.replace(true)) }
 }
@@ -39,36 +41,36 @@ impl Drop for Patience {
     }
 }
 
-/// Removes the files nobody reads any more.
+/// Removes obsolete files.
 pub struct Purger {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
-    /// The process that opened the store: a child of it removes nothing.
+    /// Process that opened the store. A forked child removes nothing.
     process: u64,
     lot: Mutex<Lot>,
     came: Condvar,
-    /// Has a thread call [`Purger::serve`]; `false` if it cannot.
+    /// Starts a thread that calls [`Purger::serve`]. Returns `false` if that fails.
     start: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
-/// What was handed over.
+/// The queue of the purger.
 #[derive(Default)]
 struct Lot {
     unused: Vec<Unused>,
-    /// Whether a thread is there for it.
+    /// Whether a thread serves the queue.
     served: bool,
     ended: bool,
 }
 
-/// A file that nobody knows any more.
+/// An obsolete file.
 #[derive(Default)]
 struct Unused {
-    /// The number of a table, while it has its name.
+    /// Number of a table whose name still exists.
     named: Option<u64>,
-    /// That table, as often as it is open.
+    /// The open handles of that table.
     tables: [Option<Arc<Table>>; 2],
-    /// Another file, removed already.
-    #[expect(dead_code, reason = "it is kept to be dropped")]
+    /// Handle of another file whose name is already removed.
+    #[expect(dead_code, reason = "held only to be dropped")]
     other: Option<Box<dyn Send>>,
 }
 
@@ -79,26 +81,27 @@ impl Unused {
 }
 
 impl Purger {
-    /// A purger of the store in `dir`, opened by the process of this number.
+    /// Creates a purger for the store in `dir`. `process` is the process that opened the store.
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, process: u64) -> Purger {
         let (lot, came, start) = (Mutex::default(), Condvar::new(), OnceLock::new());
         Purger { fs, dir, process, lot, came, start }
     }
 
-    /// Removes file `number`, which may be open as these.
+    /// Removes table file `number`. `tables` are its open handles.
     pub(super) fn remove(&self, number: u64, tables: [Option<Arc<Table>>; 2]) {
         if self.process != fork::now() {
             return;
         }
         let mut unused = Unused { named: Some(number), tables, other: None };
-        // The name of an open file is quick to remove: its blocks stay until it is closed.
+        // Removing the name of an open file is quick, because its blocks stay until the file is
+        // closed.
         if unused.tables.iter().flatten().any(|table| table.file.is_some()) {
             self.remove_name(&mut unused);
         }
         self.hand_over(unused);
     }
 
-    /// Closes a file that was removed.
+    /// Closes a file whose name is already removed.
     pub fn close(&self, file: Box<dyn Send>) {
         self.hand_over(Unused { other: Some(file), ..Unused::default() });
     }
@@ -116,7 +119,7 @@ impl Purger {
         self.finish(unused);
     }
 
-    /// Whether a thread serves, which is started if one was offered.
+    /// Returns whether a thread serves the queue. Starts one if a starter is set.
     fn is_served(&self) -> bool {
         let start = {
             let mut lot = self.lot.lock();
@@ -131,20 +134,21 @@ impl Purger {
         let started = start();
         if !started {
             self.lot.lock().served = false;
-            // Others may have left something meanwhile.
+            // Other threads may have queued files meanwhile.
             self.serve();
         }
         started
     }
 
-    /// A thread may be had by `start`, when the first file is left to it.
+    /// Sets the function that starts the serving thread. It is called when the first file is
+    /// queued.
     pub fn offer(&self, start: Box<dyn Fn() -> bool + Send + Sync>) {
         let _ = self.start.set(start);
     }
 
     fn remove_name(&self, unused: &mut Unused) {
         if let Some(number) = unused.named.take() {
-            // A file that stays behind is removed at the next open.
+            // A file that remains is removed at the next open.
             let _ = self.fs.remove(&names::table_path(&self.dir, number));
         }
     }
@@ -154,13 +158,13 @@ impl Purger {
         self.remove_name(&mut unused);
     }
 
-    /// From now on [`Purger::serve`] is being called, or about to be.
-    #[cfg(all(test, not(feature = "shuttle")))]
+    /// Declares that [`Purger::serve`] runs, or is about to run.
+    #[cfg(all(test, not(esker_shuttle)))]
     fn begin(&self) {
         self.lot.lock().served = true;
     }
 
-    /// Removes what others let go of, until [`Purger::end`].
+    /// Removes queued files until [`Purger::end`] is called.
     pub fn serve(&self) {
         loop {
             let unused = {
@@ -173,13 +177,13 @@ impl Purger {
             if unused.is_empty() {
                 return;
             }
-            // The cache has its room back before the first of the files is closed, which takes longer.
+            // Evict all cached blocks before closing the first file, because closing takes longer.
             unused.iter().for_each(Unused::forget_blocks);
             unused.into_iter().for_each(|unused| self.finish(unused));
         }
     }
 
-    /// Lets [`Purger::serve`] return when it is done.
+    /// Lets [`Purger::serve`] return once the queue is empty. Later files are removed inline.
     pub fn end(&self) {
         {
             let mut lot = self.lot.lock();
@@ -189,11 +193,11 @@ impl Purger {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
     use crate::base::sync::atomic::{AtomicUsize, Ordering};
-    use crate::fs::mem::MemFs;
+    use crate::fs::MemFs;
     use crate::tree::fragment::FileMeta;
     use crate::tree::tests::info;
 
@@ -215,14 +219,14 @@ mod tests {
             Arc::strong_count(&file) > 1
         };
         let (served, asked) = purger(true);
-        assert!(leave(&served) && leave(&served), "a caller closed it");
+        assert!(leave(&served) && leave(&served), "a caller closed the file");
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         served.end();
         served.serve();
-        assert!(!leave(&served), "it was left to who serves no more");
+        assert!(!leave(&served), "the file was left to a thread that has ended");
         assert_eq!(asked.load(Ordering::Relaxed), 1, "a thread was started for a closed store");
         let (alone, asked) = purger(false);
-        assert!(!leave(&alone) && !leave(&alone), "it was left to nobody");
+        assert!(!leave(&alone) && !leave(&alone), "the file was left to no thread");
         assert_eq!(asked.load(Ordering::Relaxed), 2);
     }
 
@@ -239,15 +243,15 @@ mod tests {
             drop(file);
             fs.exists(&path).unwrap()
         };
-        assert!(!let_go(1), "there is nobody to leave it to");
+        assert!(!let_go(1), "the file was left to no thread");
         purger.begin();
-        assert!(let_go(2) && let_go(3), "a reader did it");
+        assert!(let_go(2) && let_go(3), "a reader removed a file");
         std::thread::scope(|scope| {
             let patient = scope.spawn(|| {
                 let _patience = be_patient();
                 let_go(4)
             });
-            assert!(!patient.join().unwrap(), "a thread that merges left it to another");
+            assert!(!patient.join().unwrap(), "a merging thread left its file to another thread");
             let served = scope.spawn(|| purger.serve());
             purger.end();
             served.join().unwrap();
@@ -255,12 +259,12 @@ mod tests {
         let closed = Arc::new(());
         purger.begin();
         purger.close(Box::new(closed.clone()));
-        assert_eq!(Arc::strong_count(&closed), 2, "a writer did it");
+        assert_eq!(Arc::strong_count(&closed), 2, "a writer closed the file");
         purger.end();
         purger.serve();
         assert_eq!(Arc::strong_count(&closed), 1);
         let left = |number| fs.exists(&names::table_path(&dir, number)).unwrap();
-        assert!(!left(2) && !left(3), "it ended before it was done");
-        assert!(!let_go(5), "it was left to who serves no more");
+        assert!(!left(2) && !left(3), "the removal thread ended before all files were removed");
+        assert!(!let_go(5), "the file was left to a thread that has ended");
     }
 }

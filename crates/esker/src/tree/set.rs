@@ -1,7 +1,8 @@
-//! The versions of an open store: the current one, its manifest, and the numbers still to give.
+//! The versions of an open store: the current version, its manifest, and the counters for new
+//! numbers.
 //!
-//! What stays true: an edit is durable before its version is seen; after the manifest failed no
-//! further edit is accepted until the store is opened again.
+//! Invariants: an edit is durable before its version is published. After a failure of the manifest
+//! no further edit is accepted until the store is opened again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,10 +19,11 @@ use crate::base::order::KeyOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, fork};
 
-/// Unless told otherwise, a manifest is rewritten beyond this length, if it is twice its content.
+/// Default minimum length in bytes at which a manifest is rewritten. It is rewritten only if it is
+/// also more than twice its content.
 const REWRITE_BYTES_MIN: u64 = 1 << 20;
 
-/// The writing side, absent in a store opened read-only.
+/// The write state. Absent in a store opened read-only.
 struct Writer {
     manifest: ManifestWriter,
     current: Current,
@@ -32,7 +34,9 @@ struct Writer {
 impl Writer {
     fn check_sound(&self) -> Result<()> {
         let Some(error) = &self.failed else { return Ok(()) };
-        let message = format!("the manifest failed ({error}); close the store and open it again");
+        let message = format!(
+            "an earlier write to the manifest failed ({error}); close the store and open it again"
+        );
         Err(Error::new(ErrorKind::ReadOnly, message))
     }
 }
@@ -46,9 +50,9 @@ pub struct VersionSet {
     version: Arc<Version>,
     writer: Option<Writer>,
     manifest_number: u64,
-    /// The number of the next manifest, if one is written.
+    /// Number of the next manifest.
     next_manifest: u64,
-    /// Write the manifest and `CURRENT` anew with the next edit.
+    /// Whether the next edit writes a new manifest and a new `CURRENT`.
     renew: bool,
     rewrite_bytes_min: u64,
     numbers: Numbers,
@@ -93,7 +97,7 @@ impl Numbers {
 }
 
 impl VersionSet {
-    /// Makes a store's manifest and, as the last step, its `CURRENT`.
+    /// Creates a store's manifest and, as the last step, its `CURRENT`.
     pub fn create(
         fs: Arc<dyn Fs>,
         dir: &Path,
@@ -114,10 +118,10 @@ impl VersionSet {
         Ok(())
     }
 
-    /// Reads what is there.
+    /// Reads the store's manifest and rebuilds the current version.
     ///
     /// # Errors
-    /// `Incompatible` for another key order or a newer version, `Corruption`, `Io`.
+    /// `Incompatible` for another key order or a newer format version, `Corruption`, `Io`.
     pub fn recover(
         fs: Arc<dyn Fs>,
         dir: &Path,
@@ -132,7 +136,7 @@ impl VersionSet {
             let process = fork::process();
             Arc::new(Purger::new(fs.clone(), dir.to_path_buf(), process))
         });
-        // A manifest that never came to count may be there under the next number.
+        // An unused manifest may exist under the next number.
         let entries = fs.list(dir).map_err(|e| Error::io(dir, "list the directory", e))?;
         let used = entries.iter().filter_map(|e| names::parse_manifest(&e.name));
         let used = used.filter(|number| names::is_reached(*number, slot.manifest)).max();
@@ -155,8 +159,8 @@ impl VersionSet {
         }
         if numbers.next_file > names::NUMBER_MAX - names::UNKNOWN_MAX {
             let message = format!(
-                "the manifest counts files up to {}, more than any store has made; `repair` makes \
-                 a new one",
+                "the manifest names file number {}, which exceeds the largest possible number; \
+                 `repair` creates a new manifest",
                 numbers.next_file
             );
             return Err(Error::corruption(&path, 0, message));
@@ -184,33 +188,34 @@ impl VersionSet {
         })
     }
 
-    /// Writes the manifest and `CURRENT` anew with the next edit: nothing that stands in them is
-    /// known to be durable.
+    /// Makes the next edit write a new manifest and a new `CURRENT`, because the durability of the
+    /// present ones is unknown.
     pub fn renew(&mut self) {
         self.renew = true;
     }
 
-    /// An error once the manifest failed.
+    /// Returns an error if the manifest has failed.
     pub fn check_sound(&self) -> Result<()> {
         self.writer.as_ref().map_or(Ok(()), Writer::check_sound)
     }
 
-    /// Rewrites the manifest beyond `bytes`, once it is twice its content.
+    /// Sets the length in bytes beyond which the manifest is rewritten, once it is twice its
+    /// content.
     pub fn rewrite_beyond(&mut self, bytes: u64) {
         self.rewrite_bytes_min = bytes;
     }
 
-    /// The store's identity.
+    /// Returns the store's identity.
     pub fn store_id(&self) -> u64 {
         self.store_id
     }
 
-    /// The current version.
+    /// Returns the current version.
     pub fn current(&self) -> Arc<Version> {
         self.version.clone()
     }
 
-    /// Who removes its files; none where it was opened read-only.
+    /// Returns the purger of the store's files. `None` in a store opened read-only.
     pub fn purger(&self) -> Option<Arc<Purger>> {
         self.purger.clone()
     }
@@ -218,8 +223,9 @@ impl VersionSet {
     /// Makes `edit` durable and its version current.
     ///
     /// # Errors
-    /// `Corruption` when the edit breaks an invariant (nothing was changed), `NoSpace` (nothing
-    /// was changed, it can be tried again), `Io`, and `ReadOnly` ever after one.
+    /// `Corruption` when the edit breaks an invariant; nothing was changed. `NoSpace`; nothing was
+    /// changed, and the caller can retry. `Io`. After an `Io` error every later call returns
+    /// `ReadOnly`.
     pub fn apply(&mut self, edit: VersionEdit) -> Result<Arc<Version>> {
         let purger = self.purger.clone();
         let make = |number, info: &crate::table::TableInfo| {
@@ -266,7 +272,7 @@ impl VersionSet {
         Ok(())
     }
 
-    /// Writes the whole of `next` into a new manifest and points `CURRENT` to it.
+    /// Writes all of `next` to a new manifest and points `CURRENT` to it.
     fn rewrite(&mut self, next: &Version, numbers: &Numbers) -> Result<()> {
         let (fs, dir) = (&*self.fs, &self.dir);
         let Some(writer) = self.writer.as_mut() else { return Ok(()) };
@@ -297,43 +303,44 @@ impl VersionSet {
         Ok(())
     }
 
-    /// The age of the next run.
+    /// Allocates the age of the next run.
     pub fn allocate_order(&mut self) -> u64 {
         self.numbers.next_order = self.numbers.next_order.max(1) + 1;
         self.numbers.next_order - 1
     }
 
-    /// A file number no file has.
+    /// Returns a file number that no file has.
     pub fn next_file_number(&self) -> u64 {
         self.numbers.next_file.max(self.manifest_number + 1)
     }
 
-    /// A sequence number at least as large as any in the tables.
+    /// Returns a sequence number at least as large as any in the tables.
     pub fn last_seqno(&self) -> SeqNo {
         self.numbers.last_seqno
     }
 
-    /// Logs below this number are not needed; the log with it must exist, unless it is 0.
+    /// Returns the smallest WAL number that is still needed. The WAL with this number must exist,
+    /// unless the number is 0.
     pub fn min_wal(&self) -> u64 {
         self.numbers.min_wal
     }
 
-    /// The ordinal of the first record of the log `min_wal`, if there is one.
+    /// Returns the ordinal of the first record of the WAL `min_wal`, if there is such a WAL.
     pub fn min_wal_ordinal(&self) -> Option<u64> {
         (self.numbers.min_wal > 0).then_some(self.numbers.min_wal_ordinal)
     }
 
-    /// The log closed last, and how many bytes of records it must hold.
+    /// Returns the number of the last closed WAL, and the bytes of records that it must hold.
     pub fn closed_wal(&self) -> (u64, u64) {
         self.numbers.closed_wal
     }
 
-    /// A log that must exist, unless it is 0.
+    /// Returns the number of a WAL that must exist, unless the number is 0.
     pub fn newest_wal(&self) -> u64 {
         self.numbers.newest_wal
     }
 
-    /// The number of the manifest in use.
+    /// Returns the number of the manifest in use.
     pub fn manifest_number(&self) -> u64 {
         self.manifest_number
     }

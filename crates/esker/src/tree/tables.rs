@@ -1,7 +1,8 @@
-//! Opening tables: at most once per file while it lives, with the store's read configuration.
+//! Opens tables with the store's read configuration and keeps one open table per file during its
+//! lifetime.
 //!
-//! What stays true: a table is opened under its own number in the store's directory and checked
-//! against the identity and size the manifest recorded for it.
+//! Invariants: a table is opened under its own number in the store's directory. Its identity and
+//! size are checked against the manifest.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -17,13 +18,13 @@ use crate::error::Result;
 use crate::fs::Fs;
 use crate::table::{KeptOpen, ReadConfig, Table, TableSource};
 
-/// Of so many seeks of a thread one is looked at.
+/// Sampling interval of seeks, per thread. One in this many seeks updates the seek statistics.
 const SEEKS_PER_SAMPLE: u64 = 16;
 
-/// So many steps take about as long as a seek into a run.
+/// Number of steps over entries that cost about as much as a seek in one run.
 const STEPS_PER_SEEK: u64 = 8;
 
-/// Where a store's tables are and how they are read.
+/// Opens and reads the tables of a store.
 pub struct Tables {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
@@ -34,7 +35,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Tables of `dir`; beyond `open_files_max` of them a file is opened for each read.
+    /// Creates the tables of `dir`. A table beyond the first `open_files_max` opens its file for
+    /// each read.
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, config: ReadConfig, open_files_max: u64) -> Tables {
         Tables {
             fs,
@@ -46,13 +48,14 @@ impl Tables {
         }
     }
 
-    /// Has `wake` called when some guard is sought often in several runs, or a memtable is.
+    /// Sets the callback for new seek-compaction candidates. It is called when a guard or a
+    /// memtable becomes seek-heavy.
     pub fn watch_seeks(&self, wake: Box<dyn Fn() + Send + Sync>) {
         let _ = self.on_hot.set(wake);
     }
 
-    /// Notes that a reader of `version` seeks `key`. Where this seek was looked at, for all of its
-    /// thread's since the last, returns how many those are.
+    /// Records that a reader of `version` seeks `key`. If this seek is sampled, returns the number
+    /// of the thread's seeks that the sample represents.
     #[inline]
     pub fn note_seek(&self, version: &Version, key: &[u8]) -> Option<u64> {
         thread_local! {
@@ -69,7 +72,7 @@ impl Tables {
         Some(SEEKS_PER_SAMPLE)
     }
 
-    /// Has the watcher look at what is sought often.
+    /// Calls the callback for seek-compaction candidates.
     #[cold]
     pub fn wake(&self) {
         if let Some(wake) = self.on_hot.get() {
@@ -77,7 +80,7 @@ impl Tables {
         }
     }
 
-    /// Notes that a reader of `version` stepped over so many entries before it came to `key`.
+    /// Records that a reader of `version` stepped over `steps` entries before it reached `key`.
     #[cold]
     pub fn note_steps(&self, version: &Version, key: &[u8], steps: u64) {
         if self.on_hot.get().is_some() && heat::note(version, key, steps / STEPS_PER_SEEK) {
@@ -85,21 +88,21 @@ impl Tables {
         }
     }
 
-    /// How tables are read.
+    /// Returns the read configuration.
     pub fn config(&self) -> &ReadConfig {
         &self.config
     }
 
-    /// Bytes of memory that open tables of `version` take besides cached blocks, and what lies
-    /// between them.
+    /// Returns the memory in bytes that open tables of `version` use besides cached blocks. It
+    /// includes the free memory between their allocations.
     pub fn memory_bytes(&self, version: &Version) -> u64 {
         version.tables_memory_bytes() + self.config.pages.free_bytes() as u64
     }
 
-    /// The open table of `file`.
+    /// Returns the open table of `file`.
     ///
     /// # Errors
-    /// `Corruption` when the file is not the one the manifest names, `Io` when it cannot be read.
+    /// `Corruption` when the file is not the one in the manifest. `Io` when it cannot be read.
     #[inline]
     pub fn get<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<Table>> {
         file.table(|| self.open(file))
@@ -122,20 +125,20 @@ impl Tables {
         Ok(table)
     }
 
-    /// A file that may be kept open before anybody reads it: of those that may be, half are for the
-    /// ones that are read.
+    /// Returns a permit to keep a file open before its first read. Half of all permits are reserved
+    /// for files that are read.
     pub fn keep_unread(&self) -> Option<KeptOpen> {
         self.keep_one_of(self.open_files_max / 2)
     }
 
-    /// A file that may be kept open, if there are not `most` already.
+    /// Returns a permit to keep a file open, if fewer than `most` exist.
     fn keep_one_of(&self, most: u64) -> Option<KeptOpen> {
         let more = |kept| (kept < most).then_some(kept + 1);
         let counted = self.kept_open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         counted.is_ok().then(|| KeptOpen::new(&self.kept_open))
     }
 
-    /// Has open tables of new files of `version` serve its readers.
+    /// Hands open tables of new files to the files of `version`, for its readers.
     pub fn adopt(&self, version: &Version, tables: Vec<Table>) {
         if tables.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! Tests of the tree: cursors over slices and versions against naive models, edits as bytes,
-//! manifests after damage.
+//! Tests of the tree: cursors over slices and versions against naive models, encoded edits, damaged
+//! manifests.
 
 mod cursors;
 mod edits;
@@ -15,7 +15,7 @@ use crate::base::order::KeyOrder;
 use crate::error::Result;
 use crate::table::TableInfo;
 
-/// What a table from `smallest` to `largest` would say of itself.
+/// Returns the description of a table with keys from `smallest` to `largest`.
 pub(crate) fn info(number: u64, smallest: &[u8], largest: &[u8]) -> TableInfo {
     TableInfo {
         table_id: number | 1 << 40,
@@ -28,7 +28,7 @@ pub(crate) fn info(number: u64, smallest: &[u8], largest: &[u8]) -> TableInfo {
     }
 }
 
-/// A slice of a new file.
+/// Returns a slice of a new file.
 pub(crate) fn added(
     level: usize,
     order: u64,
@@ -40,17 +40,17 @@ pub(crate) fn added(
     AddedSlice { level, order, file, lo: None, hi: None }
 }
 
-/// A part of a file taken away.
+/// Returns the removal of a key range of a file.
 fn removed(level: usize, file: u64, lo: Option<&[u8]>, hi: Option<&[u8]>) -> RemovedSlice {
     RemovedSlice { level, file, lo: lo.map(<[u8]>::to_vec), hi: hi.map(<[u8]>::to_vec) }
 }
 
-/// The version after `edit`, with files that are never removed.
+/// Returns the version after `edit`, with files that are never removed.
 pub(crate) fn after(version: &Version, edit: &VersionEdit) -> Result<Version> {
     version.after(edit, |number, info| FileMeta::new(number, info.clone(), None))
 }
 
-/// Every guard and slice of a version as text, one line each.
+/// Formats every guard and slice of a version as text, one per line.
 fn picture(version: &Version) -> String {
     let mut out = String::new();
     let key = |k: &Option<Vec<u8>>| match k {
@@ -73,7 +73,7 @@ fn picture(version: &Version) -> String {
     out
 }
 
-/// An empty version in plain order.
+/// Returns an empty version in bytewise order.
 pub(crate) fn empty() -> Version {
     Version::empty(KeyOrder::Bytewise)
 }

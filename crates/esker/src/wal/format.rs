@@ -7,89 +7,95 @@
 //!         checksum u64 over the rest of the header and the payload | payload length u32
 //!         | durable u32 | ordinal u32 | sequence number u32
 //! ```
-//! `durable` counts multiples of eight bytes of this log; the ordinal counts from the log's first,
-//! the sequence number (of the first operation) likewise. A payload length of `u32::MAX` is the mark
-//! of a clean close, which has no payload; `u32::MAX - 1` is the mark that another log goes on here,
-//! whose payload is that log's number (u64). Nothing follows either. `u32::MAX - 2` is the mark that
-//! the log begins, which is its first record: first ordinal u64, first sequence number u64, durable
-//! ordinal u64. A log can so be made before it is known what it will continue; without the mark it
-//! holds nothing. `u32::MAX - 3` is the mark of a sync, which has no payload: it says, as every record
-//! does, how far the log was durable, and is not the log's own; the next record goes over it. A log
-//! ends before a field overflows ([`super::LogWriter::is_full`]).
+//! `durable` counts multiples of eight bytes of this log. The ordinal and the sequence number (of
+//! the first operation) are relative to the log's first.
 //!
-//! A record's checksum is seeded with the log's generation and the record's offset, so neither a
-//! stale nor a misplaced record passes. Zeros, the mark of a sync or the end of the file at a record's
-//! place are a clean end.
+//! Special payload lengths are marks:
+//! - `u32::MAX`: a clean close, without payload. Nothing follows.
+//! - `u32::MAX - 1`: another log continues here. The payload is that log's number (u64). Nothing
+//!   follows.
+//! - `u32::MAX - 2`: the beginning of the log, its first record: first ordinal u64, first sequence
+//!   number u64, durable ordinal u64. So a log can be created before it is known what it continues.
+//!   Without this mark it holds nothing.
+//! - `u32::MAX - 3`: a sync, without payload. Like every record it states how far the log was
+//!   durable. It is not part of the log; the next record overwrites it.
+//!
+//! A log ends before a field overflows ([`super::LogWriter::is_full`]).
+//!
+//! A record's checksum is seeded with the log's generation and the record's offset, so a stale or
+//! misplaced record fails the check. Zeros, the mark of a sync or the end of the file in place of a
+//! record are a clean end.
 
 use crate::base::checksum::{checksum_parts, place_seed};
 use crate::base::coding::Reader;
 use crate::base::key::{SEQNO_MAX, SeqNo};
 
-/// The first bytes of every log.
+/// Magic number at the start of every log.
 pub const MAGIC: &[u8; 8] = b"eskerWAL";
-/// The version this code writes and reads.
+/// The format version that this code writes and reads.
 pub const VERSION: u32 = 1;
-/// Length of the file header in bytes.
+/// Length of the file header, in bytes.
 pub const HEADER_BYTES: usize = 40;
-/// Length of a record's header in bytes.
+/// Length of a record's header, in bytes.
 pub const RECORD_HEADER_BYTES: usize = 24;
-/// Bytes of a log that has begun and holds no records yet.
+/// Length of a log that has begun and has no records yet, in bytes.
 pub const BEGUN_LOG_BYTES: u64 = (HEADER_BYTES + RECORD_HEADER_BYTES) as u64 + BEGUN_BYTES as u64;
-/// Records start at multiples of this.
+/// Alignment of records, in bytes.
 pub const ALIGN_BYTES: usize = 8;
 
-/// The payload length that marks a clean close: no operations, nothing follows.
+/// Payload length of the mark of a clean close: no operations, nothing follows.
 const CLOSED: u32 = u32::MAX;
-/// The payload length that marks the end of a log that another continues.
+/// Payload length of the mark that another log continues.
 const CONTINUED: u32 = u32::MAX - 1;
-/// Bytes of the number in such a mark.
+/// Length of that mark's payload, in bytes.
 const CONTINUED_BYTES: u32 = 8;
-/// The payload length that marks the beginning of a log.
+/// Payload length of the mark of a log's beginning.
 const BEGUN: u32 = u32::MAX - 2;
-/// Bytes of a log's start in such a mark.
+/// Length of that mark's payload, in bytes.
 const BEGUN_BYTES: u32 = 24;
-/// The payload length that marks the end of what was synced: no operations, not the log's own.
+/// Payload length of the mark of a sync: no operations, not part of the log.
 const SYNCED: u32 = u32::MAX - 3;
-/// The longest payload of operations.
+/// Maximum length of a payload of operations, in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = SYNCED - 1;
 
-/// What a record is.
+/// Kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
     /// Operations.
     Operations,
     /// The mark of a clean close.
     Closed,
-    /// The mark that another log goes on from here; its number is the payload.
+    /// The mark that another log continues here. Its payload is that log's number.
     Continued,
-    /// The mark that the log begins; a [`LogStart`] is the payload.
+    /// The mark of the log's beginning. Its payload is a [`LogStart`].
     Begun,
-    /// The mark behind the last record when the log was synced: all before it is durable.
+    /// The mark of a sync, after the last record. Everything before it is durable.
     Synced,
 }
 
-/// Which log a file is.
+/// Header of a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileHeader {
-    /// Its number, also its name.
+    /// Log number, also the file's name.
     pub number: u64,
-    /// Seeds every checksum in it.
+    /// Part of the seed of every record checksum in the log.
     pub generation: u64,
 }
 
-/// Where a log goes on.
+/// Starting point of a log in the log chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogStart {
-    /// The ordinal its first record has.
+    /// Ordinal of the log's first record.
     pub first_ordinal: u64,
-    /// No operation in it has a smaller sequence number.
+    /// Lower limit of the sequence numbers in the log.
     pub first_seqno: SeqNo,
-    /// Every record of older logs with a smaller ordinal was durable when this log began.
+    /// Durable ordinal: every record of older logs with a smaller ordinal was durable when this log
+    /// began.
     pub durable_ordinal: u64,
 }
 
 impl LogStart {
-    /// The payload of the mark.
+    /// Encodes the payload of the mark.
     pub fn encode(&self) -> [u8; BEGUN_BYTES as usize] {
         let mut out = [0; BEGUN_BYTES as usize];
         out[..8].copy_from_slice(&self.first_ordinal.to_le_bytes());
@@ -98,7 +104,7 @@ impl LogStart {
         out
     }
 
-    /// Reads the payload of the mark.
+    /// Decodes the payload of the mark.
     pub fn decode(payload: &[u8]) -> Option<LogStart> {
         let mut reader = Reader::new(payload);
         let start = LogStart {
@@ -106,14 +112,14 @@ impl LogStart {
             first_seqno: reader.u64()?,
             durable_ordinal: reader.u64()?,
         };
-        // No store gets this far; a record's own numbers are added to these.
+        // No store reaches these numbers. A record's own numbers are added to them.
         let sound = start.first_seqno < SEQNO_MAX - (1 << 34) && start.first_ordinal < 1 << 62;
         sound.then_some(start)
     }
 }
 
 impl FileHeader {
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[..8].copy_from_slice(MAGIC);
@@ -125,8 +131,8 @@ impl FileHeader {
         out
     }
 
-    /// Reads a whole header: its version, and its content if the version is ours. Where the checksum
-    /// lies is the same in every version, so that damage is not taken for a newer one.
+    /// Decodes a header. Returns its version, and its content if the version is this one. The
+    /// checksum has the same offset in every version, so damage cannot look like a newer version.
     pub fn decode(bytes: &[u8]) -> Option<(u32, Option<FileHeader>)> {
         let mut reader = Reader::new(bytes.get(..HEADER_BYTES)?);
         if reader.take(8)? != MAGIC {
@@ -140,25 +146,25 @@ impl FileHeader {
     }
 }
 
-/// A record's header, as it stands in the log.
+/// Header of a record in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// Checksum over everything after it.
+    /// Checksum over the rest of the header and the payload.
     pub checksum: u64,
-    /// Bytes of payload.
+    /// Length of the payload, in bytes.
     pub payload_bytes: u32,
-    /// What the record is.
+    /// Kind of the record.
     pub kind: RecordKind,
-    /// How far this log was known to be synced when the record was written, in bytes.
+    /// Synced length of this log when the record was written, in bytes.
     pub durable_bytes: u64,
-    /// Counts records from the log's first.
+    /// Ordinal, relative to the log's first.
     pub ordinal: u32,
-    /// The sequence number of the first operation, from the log's first.
+    /// Sequence number of the first operation, relative to the log's first.
     pub seqno: u32,
 }
 
 impl RecordHeader {
-    /// The header of a record with this payload, which follows in the log.
+    /// Encodes the header of a record with this payload, which follows in the log.
     pub fn encode(
         &self,
         payload: &[u8],
@@ -172,7 +178,7 @@ impl RecordHeader {
         head
     }
 
-    /// The header but for its checksum.
+    /// Encodes the header without its checksum.
     fn fields(&self) -> [u8; RECORD_HEADER_BYTES] {
         let length = match self.kind {
             RecordKind::Operations => self.payload_bytes,
@@ -190,7 +196,7 @@ impl RecordHeader {
         head
     }
 
-    /// Appends the header and `payload` with padding, computing the checksum.
+    /// Appends the header and `payload` with padding, and computes the checksum.
     pub fn append_to(&self, out: &mut Vec<u8>, payload: &[u8], generation: u64, offset_bytes: u64) {
         let start = out.len();
         let whole = RECORD_HEADER_BYTES + payload.len();
@@ -202,14 +208,14 @@ impl RecordHeader {
         out.extend_from_slice(&[0; ALIGN_BYTES][..padded(whole) - whole]);
     }
 
-    /// Whether the fields could be those of a record at `offset_bytes` of a log of `len_bytes`. Cheap
-    /// beside the checksum, and not a proof.
+    /// Reports whether the fields are possible at `offset_bytes` of a log of `len_bytes`. This is
+    /// much cheaper than the checksum, and not a proof.
     pub fn could_be_at(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         let whole = RECORD_HEADER_BYTES as u64 + u64::from(self.payload_bytes);
         self.durable_bytes <= offset_bytes && whole <= len_bytes.saturating_sub(offset_bytes)
     }
 
-    /// Reads the fields; whether they mean anything is for the checksum to say.
+    /// Decodes the fields. Only the checksum can tell whether they are valid.
     pub fn decode(bytes: &[u8]) -> Option<RecordHeader> {
         let mut reader = Reader::new(bytes);
         let checksum = reader.u64()?;
@@ -231,12 +237,12 @@ impl RecordHeader {
     }
 }
 
-/// The checksum of a record whose bytes after the checksum field are `rest`.
+/// Returns the checksum of a record. `rest` has the record's bytes after the checksum field.
 pub fn record_checksum(rest: &[u8], generation: u64, offset_bytes: u64) -> u64 {
     crate::base::checksum::checksum(rest, place_seed(generation, offset_bytes))
 }
 
-/// `len` rounded up to a record's alignment.
+/// Rounds `len` up to the alignment of records.
 pub fn padded(len: usize) -> usize {
     len.next_multiple_of(ALIGN_BYTES)
 }

@@ -1,7 +1,7 @@
-//! Layer 2: the log. Every logged write is in it before it is in memory.
+//! Layer 2: the WAL (the log). Every logged write is in it before it is in memory.
 //!
-//! `format.rs` says what the bytes are, `writer.rs` appends, `reader.rs` finds out how far a log is
-//! whole and whether what ends it is a crash or rot.
+//! `format.rs` defines the bytes, `writer.rs` appends, and `reader.rs` determines how far a log is
+//! intact and whether its end is a crash or corruption.
 
 pub mod format;
 mod reader;

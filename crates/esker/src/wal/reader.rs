@@ -1,8 +1,8 @@
-//! Reading a log: record after record until its end, and what kind of end that is.
+//! Reads a log, record by record, and determines the kind of its end.
 //!
-//! What stays true: a record is returned only if its checksum holds at its place, its ordinal
-//! continues the one before, and it lies within the file. A bad record is a torn tail unless some
-//! later record, or the mark of a sync, proves that it had been durable: then it is corruption.
+//! Invariants: a record is returned only if its checksum holds at its offset, its ordinal continues
+//! the previous record, and it is within the file. A bad record is a torn tail, unless a later
+//! record or the mark of a sync proves that it had been durable. In that case it is corruption.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,48 +16,48 @@ use crate::base::key::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, ReadableFile};
 
-/// How much of a log is read at once when looking behind a bad record.
+/// Read size of the search after a bad record, in bytes.
 const SCAN_WINDOW_BYTES: usize = 64 << 10;
-/// A record longer than this leaves its memory to who needs it.
+/// Maximum record buffer that is kept, in bytes.
 const RECORD_KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// How a log ends.
+/// Kind of a log's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogEnd {
-    /// With the mark of a clean close.
+    /// The mark of a clean close.
     Closed,
-    /// With the mark that another log, which was durable then, goes on from here.
+    /// The mark that another log, durable at that time, continues here.
     Continued {
-        /// That log's number.
+        /// Number of that log.
         number: u64,
     },
-    /// At the end of the file, at zeros or at the mark of a sync, after a whole record.
+    /// The end of the file, zeros or the mark of a sync, after a complete record.
     Clean,
-    /// In the middle of a record: a crash came while it was written.
+    /// An incomplete record: a crash interrupted its write.
     Torn {
-        /// Where the bad record starts.
+        /// Offset of the bad record, in bytes.
         offset_bytes: u64,
-        /// Bytes from there to the end of the file.
+        /// Number of bytes from there to the end of the file.
         dropped_bytes: u64,
     },
 }
 
-/// A record's content, valid until the next one is read.
+/// Content of a record, valid until the next read.
 #[derive(Debug)]
 pub struct LogRecord<'a> {
-    /// Its place among all records of all logs.
+    /// Ordinal of the record among all records of all logs.
     pub ordinal: u64,
-    /// The sequence number of its first operation.
+    /// Sequence number of the first operation.
     pub first_seqno: SeqNo,
-    /// How far this log was known to be durable when the record was written.
+    /// Known durable length of this log when the record was written, in bytes.
     pub durable_bytes: u64,
     /// The operations ([`crate::base::ops`]).
     pub payload: &'a [u8],
-    /// Where it starts in the log.
+    /// Offset of the record in the log, in bytes.
     pub offset_bytes: u64,
 }
 
-/// The reading end of a log.
+/// Reader of a log.
 pub struct LogReader {
     file: Arc<dyn ReadableFile>,
     path: PathBuf,
@@ -72,7 +72,7 @@ pub struct LogReader {
     at_synced: bool,
 }
 
-/// What is at a record's place.
+/// Content at the offset of a record.
 enum Found {
     Record(RecordHeader),
     Nothing,
@@ -80,15 +80,16 @@ enum Found {
 }
 
 impl LogReader {
-    /// Opens a log. One whose header a crash left unfinished has no records and a torn end; one
-    /// that never began has no records either.
+    /// Opens a log. If a crash left the header incomplete, the log has no records and a torn end. A
+    /// log that never began has no records either.
     ///
     /// # Errors
-    /// `Incompatible` for a newer version, `Corruption` for a log under another's name or one whose
-    /// beginning was durable and is damaged, `Io`.
+    /// `Incompatible` for a newer version. `Corruption` for a log under another log's name, or for
+    /// a damaged beginning that was durable. `Io`.
     pub fn open(fs: &dyn Fs, path: &Path, expected_number: u64) -> Result<LogReader> {
         let file = fs.open_read(path).map_err(|e| Error::io(path, "open the log", e))?;
-        let len_bytes = file.len_bytes().map_err(|e| Error::io(path, "measure the log", e))?;
+        let len_bytes =
+            file.len_bytes().map_err(|e| Error::io(path, "read the log's length", e))?;
         let mut bytes = vec![0; HEADER_BYTES.min(len_bytes as usize)];
         file.read_exact_at(&mut bytes, 0).map_err(|e| Error::io(path, "read the log", e))?;
         let mut reader = LogReader {
@@ -119,10 +120,10 @@ impl LogReader {
                 reader.header = Some(header);
                 reader.read_start()?;
             }
-            // The header is synced before the log takes its first record, so a crash can only have
-            // left a bad one in a log without any.
+            // The header is synced before the first record, so a crash can leave a bad header only
+            // in a log without records.
             _ if reader.has_bytes_behind_header()? => {
-                let message = "expected a log's header, found something else";
+                let message = "expected a log header, found other bytes";
                 return Err(Error::corruption(path, 0, message));
             }
             _ => reader.end = Some(LogEnd::Torn { offset_bytes: 0, dropped_bytes: len_bytes }),
@@ -153,26 +154,26 @@ impl LogReader {
         Ok(())
     }
 
-    /// Whether the log's header is whole; if not, a crash came during its creation.
+    /// Returns true if the log's header is intact. If not, a crash interrupted the log's creation.
     pub fn has_header(&self) -> bool {
         self.header.is_some()
     }
 
-    /// Where the log goes on; `None` when it never began, and then it holds nothing.
+    /// Returns the log's starting point; `None` when the log never began and is therefore empty.
     pub fn start(&self) -> Option<LogStart> {
         self.start
     }
 
-    /// Reads no further than `bytes`: what lies behind may be half written, and what lies behind
-    /// that may say already that it was synced.
+    /// Limits reads to the first `bytes` bytes. A record after them may be half written, while
+    /// bytes after that record may already state that it was synced.
     pub fn until(mut self, bytes: u64) -> LogReader {
         self.len_bytes = self.len_bytes.min(bytes);
         self
     }
 
-    /// Whether this log, read from its start, proves that the record `ordinal` of an older log was
-    /// durable: its beginning says so, or a record or mark of it says that this log was synced, which
-    /// older logs are before.
+    /// Reports whether this log, read from its start, proves that the record `ordinal` of an older
+    /// log was durable. The proof is its beginning, or a record or mark that this log was synced,
+    /// because older logs are synced first.
     ///
     /// # Errors
     /// As [`LogReader::next`].
@@ -188,24 +189,24 @@ impl LogReader {
         Ok(self.at_synced)
     }
 
-    /// Gives the memory of the last record back, if it is large.
+    /// Frees the memory of the last record if it is large.
     pub fn forget_large_record(&mut self) {
         if self.record.capacity() > RECORD_KEPT_BYTES_MAX {
             self.record = Vec::new();
         }
     }
 
-    /// The end of what was read.
+    /// Returns the end offset of the last read record.
     pub fn at_bytes(&self) -> u64 {
         self.at
     }
 
-    /// How the log ends, once [`LogReader::next`] returned `None`.
+    /// Returns the kind of the log's end, after [`LogReader::next`] returned `None`.
     pub fn end(&self) -> Option<LogEnd> {
         self.end
     }
 
-    /// The next record.
+    /// Reads the next record.
     ///
     /// # Errors
     /// `Corruption` when a record that was durable is bad; `Io`.
@@ -219,8 +220,8 @@ impl LogReader {
             Found::Record(header) => Found::Record(header),
             found => match self.check_not_durable(offset, self.next_ordinal.saturating_add(1)) {
                 Ok(()) => found,
-                // While another process writes, the record may have come since, and after it what
-                // says that it is durable.
+                // Another process may be writing. The record may have arrived since, followed by
+                // the statement that it is durable.
                 Err(error) => match self.look_in_turn(offset)? {
                     Found::Record(header) => Found::Record(header),
                     _ => return Err(error),
@@ -255,8 +256,8 @@ impl LogReader {
         }
     }
 
-    /// As [`LogReader::look`], for the record whose turn it is: one that does not continue the one
-    /// before is bad, and the mark of a sync is nothing of the log's.
+    /// Does [`LogReader::look`] for the expected record. A record that does not continue the
+    /// previous one is bad. The mark of a sync counts as nothing.
     fn look_in_turn(&mut self, offset: u64) -> Result<Found> {
         let found = self.look(offset)?;
         self.at_synced = false;
@@ -268,7 +269,7 @@ impl LogReader {
         Ok(if self.at_synced { Found::Nothing } else { Found::Record(header) })
     }
 
-    /// What the mark just looked at says.
+    /// Returns the kind of end for the mark that was just read.
     fn end_at_mark(&self, kind: RecordKind) -> LogEnd {
         let number = self.record.get(RECORD_HEADER_BYTES..).and_then(|b| Reader::new(b).u64());
         match number {
@@ -277,12 +278,12 @@ impl LogReader {
         }
     }
 
-    /// A record's place among all records of all logs.
+    /// Returns a record's ordinal among all records of all logs.
     fn ordinal(&self, header: &RecordHeader) -> u64 {
         self.start.map_or(0, |s| s.first_ordinal) + u64::from(header.ordinal)
     }
 
-    /// Reads what is at `offset` into `self.record`.
+    /// Reads the record at `offset` into `self.record`.
     fn look(&mut self, offset: u64) -> Result<Found> {
         let left = self.len_bytes.saturating_sub(offset);
         if left == 0 {
@@ -323,7 +324,7 @@ impl LogReader {
         read.map_err(|e| Error::io(&self.path, "read the log", e))
     }
 
-    /// Whether anything but zeros lies behind the header's place.
+    /// Reports whether a nonzero byte follows the header's position.
     fn has_bytes_behind_header(&self) -> Result<bool> {
         let mut window = Vec::new();
         let mut start = HEADER_BYTES as u64;
@@ -338,8 +339,8 @@ impl LogReader {
         Ok(false)
     }
 
-    /// An error if some record behind the bad one at `bad` says that the bad one was durable.
-    /// Such a record is numbered from `ordinal_min` on.
+    /// Returns an error if a record after the bad one at `bad` states that the bad one was durable.
+    /// Such a record has an ordinal of at least `ordinal_min`.
     fn check_not_durable(&mut self, bad: u64, ordinal_min: u64) -> Result<()> {
         let wanted = self.next_ordinal;
         let durable = |header: &RecordHeader| header.durable_bytes > bad;
@@ -347,16 +348,17 @@ impl LogReader {
             return Ok(());
         };
         let message = format!(
-            "expected record {wanted} whole: record {} says that everything before byte {} was \
-             durable; the log is damaged, `repair` keeps what is readable",
+            "expected record {wanted} to be whole, because record {} proves that all bytes before \
+             byte {} were durable; the log is damaged, `repair` keeps the readable data",
             self.ordinal(&witness),
             witness.durable_bytes
         );
         Err(Error::corruption(&self.path, bad, message))
     }
 
-    /// Goes on behind the bad record that [`LogReader::next`] stopped at, with the next record whose
-    /// checksum holds; `false` when there is none. For salvage: what lies between is lost.
+    /// Continues after the bad record at which [`LogReader::next`] stopped, with the next record
+    /// whose checksum holds. Returns `false` when there is none. For salvage: the bytes between are
+    /// lost.
     ///
     /// # Errors
     /// `Io`.
@@ -373,16 +375,17 @@ impl LogReader {
         Ok(true)
     }
 
-    /// The first record after `bad`, numbered from `ordinal_min` on, that is `wanted`, and where it
-    /// is. Reads the rest of the file once, in windows.
+    /// Returns the first record after `bad` that satisfies `wanted` and has an ordinal of at least
+    /// `ordinal_min`, with its offset. Reads the rest of the file once, in windows.
     fn find_record(
         &mut self,
         bad: u64,
         ordinal_min: u64,
         wanted: impl Fn(&RecordHeader) -> bool,
     ) -> Result<Option<(u64, RecordHeader)>> {
-        // A file made for it could look like records that overlap everywhere; hashing each would
-        // take for ever, and whatever it is, a crash did not leave it.
+        // A crafted file could look like records that overlap everywhere. Hashing each would take
+        // forever. When the limit is exceeded, the file is treated as damaged: no crash leaves such
+        // a file.
         let mut hash_bytes_left = self.len_bytes.saturating_mul(4);
         let mut window = Vec::new();
         let mut start = (bad + ALIGN_BYTES as u64).max(HEADER_BYTES as u64);
@@ -390,7 +393,7 @@ impl LogReader {
             let len = (self.len_bytes - start).min(SCAN_WINDOW_BYTES as u64) as usize;
             self.read_window(&mut window, start, len)?;
             let last = len - RECORD_HEADER_BYTES;
-            // What a mapped log had ahead of its records.
+            // The preallocated part of a memory-mapped log.
             let nothing = window.iter().all(|b| *b == 0);
             for at in (0..if nothing { 0 } else { last + 1 }).step_by(ALIGN_BYTES) {
                 let offset = start + at as u64;
@@ -423,7 +426,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use super::*;
-    use crate::fs::mem::MemFs;
+    use crate::fs::MemFs;
     use crate::wal::LogWriter;
 
     /// Counts the bytes read.
@@ -458,13 +461,13 @@ mod tests {
             assert!(matches!(reader.end(), Some(LogEnd::Torn { .. })));
             let len = whole + tail as u64;
             let windows = 1 + len / SCAN_WINDOW_BYTES as u64;
-            // Windows overlap by what may be the beginning of a record's header.
+            // Windows overlap by the possible beginning of a record's header.
             let most = len + (windows + 2) * RECORD_HEADER_BYTES as u64;
             assert!(read.load(Relaxed) <= most, "{} of {len}", read.load(Relaxed));
         }
     }
 
-    /// Shows zeros in place of what lies behind `from`, the first time that is read.
+    /// A file that returns zeros in place of the bytes after `from` on their first read.
     struct Late(Arc<dyn ReadableFile>, u64, AtomicU64);
 
     impl ReadableFile for Late {

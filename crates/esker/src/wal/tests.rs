@@ -1,4 +1,4 @@
-//! The log alone: round trips, every cut, every flip.
+//! Tests of the log alone: round trips, every cut, every flip.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::base::checksum::checksum;
 use crate::base::key::SEQNO_MAX;
 use crate::error::{ErrorKind, Result};
 use crate::fs::Fs;
-use crate::fs::mem::MemFs;
+use crate::fs::MemFs;
 
 const PATH: &str = "/7.wal";
 
@@ -19,7 +19,7 @@ type Records = Vec<(u64, u64, Vec<u8>)>;
 
 const HEADER: FileHeader = FileHeader { number: 7, generation: 99 };
 const START: LogStart = LogStart { first_ordinal: 5, first_seqno: 1, durable_ordinal: 4 };
-/// Where the first record is.
+/// Offset of the first record.
 const FIRST: usize = BEGUN_LOG_BYTES as usize;
 
 fn bytes_of(write: impl FnOnce(&mut LogWriter), close: bool) -> Vec<u8> {
@@ -87,7 +87,7 @@ fn every_flip_is_noticed() {
             bad[at] ^= 1 << bit;
             if let Ok((records, end)) = read(&bad) {
                 assert_eq!(records, all[..records.len()], "byte {at} bit {bit}");
-                // Padding between records holds nothing.
+                // Padding between records has no content.
                 assert!(
                     records.len() < all.len()
                         || end == LogEnd::Closed
@@ -145,7 +145,7 @@ fn a_newer_version_and_another_log_are_refused() {
     assert!(error.to_string().contains("log 7"), "{error}");
 }
 
-/// A log that was synced twice; its last record says how far.
+/// Writes a log that was synced twice. Its last record states the synced length.
 fn synced(log: &mut LogWriter) {
     log.append(1, b"durable").unwrap();
     log.append_group(&[(3, &[8; 70]), (4, b"")]).unwrap();
@@ -159,7 +159,7 @@ fn synced(log: &mut LogWriter) {
 fn every_flip_below_a_later_durable_mark_is_corruption() {
     let bytes = bytes_of(synced, false);
     let (all, _) = read(&bytes).unwrap();
-    // Where records end and their padding begins, and where the last record starts.
+    // Marks the padding of each record, and finds the start of the last record.
     let (mut padding, mut at) = (vec![false; bytes.len()], FIRST);
     let mut mark = at;
     for record in &all {
@@ -175,7 +175,10 @@ fn every_flip_below_a_later_durable_mark_is_corruption() {
             match read(&bad) {
                 Ok((records, _)) if padding[at] => assert_eq!(records, all),
                 Ok((records, _)) => {
-                    assert!(at >= mark, "byte {at} bit {bit} was durable, and nobody noticed");
+                    assert!(
+                        at >= mark,
+                        "a flip of bit {bit} in the durable byte {at} was not detected"
+                    );
                     assert_eq!(records, all[..all.len() - 1]);
                 }
                 Err(error) => {
@@ -310,14 +313,14 @@ fn a_log_made_ahead_holds_nothing_until_it_begins() {
     assert_eq!(reader.start(), Some(START));
     log.append(1, b"one").unwrap();
     assert!(log.has_records());
-    // What a crash leaves that took the page with the beginning, but not the next: nothing proves
-    // that the beginning was durable, so the log is as one that never began.
+    // A crash that lost the page with the beginning, but not the next page. Nothing proves that the
+    // beginning was durable, so the log is like one that never began.
     let mut whole = fs.read(Path::new(PATH), u64::MAX).unwrap();
     whole[..prepared.len()].copy_from_slice(&prepared);
     whole[prepared.len()..FIRST].fill(0);
     let (records, end) = read(&whole).unwrap();
     assert_eq!((records.len(), end), (0, LogEnd::Clean));
-    // Once the log was synced and says so, it is damage.
+    // After the log was synced and states so, it is corruption.
     log.sync().unwrap();
     log.append(2, b"two").unwrap();
     let mut whole = fs.read(Path::new(PATH), u64::MAX).unwrap();
@@ -325,8 +328,8 @@ fn a_log_made_ahead_holds_nothing_until_it_begins() {
     assert!(read(&whole).unwrap_err().is_corruption());
 }
 
-/// A log that is written while it is read: what was written last may be half there when what comes
-/// after it, and says that it was synced, is there already.
+/// A log that is written during the read. The last record may be half written when a later record,
+/// which states that it was synced, is already visible.
 #[test]
 fn a_reader_of_a_log_that_is_written_goes_no_further_than_it_was_told() {
     let mut seen = 0;
@@ -422,7 +425,7 @@ fn a_second_beginning_names_no_log_that_goes_on() {
     assert_eq!(read(&bytes).unwrap(), (Vec::new(), LogEnd::Closed));
 }
 
-/// A log whose last record was synced, and where the mark of that begins.
+/// Returns a log whose last record was synced, and the offset of the mark of the sync.
 fn synced_to_the_end() -> (Vec<u8>, usize) {
     let mut end = 0;
     let bytes = bytes_of(
@@ -444,7 +447,7 @@ fn every_flip_in_a_log_that_was_synced_to_its_end_is_corruption() {
     let (bytes, end) = synced_to_the_end();
     let (all, at_end) = read(&bytes).unwrap();
     assert_eq!((all.len(), at_end), (4, LogEnd::Clean));
-    // As one without the mark, which older code wrote.
+    // Like a log without the mark, which older code wrote.
     assert_eq!(read(&bytes[..end]).unwrap(), (all.clone(), LogEnd::Clean));
     for zeros_behind in [0, 4096] {
         let mut bytes = bytes.clone();
@@ -465,7 +468,7 @@ fn every_flip_in_a_log_that_was_synced_to_its_end_is_corruption() {
     }
 }
 
-/// Marks are not synced: a power cut leaves them or not, and what went over them or not.
+/// Marks are not synced. A power failure may keep or lose them, and the data that overwrote them.
 #[test]
 fn the_mark_of_a_sync_proves_nothing_of_what_came_after_it() {
     let (marked, end) = synced_to_the_end();
@@ -482,7 +485,7 @@ fn the_mark_of_a_sync_proves_nothing_of_what_came_after_it() {
     );
     let (all, _) = read(&later).unwrap();
     assert_eq!(all.len(), 6);
-    // The mark is there, and what was written over it is not: by sectors, or in the middle of one.
+    // The mark survives and the data that overwrote it does not: by sectors, or within one.
     for cut in (end..end + 1100).step_by(4) {
         for (first, second) in [(&marked, &later), (&later, &marked)] {
             let mut bytes = later.clone();
@@ -495,7 +498,7 @@ fn the_mark_of_a_sync_proves_nothing_of_what_came_after_it() {
             assert!(records.len() >= 4 && records == all[..records.len()], "cut at {cut}");
         }
     }
-    // Once what went over it was synced too, the mark in its place is damage.
+    // After the overwriting data was synced too, the mark in its place is corruption.
     let synced = bytes_of(
         |log| {
             log.append(1, b"durable").unwrap();

@@ -1,10 +1,12 @@
-//! Appending to a log.
+//! Appends to a log.
 //!
-//! What stays true: a record is one append, a copy into the mapped file or one `write`, whole or
-//! refused, but for a large one, which is three, so that it need not be copied; after a refused write
-//! the file is cut back to its last record, so that a full device does not leave half a record behind.
-//! The mark of a sync is written after the sync came back well and before the next record, so where it
-//! stands all before it is durable.
+//! Invariants:
+//! 1. A record is one append: a copy into the memory-mapped file, or one `write`. It is complete or
+//!    refused. A large record is three appends, so that it need not be copied.
+//! 2. After a refused write the file is truncated to its last record, so that a full device leaves
+//!    no partial record.
+//! 3. The mark of a sync is written after the sync succeeded and before the next record. Everything
+//!    before the mark is therefore durable.
 
 use std::path::{Path, PathBuf};
 
@@ -16,36 +18,37 @@ use crate::base::key::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, WritableFile};
 
-/// Scratch larger than this is given back after a record.
+/// Maximum scratch buffer that is kept after a record, in bytes.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
-/// A log this long is full: its records' fields count to twice as much.
+/// Length at which a log is full, in bytes. The fields of its records can count to twice as much.
 const LEN_BYTES_MAX: u64 = 1 << 34;
-/// A log with this many records or operations is full.
+/// Number of records or operations at which a log is full.
 const COUNT_MAX: u64 = 1 << 31;
 
-/// The writing end of a log.
+/// Writer of a log.
 pub struct LogWriter {
     file: Box<dyn WritableFile>,
     path: PathBuf,
     header: FileHeader,
     start: LogStart,
     next_ordinal: u64,
-    /// The first sequence number of the last record.
+    /// First sequence number of the last record.
     last_seqno: SeqNo,
     len_bytes: u64,
     synced_bytes: u64,
     durable_ordinal: u64,
-    /// Of what no write call carried, how many bytes were told of.
+    /// Part of the memory-mapped bytes that was already reported.
     mapped_told_bytes: u64,
-    /// Whether the mark that ends it was written.
+    /// Whether the mark that ends the log was written.
     ended: bool,
     scratch: Vec<u8>,
 }
 
 impl LogWriter {
-    /// Creates a log with its header, in a mapped file where the file system has them and `mapped`
-    /// asks for it. The header is synced, so that whoever reads the log can tell a crash during
-    /// its creation from damage; the name is not yet. [`LogWriter::begin`] comes before any record.
+    /// Creates a log with its header. With `mapped`, the file is memory-mapped if the file system
+    /// supports it. The header is synced, so that a reader can distinguish a crash during the
+    /// creation from damage. The file's name is not synced yet. [`LogWriter::begin`] must precede
+    /// any record.
     pub fn prepare(
         fs: &dyn Fs,
         path: &Path,
@@ -75,10 +78,10 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// Writes the mark that says where the log goes on; it is as durable as a record.
+    /// Writes the mark of the log's beginning. It is as durable as a record.
     ///
     /// # Errors
-    /// As [`LogWriter::append`]; the log is of no use then.
+    /// As [`LogWriter::append`]. The log is unusable after an error.
     pub fn begin(&mut self, start: LogStart) -> Result<()> {
         self.start = start;
         self.next_ordinal = start.first_ordinal;
@@ -89,7 +92,7 @@ impl LogWriter {
         self.write_scratch()
     }
 
-    /// [`LogWriter::prepare`] and [`LogWriter::begin`].
+    /// Does [`LogWriter::prepare`] and [`LogWriter::begin`].
     pub fn create(
         fs: &dyn Fs,
         path: &Path,
@@ -105,11 +108,11 @@ impl LogWriter {
         Ok(log)
     }
 
-    /// Appends one record, whose first operation has `first_seqno`.
+    /// Appends one record. Its first operation has the sequence number `first_seqno`.
     ///
     /// # Errors
-    /// `NoSpace` when the device is full and the log was cut back to where it was; `Io` else, and
-    /// then what is in the file is unknown.
+    /// `NoSpace` when the device is full and the log was truncated to its previous length. `Io`
+    /// otherwise; the content of the file is then unknown.
     pub fn append(&mut self, first_seqno: SeqNo, payload: &[u8]) -> Result<()> {
         self.append_group(&[(first_seqno, payload)])
     }
@@ -117,7 +120,7 @@ impl LogWriter {
     /// Appends several records at once.
     ///
     /// # Errors
-    /// As [`LogWriter::append`]; either all records are in the log or none.
+    /// As [`LogWriter::append`]. Either all records are in the log or none.
     pub fn append_group(&mut self, records: &[(SeqNo, &[u8])]) -> Result<()> {
         if let [(first_seqno, payload)] = records
             && payload.len() > SCRATCH_BYTES_MAX
@@ -136,7 +139,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Appends a record from where its payload lies.
+    /// Appends a record without a copy of its payload.
     fn append_large(&mut self, first_seqno: SeqNo, payload: &[u8]) -> Result<()> {
         let header =
             self.record_header(self.next_ordinal, first_seqno, RecordKind::Operations, payload)?;
@@ -151,7 +154,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// The header of a record, but for its checksum.
+    /// Returns the header of a record without its checksum.
     fn record_header(
         &self,
         ordinal: u64,
@@ -165,7 +168,8 @@ impl LogWriter {
             narrow(seqno.saturating_sub(self.start.first_seqno)),
             narrow(payload.len() as u64).filter(|bytes| *bytes <= PAYLOAD_BYTES_MAX),
         ) else {
-            let message = "a log record takes less than 4 GiB and a log less than 2^32 operations";
+            let message = "a log record must be smaller than 4 GiB, and a log must hold fewer than \
+                           2^32 operations";
             return Err(Error::invalid(message).at(&self.path));
         };
         Ok(RecordHeader {
@@ -178,7 +182,7 @@ impl LogWriter {
         })
     }
 
-    /// Puts a record into the scratch.
+    /// Appends a record to the scratch buffer.
     fn encode(
         &mut self,
         ordinal: u64,
@@ -201,7 +205,7 @@ impl LogWriter {
         self.note_written(len, written)
     }
 
-    /// Counts `len` bytes that were appended, or cuts the log back to where it was.
+    /// Counts `len` appended bytes, or truncates the log to its previous length after an error.
     fn note_written(&mut self, len: u64, written: std::io::Result<()>) -> Result<()> {
         let Err(error) = written else {
             self.len_bytes += len;
@@ -209,7 +213,7 @@ impl LogWriter {
         };
         let error = Error::io(&self.path, "append to the log", error);
         if self.file.set_len(self.len_bytes).is_err() {
-            let message = format!("cannot cut the log back after a failed append ({error})");
+            let message = format!("cannot truncate the log after a failed append ({error})");
             return Err(Error::new(ErrorKind::Io, message).at(&self.path));
         }
         if self.synced_bytes == self.len_bytes && self.has_records() {
@@ -218,9 +222,9 @@ impl LogWriter {
         Err(error)
     }
 
-    /// Writes the mark of a sync behind the last record, where the next one goes over it. It is not
-    /// synced: a crash of the kernel may leave it or not, and that of the process leaves it. Nothing
-    /// depends on it, so a failure is nobody's.
+    /// Writes the mark of a sync after the last record. The next record overwrites it. The mark is
+    /// not synced: it may or may not survive a crash of the kernel, and it survives a crash of the
+    /// process. Nothing depends on it, so a failure is ignored.
     fn mark_synced(&mut self) {
         self.scratch.clear();
         let seqno = self.start.first_seqno;
@@ -229,14 +233,15 @@ impl LogWriter {
         }
     }
 
-    /// Makes every record so far durable. Older logs are synced before.
+    /// Makes all records durable. The caller syncs older logs first.
     ///
     /// # Errors
-    /// `Io`; the log must not be used again, since the kernel may have dropped what it could not
-    /// write (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020).
+    /// `Io`. The log must not be used again, because the kernel may have dropped the data that it
+    /// could not write (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC
+    /// 2020).
     pub fn sync(&mut self) -> Result<()> {
         self.file.sync().map_err(|e| {
-            // Whatever the cause, unsynced records are lost: never "try again later".
+            // With any cause the unsynced records are lost, so the error must not suggest a retry.
             let message = format!("cannot sync the log: {e}");
             Error::new(ErrorKind::Io, message).at(&self.path)
         })?;
@@ -248,11 +253,11 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Ends the log with the mark that the log `number`, whose header and name are durable, goes on
-    /// from here: without that log, this one is not whole. It takes no record after it.
+    /// Ends the log with the mark that the log `number` continues it. The header and name of that
+    /// log are durable. Without that log, this one is incomplete. No record may follow.
     ///
     /// # Errors
-    /// As [`LogWriter::append`]; after `NoSpace` there is no mark.
+    /// As [`LogWriter::append`]. After `NoSpace` there is no mark.
     pub fn continue_in(&mut self, number: u64) -> Result<()> {
         self.scratch.clear();
         let payload = number.to_le_bytes();
@@ -269,51 +274,52 @@ impl LogWriter {
         let seqno = self.start.first_seqno;
         self.encode(self.next_ordinal, seqno, RecordKind::Closed, &[])?;
         self.write_scratch()?;
-        // A mapped file is longer than its log.
-        let io = |e| Error::io(&self.path, "end the log", e);
+        // A memory-mapped file is longer than its log.
+        let io = |e| Error::io(&self.path, "truncate the log to its last record", e);
         self.file.set_len(self.len_bytes).map_err(io)
     }
 
-    /// Whether the next record belongs into another log.
+    /// Returns true if the next record must go to another log.
     pub fn is_full(&self) -> bool {
         self.len_bytes > LEN_BYTES_MAX
             || self.next_ordinal - self.start.first_ordinal > COUNT_MAX
             || self.last_seqno - self.start.first_seqno > COUNT_MAX
     }
 
-    /// Whether anything was appended.
+    /// Returns true if the log has records.
     pub fn has_records(&self) -> bool {
         self.len_bytes > BEGUN_LOG_BYTES
     }
 
-    /// The log's number.
+    /// Returns the log's number.
     pub fn number(&self) -> u64 {
         self.header.number
     }
 
-    /// Bytes in the log.
+    /// Returns the length of the log, in bytes.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
     }
 
-    /// Bytes that no write call carried, see [`WritableFile::mapped_bytes`], since this was last
-    /// asked.
+    /// Returns the number of memory-mapped bytes ([`WritableFile::mapped_bytes`]) since the
+    /// previous call.
     pub fn take_mapped_bytes(&mut self) -> u64 {
         let before = std::mem::replace(&mut self.mapped_told_bytes, self.file.mapped_bytes());
         self.mapped_told_bytes - before
     }
 
-    /// Bytes of it known to be durable.
+    /// Returns the length of the log that is known to be durable, in bytes.
     pub fn synced_bytes(&self) -> u64 {
         self.synced_bytes
     }
 
-    /// Every record with a smaller ordinal, in this log and older ones, is durable.
+    /// Returns the durable ordinal. Every record with a smaller ordinal, in this log and older
+    /// ones, is durable.
     pub fn durable_ordinal(&self) -> u64 {
         self.durable_ordinal
     }
 
-    /// The ordinal the next record gets.
+    /// Returns the ordinal of the next record.
     pub fn next_ordinal(&self) -> u64 {
         self.next_ordinal
     }
@@ -322,7 +328,7 @@ impl LogWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::mem::MemFs;
+    use crate::fs::MemFs;
 
     #[test]
     fn the_memory_of_a_large_record_is_given_back_and_that_of_small_ones_kept() {
@@ -336,7 +342,7 @@ mod tests {
         assert!(log.scratch.capacity() >= 1000 && log.scratch.as_ptr() == kept);
         log.append(3, &vec![3; SCRATCH_BYTES_MAX]).unwrap();
         assert_eq!(log.scratch.capacity(), 0);
-        // What is larger is not copied at all, and read as if it had been.
+        // A larger record is not copied, and reads back as if it had been.
         for more in 1..10 {
             let payload = vec![more as u8; SCRATCH_BYTES_MAX + more];
             log.append(3 + more as u64, &payload).unwrap();

@@ -1,6 +1,6 @@
 //! A batch: operations that become visible together and survive a crash together or not at all.
 
-use crate::base::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::base::key::{KEY_BYTES_MAX, Kind, VALUE_BYTES_MAX};
 use crate::base::ops;
 use crate::error::{Error, Result};
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// let db = esker::Db::open(dir.path().join("db"), esker::Options::default())?;
 /// let mut batch = esker::Batch::new();
 /// batch.put("from", "90").put("to", "110").delete("pending");
-/// db.write(batch)?;
+/// db.write(&batch)?;
 /// assert_eq!(&*db.get("to")?.unwrap(), b"110");
 /// # Ok(())
 /// # }
@@ -25,17 +25,42 @@ pub struct Batch {
     error: Option<Error>,
 }
 
-/// The longest batch, in bytes of keys, values and their framing: just under 4 GiB.
+/// An operation of a [`Batch`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BatchOp<'a> {
+    /// Sets a key to a value.
+    Put {
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+    },
+    /// Deletes a key.
+    Delete {
+        /// The key.
+        key: &'a [u8],
+    },
+    /// Deletes the keys in `[start, end)`.
+    DeleteRange {
+        /// First key of the range.
+        start: &'a [u8],
+        /// First key after the range.
+        end: &'a [u8],
+    },
+}
+
+/// Maximum size of a batch in bytes of keys, values and their framing: just under 4 GiB.
 pub const BATCH_BYTES_MAX: usize = u32::MAX as usize - (64 << 10);
 
 impl Batch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new() -> Batch {
         Batch::default()
     }
 
-    /// Sets `key` to `value`. A key over 1 MiB or a value over 1 GiB makes the write of the
-    /// whole batch fail.
+    /// Sets `key` to `value`. With a key over 1 MiB or a value over 1 GiB, the write of the whole
+    /// batch fails.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
         let (key, value) = (key.as_ref(), value.as_ref());
         if self.admit(check_key(key).and(check_value(value)), key.len() + value.len()) {
@@ -44,7 +69,7 @@ impl Batch {
         self
     }
 
-    /// Deletes `key`, whether it is there or not.
+    /// Deletes `key`. The key need not exist.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Batch {
         let key = key.as_ref();
         if self.admit(check_key(key), key.len()) {
@@ -62,7 +87,7 @@ impl Batch {
         self
     }
 
-    /// Adds every operation of `other` behind this batch's own.
+    /// Appends all operations of `other`.
     pub fn append(&mut self, other: &Batch) -> &mut Batch {
         let count = self.count.checked_add(other.count);
         match count {
@@ -77,7 +102,7 @@ impl Batch {
         self
     }
 
-    /// Forgets every operation; the memory is kept.
+    /// Removes all operations. The memory is kept.
     pub fn clear(&mut self) {
         self.payload.clear();
         self.count = 0;
@@ -85,24 +110,31 @@ impl Batch {
         self.error = None;
     }
 
-    /// How many operations it holds.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Whether it holds none.
+    /// Returns true if the batch has no operations.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes of memory its operations take.
+    /// Returns the memory of the operations, in bytes.
     pub fn size_bytes(&self) -> usize {
         self.payload.len()
     }
 
-    /// The operations, in order.
-    pub fn operations(&self) -> impl Iterator<Item = ops::Op<'_>> {
-        ops::Ops::new(&self.payload).map_while(|op| op)
+    /// Iterates over the operations in order.
+    pub fn operations(&self) -> impl Iterator<Item = BatchOp<'_>> {
+        ops::Ops::new(&self.payload).map_while(|op| {
+            let ops::Op { kind, key, value } = op?;
+            Some(match kind {
+                Kind::Put => BatchOp::Put { key, value },
+                Kind::Delete => BatchOp::Delete { key },
+                Kind::RangeDelete => BatchOp::DeleteRange { start: key, end: value },
+            })
+        })
     }
 
     fn admit(&mut self, checked: Result<()>, bytes: usize) -> bool {
@@ -136,7 +168,7 @@ pub fn check_key(key: &[u8]) -> Result<()> {
     if key.len() <= KEY_BYTES_MAX {
         return Ok(());
     }
-    Err(Error::invalid(format!("the key has {} bytes; the most is {KEY_BYTES_MAX}", key.len())))
+    Err(Error::invalid(format!("the key has {} bytes; the maximum is {KEY_BYTES_MAX}", key.len())))
 }
 
 /// Refuses a value longer than 1 GiB.
@@ -145,11 +177,13 @@ pub fn check_value(value: &[u8]) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "the value has {} bytes; the most is {VALUE_BYTES_MAX}",
+        "the value has {} bytes; the maximum is {VALUE_BYTES_MAX}",
         value.len()
     )))
 }
 
 fn too_long() -> Error {
-    Error::invalid(format!("the batch is longer than {BATCH_BYTES_MAX} bytes; write it in parts"))
+    Error::invalid(format!(
+        "the batch is longer than {BATCH_BYTES_MAX} bytes; split it into several batches"
+    ))
 }

@@ -1,18 +1,23 @@
 //! Group commit: log, then memtable, then visibility, in sequence order.
 //!
-//! Whoever holds the core commits for everyone who waits: one append and at most one sync for
-//! the group. A leader that syncs waits a moment for those who were there lately
-//! ([`super::rivals`]). What stays true:
+//! The thread that holds the writer state is the leader. It commits for all waiting writers, with
+//! one append and at most one sync per group. A leader that syncs waits briefly before its commit
+//! for the writers of recent groups ([`super::rivals`]).
+//!
+//! Invariants:
 //! 1. An operation is in the log before it is in the memtable, and in the memtable before its
-//!    sequence number is visible (`Durability::None` skips the log, nothing else).
-//! 2. Records reach the log in sequence order; a synced record implies that every earlier record
-//!    is synced, also those in older logs.
-//! 3. After a failed log write or sync no further write is accepted: what the kernel kept is
-//!    unknown. A full device is the exception while the log could be cut back to its last record.
-//! 4. A put has cut the skip hints before it is visible ([`super::hints`]).
-//! 5. Who has locked the core finds every operation before `next_seqno` in the memtable and visible.
-//! 6. Who wants the core for something else, as a flush does, waits for the commit that goes on and for
-//!    at most one that was about to begin, however many writers there are.
+//!    sequence number is visible. `Durability::None` skips only the log.
+//! 2. Records reach the log in sequence order. A synced record implies that every earlier record is
+//!    synced, including the records of older logs.
+//! 3. After a failed log write or sync, no further write is accepted, because the data that the
+//!    kernel kept is unknown. The exception is a full device, if the log could be truncated to its
+//!    last record.
+//! 4. The key of a put leaves the empty-range hints before the put is visible ([`super::hints`]).
+//! 5. The holder of the writer state's lock finds every operation before `next_seqno` in the
+//!    memtable and visible.
+//! 6. A caller that locks the writer state for another purpose, such as a flush, waits for the
+//!    running commit and for at most one more that was about to begin. The number of writers does
+//!    not matter.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,43 +30,44 @@ use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::kinds::Durability;
 
-/// How often a writer tries to get the core before it joins a group, or another before it sleeps: about
-/// a microsecond.
-const TRIES: u32 = if cfg!(feature = "shuttle") { 1 } else { 64 };
+/// Number of attempts to lock the writer state before a writer joins a group or another caller
+/// sleeps: about a microsecond.
+const TRIES: u32 = if cfg!(esker_shuttle) { 1 } else { 64 };
 
-/// A batch of so many bytes is committed by its own writer, and waits for room before.
+/// Minimum size of a batch that its own writer commits, in bytes. Such a writer first waits for
+/// room.
 pub const LARGE_BYTES: usize = 1 << 20;
 
-/// A commit that waits, and what came of it.
+/// A waiting commit and its outcome.
 struct Request {
     payload: Vec<u8>,
     count: u32,
     user_bytes: u64,
     durability: Durability,
-    /// Its own, so that those whom one commit served wake beside one another and not one after the
-    /// other as the line's lock lets them.
+    /// Per-request lock, so that the writers of one group wake in parallel and not one after the
+    /// other through the queue's lock.
     news: Mutex<News>,
-    /// There are news.
+    /// Signals a change of `news`.
     woken: Condvar,
 }
 
-/// What one who waits is told.
+/// Signal to a waiting writer.
 enum News {
-    /// Nothing yet.
+    /// No signal yet.
     None,
-    /// To commit for all who wait.
+    /// Become the leader and commit for all waiting writers.
     Lead,
-    /// How its commit ended.
+    /// The outcome of the commit.
     Outcome(Result<SeqNo>),
 }
 
-/// What one who waits is to do.
+/// Role of a waiting writer.
 enum Role {
-    /// Commit for all who wait.
+    /// Leader: commits for all waiting writers.
     Lead,
-    /// The same, when all came who are awaited, or after this time.
+    /// Leader after a delay: commits when all expected writers have arrived, or after this time.
     LeadAfter(Duration),
-    /// Wait for news.
+    /// Follower: waits for a signal.
     Follow,
 }
 
@@ -70,7 +76,7 @@ impl Request {
         *self.news.lock() = news;
     }
 
-    /// Waits for news.
+    /// Waits for a signal.
     fn wait(&self) -> News {
         let mut news = self.news.lock();
         while matches!(*news, News::None) {
@@ -79,7 +85,7 @@ impl Request {
         std::mem::replace(&mut news, News::None)
     }
 
-    /// Waits for news for `most`.
+    /// Waits for a signal, for `most` at most.
     fn wait_for(&self, most: Duration) {
         let mut news = self.news.lock();
         if matches!(*news, News::None) {
@@ -87,7 +93,7 @@ impl Request {
         }
     }
 
-    /// What there is of an outcome.
+    /// Takes the outcome if it has arrived.
     fn take_outcome(&self) -> Option<Result<SeqNo>> {
         let mut news = self.news.lock();
         match std::mem::replace(&mut *news, News::None) {
@@ -100,40 +106,41 @@ impl Request {
     }
 }
 
-/// Who waits. At most one of them leads; whoever has an outcome need not take the core's lock to
-/// learn it, or it would wait for the next group's sync.
+/// The write queue. At most one of its writers is the leader. A follower reads its outcome without
+/// the writer state's lock; otherwise it would wait for the next group's sync.
 #[derive(Default)]
 struct Line {
     requests: Vec<Arc<Request>>,
     led: bool,
-    /// So many are to be there before the leader, who waits, goes on.
+    /// Number of syncing writers that ends the delay of a waiting leader.
     awaited: Option<usize>,
 }
 
 impl Line {
-    /// How many of those who wait are to be synced.
+    /// Returns the number of waiting writers that request a sync.
     fn syncing(&self) -> usize {
         self.requests.iter().filter(|request| request.durability == Durability::Sync).count()
     }
 }
 
-/// The queue in front of the core.
+/// The write queue in front of the writer state.
 #[repr(align(128))]
 pub struct Committer {
     core: Mutex<Core>,
     visible: Arc<Visible>,
     line: Mutex<Line>,
-    /// Held by the caller who is next to have the core, until it has it.
+    /// Held by the caller that gets the writer state next, until it has it.
     next: Mutex<()>,
-    /// How many wait for the core to do something other than commit; changed with the line locked.
+    /// Number of callers that wait for the writer state for a purpose other than a commit. Changed
+    /// under the queue's lock.
     callers_count: AtomicUsize,
-    /// They and those in the line.
+    /// Number of these callers and of the writers in the queue.
     waiting_count: AtomicUsize,
     rivals: Rivals,
 }
 
 impl Committer {
-    /// A committer around `core`.
+    /// Creates a committer around `core`.
     pub fn new(core: Core) -> Committer {
         Committer {
             visible: core.visible.clone(),
@@ -146,8 +153,9 @@ impl Committer {
         }
     }
 
-    /// The core itself, for freezing and closing. Writers that commit without a pause would have it
-    /// again and again before a sleeper is awake, so those who come now let the caller go first.
+    /// Locks the writer state, for freezing a memtable and for closing. Writers that commit without
+    /// a pause would take it again and again before a sleeping caller wakes. Writers that arrive
+    /// now therefore let the caller go first.
     pub fn lock(&self) -> MutexGuard<'_, Core> {
         let count = |line: MutexGuard<'_, Line>, callers| {
             self.callers_count.store(callers, Ordering::Relaxed);
@@ -164,14 +172,15 @@ impl Committer {
         core
     }
 
-    /// Says how many wait, the line being locked.
+    /// Updates the number of waiting threads. The queue is locked.
     fn count_waiting(&self, line: &Line) {
         let callers = self.callers_count.load(Ordering::Relaxed);
         self.waiting_count.store(line.requests.len() + callers, Ordering::Relaxed);
     }
 
-    /// As [`Committer::lock`], for who has little to do with it: between two writes it is free for
-    /// long enough that who looks finds it so, where a sleeper would be woken too late.
+    /// Locks the writer state for a caller that needs it briefly and often. Between two writes it
+    /// is free long enough for a spinning caller. Such a caller takes no precedence over writers as
+    /// [`Committer::lock`] does: each of them would wait for the wakeup of a thread.
     pub fn lock_soon(&self) -> MutexGuard<'_, Core> {
         for _ in 0..TRIES {
             if let Some(core) = self.try_lock() {
@@ -179,22 +188,22 @@ impl Committer {
             }
             std::hint::spin_loop();
         }
-        self.lock()
+        self.core.lock()
     }
 
-    /// The core, if no writer has it.
+    /// Locks the writer state if no writer holds it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
         self.core.try_lock()
     }
 
-    /// The last number that readers see.
+    /// Returns the last sequence number that readers see.
     #[inline]
     pub fn visible_seqno(&self) -> SeqNo {
         self.visible.seqno()
     }
 
-    /// Commits one batch, whose keys and values have `user_bytes`, and returns the last sequence
-    /// number it got.
+    /// Commits one batch, whose keys and values have `user_bytes` bytes. Returns its last sequence
+    /// number.
     pub fn commit(
         &self,
         payload: &[u8],
@@ -204,12 +213,13 @@ impl Committer {
         around: &dyn Surroundings,
     ) -> Result<SeqNo> {
         if payload.len() >= LARGE_BYTES {
-            // For another to commit it, it would have to be copied.
+            // A commit by another writer would need a copy of the batch.
             let alone = [Member { payload, count, user_bytes, durability }];
             return self.commit_timed(&mut self.core.lock(), &alone, around).map(|last| last[0]);
         }
-        // A commit without a sync takes less time than to wake a thread that sleeps, so whoever
-        // needs no sync stays awake for about as long. Who does would leave out the others.
+        // A commit without a sync takes less time than the wakeup of a thread. A writer that needs
+        // no sync therefore spins for about that long. A spinning writer that needs a sync would
+        // leave the others out of its group.
         let tries = match durability {
             Durability::Sync => u32::from(self.rivals.are_none()),
             _ => TRIES,
@@ -229,6 +239,26 @@ impl Committer {
         self.commit_in_group(Member { payload, count, user_bytes, durability }, around)
     }
 
+    /// Commits one batch as [`Committer::commit`] does, if `condition` returns true. The writer
+    /// state is locked during both. A panic of `condition` changes nothing.
+    pub fn commit_if(
+        &self,
+        payload: &[u8],
+        count: u32,
+        user_bytes: u64,
+        durability: Durability,
+        around: &dyn Surroundings,
+        condition: impl FnOnce() -> Result<bool>,
+    ) -> Result<bool> {
+        let mut core = self.lock();
+        let holds = condition()?;
+        if holds {
+            let alone = [Member { payload, count, user_bytes, durability }];
+            self.commit_timed(&mut core, &alone, around)?;
+        }
+        Ok(holds)
+    }
+
     #[cold]
     fn commit_in_group(&self, member: Member<'_>, around: &dyn Surroundings) -> Result<SeqNo> {
         let Member { payload, count, user_bytes, durability } = member;
@@ -246,12 +276,14 @@ impl Committer {
                 Role::Lead => {
                     self.lead(around);
                     let outcome = mine.take_outcome();
-                    return outcome.expect("a turn ends with an outcome for each of its group");
+                    return outcome
+                        .expect("the leader stores an outcome for each request of its group");
                 }
                 Role::LeadAfter(most) => {
                     mine.wait_for(most);
                     let mut line = self.line.lock();
-                    // Before the line: who is awaited there may be so by another leader by now.
+                    // Checked before the queue: by now another leader may wait, and `awaited` may
+                    // be its value.
                     if let Some(outcome) = mine.take_outcome() {
                         return outcome;
                     }
@@ -271,21 +303,21 @@ impl Committer {
         }
     }
 
-    /// Enters the line.
+    /// Joins the write queue.
     fn join(&self, mine: &Arc<Request>) -> Role {
         let mut line = self.line.lock();
         line.requests.push(mine.clone());
         self.count_waiting(&line);
         let syncing = line.syncing();
         if line.awaited.take_if(|wanted| *wanted <= syncing).is_some() {
-            // Who came last leads in place of who waits for it, and nobody need be woken for that.
+            // The last arrival becomes leader, which saves waking the waiting one.
             self.rivals.note_all_came();
             return Role::Lead;
         }
         if line.led { Role::Follow } else { self.take_lead(&mut line, mine) }
     }
 
-    /// Has `mine` lead those who wait, at once or when more came.
+    /// Makes `mine` the leader of the waiting writers, at once or after a delay for more writers.
     fn take_lead(&self, line: &mut Line, mine: &Request) -> Role {
         line.led = true;
         if mine.durability == Durability::Sync
@@ -297,10 +329,11 @@ impl Committer {
         Role::Lead
     }
 
-    /// Commits everyone who waits, tells them, and lets the next who came meanwhile lead.
+    /// Commits all waiting writers, signals their outcomes, and passes the leadership to the first
+    /// writer that arrived meanwhile.
     fn lead(&self, around: &dyn Surroundings) {
         if self.callers_count.load(Ordering::Relaxed) > 0 {
-            // One of them has the core before this is free.
+            // One of these callers gets the writer state before this lock is free.
             drop(self.next.lock());
         }
         let mut core = self.core.lock();
@@ -329,7 +362,8 @@ impl Committer {
         }
     }
 
-    /// Commits the members; if one asked for a sync, notes how long it took and how many came.
+    /// Commits the members. If a member asked for a sync, records the time taken and the number of
+    /// syncing writers in the group and in the queue.
     fn commit_timed(
         &self,
         core: &mut Core,
@@ -347,8 +381,8 @@ impl Committer {
     }
 }
 
-/// A leader's turn. It ends, also by a panic in what a store is made of, with everyone in the group
-/// told and the place handed on.
+/// Leader guard. Its drop signals every writer of the group and passes the leadership on, even
+/// after a panic in the store.
 struct Turn<'a> {
     committer: &'a Committer,
     group: Vec<Arc<Request>>,
@@ -361,8 +395,8 @@ impl Drop for Turn<'_> {
             if !matches!(*news, News::Outcome(_)) {
                 let lost = Error::new(
                     ErrorKind::Io,
-                    "the thread that committed this write with its own panicked; whether the write \
-                     is there is known when the store is opened again",
+                    "the thread that committed this write panicked; close the store and open it \
+                     again to see whether it contains the write",
                 );
                 *news = News::Outcome(Err(lost));
             }
@@ -382,7 +416,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
     use crate::base::order::KeyOrder;
@@ -393,7 +427,7 @@ mod tests {
     use crate::wal::LogWriter;
     use crate::write::hints::HintKeeper;
 
-    /// A store that panics or refuses where it should make room.
+    /// A store that panics or returns an error when it should make room.
     struct Broken {
         panics: bool,
         counters: Counters,
@@ -428,7 +462,7 @@ mod tests {
 
     #[test]
     fn who_locks_the_core_goes_before_writers_that_came_later() {
-        /// Where a commit leaves a trace.
+        /// A store in which a commit sets a mark.
         struct Marked(Counters);
         impl Surroundings for Marked {
             fn make_room(&self, core: &mut Core) -> Result<()> {
@@ -456,7 +490,7 @@ mod tests {
                     std::thread::yield_now();
                 }
                 drop(held);
-                assert!(!caller.join().unwrap(), "a writer went before, in round {round}");
+                assert!(!caller.join().unwrap(), "a writer got the lock first in round {round}");
                 for writer in writers {
                     assert_eq!(writer.join().unwrap().unwrap_err().kind(), ErrorKind::NoSpace);
                 }

@@ -1,6 +1,6 @@
-//! The state of the write path, held by one writer at a time, and what is done with it held.
+//! The writer state, held by one writer at a time, and the functions that run under its lock.
 //!
-//! What stays true: see [`super::commit`].
+//! Invariants: see [`super::commit`].
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use crate::metrics::Counters;
 use crate::options::kinds::Durability;
 use crate::wal::LogWriter;
 
-/// The number up to which everything is in the memtable and may be read.
+/// The last visible sequence number. All operations up to it are in the memtable and readable.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Visible(AtomicU64);
 
 impl Visible {
-    /// Everything up to `seqno` is visible.
+    /// Creates the value. Everything up to `seqno` is visible.
     pub fn new(seqno: SeqNo) -> Visible {
         Visible(AtomicU64::new(seqno))
     }
 
-    /// The last visible number.
+    /// Returns the last visible sequence number.
     #[inline]
     pub fn seqno(&self) -> SeqNo {
         self.0.load(Ordering::Acquire)
@@ -40,44 +40,45 @@ impl Visible {
     }
 }
 
-/// What the committer needs of the store around it.
+/// Commit hooks: the functions that the committer needs from the store.
 pub trait Surroundings {
-    /// Called with the core held before a group is committed: freeze a full memtable, wait for
-    /// memory, refuse when closed.
+    /// Called under the writer state's lock before the commit of a group. Freezes a full memtable,
+    /// waits for memory, and refuses the commit when the store is closed.
     fn make_room(&self, core: &mut Core) -> Result<()>;
-    /// Gives readers another list of skip hints.
+    /// Publishes a new list of empty-range hints to readers.
     fn show_hints(&self, hints: Arc<Hints>);
-    /// Has the keys around `sample`, which was deleted, looked at for a skip hint.
+    /// Requests a search for an empty-range hint around `sample`, a deleted key.
     fn ask_for_hints(&self, sample: Vec<u8>);
-    /// Closes a synced log, which may be removed already, where that keeps nobody.
+    /// Closes a synced log, which may be removed already, without a delay for writers.
     fn close_log(&self, log: LogWriter);
-    /// Where bytes and syncs are counted.
+    /// Returns the counters for bytes and syncs.
     fn counters(&self) -> &Counters;
 }
 
-/// The state of the write path; held by one writer at a time.
+/// The writer state. One writer holds it at a time.
 pub struct Core {
-    /// The log that takes records; `None` in a store opened read-only.
+    /// The current log; `None` in a store opened read-only.
     pub log: Option<LogWriter>,
-    /// Older logs not yet synced, oldest first; a `Sync` write syncs them before its own.
+    /// Older logs that are not synced yet, oldest first. A `Sync` write syncs them before its own
+    /// log.
     pub unsynced_logs: Vec<LogWriter>,
-    /// The memtable that takes operations.
+    /// The active memtable.
     pub memtable: Arc<Memtable>,
-    /// The sequence number of the next operation.
+    /// Sequence number of the next operation.
     pub next_seqno: SeqNo,
-    /// Whether the memtable holds operations that are in no log.
+    /// Whether the memtable holds operations that no log has.
     pub unlogged: bool,
-    /// Whether the log after this one was asked for.
+    /// Whether preallocation of the next log was requested.
     pub next_log_asked: bool,
-    /// The skip hints.
+    /// The empty-range hints.
     pub hints: HintKeeper,
-    /// Why no write is accepted, once the log failed.
+    /// Reason for refusing writes after a failure of the log or a panic.
     pub poisoned: Option<Error>,
-    /// The last visible number.
+    /// The last visible sequence number, shared with readers.
     pub visible: Arc<Visible>,
 }
 
-/// One member of a group, borrowed or queued.
+/// One member of a group, borrowed from its writer or from the queue.
 pub(super) struct Member<'a> {
     pub payload: &'a [u8],
     pub count: u32,
@@ -86,7 +87,7 @@ pub(super) struct Member<'a> {
 }
 
 impl Core {
-    /// Commits the members in order; returns the last sequence number of each.
+    /// Commits the members in order. Returns the last sequence number of each.
     pub(super) fn commit_group(
         &mut self,
         members: &[Member<'_>],
@@ -98,8 +99,9 @@ impl Core {
         self.guarded(|core| core.commit_sound(members, around))
     }
 
-    /// Does `work`. A panic in it may leave the core half changed: a record in the log whose numbers
-    /// the next would get again, or a hint that covers a key. So no write is taken after one.
+    /// Runs `work`. A panic in it may leave the writer state half changed: a record in the log
+    /// whose sequence numbers the next write would reuse, or a hint that covers a key. So no write
+    /// is accepted after a panic.
     #[inline]
     pub fn guarded<R>(&mut self, work: impl FnOnce(&mut Core) -> R) -> R {
         struct Unwound<'a>(&'a mut Core);
@@ -149,7 +151,7 @@ impl Core {
         Ok(ends)
     }
 
-    /// Gives readers the skip hints as the last operations left them.
+    /// Publishes the empty-range hints to readers if the last operations changed them.
     #[inline]
     fn show_hints(&mut self, around: &dyn Surroundings) {
         if let Some(hints) = self.hints.changed() {
@@ -231,8 +233,8 @@ impl Core {
     }
 }
 
-/// Puts the operations of a valid payload into the memtable, numbered from `seqno`, and shows each
-/// to `note`; returns the number after the last.
+/// Adds the operations of a valid payload to the memtable, numbered from `seqno`, and passes each
+/// to `note`. Returns the sequence number after the last.
 pub fn apply(
     memtable: &Memtable,
     payload: &[u8],
@@ -254,20 +256,21 @@ pub fn apply(
 fn panicked() -> Error {
     Error::new(
         ErrorKind::ReadOnly,
-        "the store takes no writes since one of them panicked; reads go on; mend what panicked, \
-         perhaps a key order of your own, then close the store and open it again",
+        "the store refuses writes because a write panicked; reads still work; correct the code \
+         that panicked, such as a custom key order, then close the store and open it again",
     )
 }
 
 fn refused(cause: &Error) -> Error {
     if cause.kind() == ErrorKind::ReadOnly {
-        // It says so itself.
+        // The message already says so.
         return cause.clone();
     }
     Error::new(
         ErrorKind::ReadOnly,
         format!(
-            "the store takes no writes since its log failed ({cause}); close and open it again"
+            "the store refuses writes because its log failed ({cause}); close the store and open \
+             it again"
         ),
     )
 }
@@ -285,12 +288,12 @@ pub(super) mod smallvec {
     }
 
     impl Ends {
-        /// Room for `len` members.
+        /// Creates a list for `len` members.
         pub fn new(len: usize) -> Ends {
             if len == 1 { Ends::One([0]) } else { Ends::Many(Vec::with_capacity(len)) }
         }
 
-        /// Adds the next member's number.
+        /// Appends the next member's sequence number.
         pub fn push(&mut self, seqno: SeqNo) {
             match self {
                 Ends::One(slot) => slot[0] = seqno,

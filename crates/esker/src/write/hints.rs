@@ -1,13 +1,14 @@
-//! The writers' side of the skip hints ([`crate::iter::hints`]): part of the core, so that whoever
-//! commits or adds a hint does it alone.
+//! The writers' side of the empty-range hints ([`crate::iter::hints`]). It is part of the writer
+//! state, so that commits and additions of hints exclude each other.
 //!
-//! What stays true:
-//! 1. A put takes its key out of the hints before its number is published. Nothing else makes a key
-//!    visible: deletes and range deletes hide, and what a log brings back at opening is there before
-//!    the first hint.
-//! 2. A hint is looked for under a watch, begun where everything committed so far is numbered up to
-//!    `since`; what is put meanwhile bounds the range that is then added.
-//! 3. With no hint and no watch a put costs one comparison here, and a delete a counter.
+//! Invariants:
+//! 1. The key of a put leaves the hints before the put's sequence number is published. Nothing else
+//!    makes a key visible: deletes and range deletions hide keys, and the replay of the logs at
+//!    open ends before the first hint exists.
+//! 2. A search for a hint runs under a watch. When the watch begins, all committed operations are
+//!    numbered up to `since`. Puts during the watch limit the range that is then added.
+//! 3. With no hint and no watch, a put costs one comparison here, and a delete costs a counter
+//!    update.
 
 use std::sync::Arc;
 
@@ -15,32 +16,32 @@ use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::sync::{Bug, is_seeded};
 use crate::iter::hints::{BOUND_BYTES_MAX, Edge, Hint, Hints};
-use crate::iter::visible::DeadRun;
+use crate::iter::tombstone_run::DeadRun;
 
-/// After so many deletes the keys around one of them are looked at.
+/// Number of deletes between two searches for a hint around a deleted key.
 const ASK_EVERY: u32 = if cfg!(debug_assertions) { 16 } else { 4096 };
-/// The same where looking around found nothing.
+/// Maximum of this number after searches that found nothing.
 const ASK_EVERY_MAX: u32 = 4 * ASK_EVERY;
-/// Runs with fewer entries are not worth a hint.
+/// Minimum number of entries in a tombstone run for a hint.
 const DEAD_MIN: u64 = if cfg!(debug_assertions) { 4 } else { 256 };
 
-/// What has been put around a key since somebody began to look there.
+/// Puts around a key since the start of a search there.
 struct Watch {
     key: Vec<u8>,
-    /// The greatest key put below it.
+    /// Greatest put key below `key`.
     below: Edge,
-    /// The least key put above it.
+    /// Least put key above `key`.
     above: Edge,
-    /// Whether it was put itself.
+    /// Whether `key` itself was put.
     hit: bool,
 }
 
-/// The hints, and what the next is to be about.
+/// The hints, and the state of the next search.
 pub struct HintKeeper {
     order: KeyOrder,
     hints: Hints,
     watch: Option<Watch>,
-    /// Whether puts matter: there is a hint or a watch.
+    /// Whether puts must be checked: there is a hint or a watch.
     armed: bool,
     changed: bool,
     deletes: u32,
@@ -49,7 +50,7 @@ pub struct HintKeeper {
 }
 
 impl HintKeeper {
-    /// No hints yet.
+    /// Creates a keeper without hints.
     pub fn new(order: KeyOrder) -> HintKeeper {
         HintKeeper {
             order,
@@ -63,11 +64,11 @@ impl HintKeeper {
         }
     }
 
-    /// Notes an operation that is being committed.
+    /// Records an operation of the current commit.
     #[inline]
     pub fn note(&mut self, kind: Kind, key: &[u8]) {
         if kind != Kind::Put {
-            // One range delete may hide any number of keys.
+            // One range deletion may hide any number of keys.
             self.deletes += if kind == Kind::Delete { 1 } else { self.ask_every };
             if self.deletes >= self.ask_every {
                 self.take_sample(key);
@@ -112,13 +113,13 @@ impl HintKeeper {
         self.armed = self.watch.is_some() || !self.hints.is_empty();
     }
 
-    /// The key to look around next, if it is time to.
+    /// Returns the key for the next search, if one is due.
     #[inline]
     pub fn sample(&mut self) -> Option<Vec<u8>> {
         self.sample.take()
     }
 
-    /// The list as it is now, if readers have another.
+    /// Returns the current list if it differs from the published one.
     #[inline]
     pub fn changed(&mut self) -> Option<Arc<Hints>> {
         if !self.changed {
@@ -128,7 +129,7 @@ impl HintKeeper {
         Some(Arc::new(self.hints.clone()))
     }
 
-    /// Begins to watch around `key` and returns the hints there are; `None` where one of them covers
+    /// Starts a watch around `key` and returns the current hints. Returns `None` if a hint covers
     /// the key.
     pub fn watch(&mut self, key: &[u8]) -> Option<Arc<Hints>> {
         if self.hints.find(&self.order, key, SeqNo::MAX).is_some() {
@@ -141,8 +142,8 @@ impl HintKeeper {
         Some(Arc::new(self.hints.clone()))
     }
 
-    /// Ends the watch and adds what was found to the hints: no key of `run` was visible at `since`,
-    /// the last number when the watch began. `true` when there is a new hint.
+    /// Ends the watch and adds the found run to the hints. No key of `run` was visible at `since`,
+    /// the last sequence number when the watch began. Returns `true` if there is a new hint.
     pub fn add(&mut self, run: Option<&DeadRun>, since: SeqNo) -> bool {
         let watch = self.watch.take();
         let added = run.filter(|run| run.dead >= DEAD_MIN).is_some_and(|run| {
@@ -164,7 +165,7 @@ impl HintKeeper {
     }
 }
 
-/// Of two bounds the one that leaves less.
+/// Returns the bound that leaves the smaller range.
 fn later(found: Edge, put: Edge, is_before: impl Fn(&[u8], &[u8]) -> bool) -> Edge {
     match (found, put) {
         (Some(found), Some(put)) if is_before(&found, &put) => Some(put),
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn what_is_put_while_somebody_looks_bounds_what_is_added() {
         let mut keeper = HintKeeper::new(KeyOrder::Bytewise);
-        keeper.watch(b"m").expect("nothing covers it");
+        keeper.watch(b"m").expect("no hint covers the write");
         for key in [b"c", b"e", b"d", b"s", b"q", b"r"] {
             keeper.note(Kind::Put, key);
         }
@@ -209,10 +210,10 @@ mod tests {
     #[test]
     fn nothing_is_added_around_a_key_that_was_put_meanwhile_nor_for_a_short_run() {
         let mut keeper = HintKeeper::new(KeyOrder::Reverse);
-        keeper.watch(b"m").expect("nothing covers it");
+        keeper.watch(b"m").expect("no hint covers the write");
         keeper.note(Kind::Put, b"m");
         assert!(!keeper.add(Some(&run(b"z", b"a")), 5));
-        keeper.watch(b"m").expect("nothing covers it");
+        keeper.watch(b"m").expect("no hint covers the write");
         assert!(!keeper.add(Some(&DeadRun { dead: DEAD_MIN - 1, ..run(b"z", b"a") }), 6));
         assert!(keeper.changed().is_none() && !keeper.armed);
     }

@@ -1,6 +1,7 @@
-//! Layer 4: how a write becomes durable and visible. `batch.rs` collects operations, `commit.rs`
-//! groups writers, `core.rs` logs and applies what a group or one of them brings, `rivals.rs`
-//! says for how many of them a sync waits, `pressure.rs` decides how much a writer is slowed.
+//! Layer 4: the write path. `batch.rs` collects operations, `commit.rs` does group commit,
+//! `core.rs` logs and applies the operations of a group or of a single writer, `rivals.rs` decides
+//! the group commit delay, `pressure.rs` computes the write throttle, and `hints.rs` keeps the
+//! empty-range hints.
 
 pub mod batch;
 pub mod commit;

@@ -1,45 +1,47 @@
-//! How many threads sync at about the same time, so that one sync serves them all.
+//! Group commit delay: lets one sync serve all threads that sync at about the same time.
 //!
-//! The threads that one sync has served come back together, some microseconds later: the first of
-//! them would sync alone, and the others wait for it. So it waits until as many are there as were
-//! lately, at most for half of what a commit with its sync takes (the idea of PostgreSQL's
-//! `commit_delay`, with both numbers measured instead of set).
+//! The threads that one sync served return together, within a few microseconds. Without a delay the
+//! first of them would sync alone, and the others would wait for that sync. So the leader waits
+//! until the number of writers reaches the recent number, but at most for half the time of a commit
+//! with its sync. This is the idea of PostgreSQL's `commit_delay`, with both numbers measured
+//! instead of configured.
 //!
-//! What stays true: this is advice. Who waited in vain does not wait again for a while.
+//! Invariant: the delay is advice only. After a wait in vain, there is no wait for a while.
 
 use std::time::Duration;
 
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// It is never waited longer than this.
+/// Maximum delay.
 const WAIT_MAX: Duration = Duration::from_micros(500);
-/// So many groups are not waited for at most after some that were waited for in vain; after the first
-/// of those it is one, and twice as many after each that follows.
+/// Maximum number of groups without a delay after waits in vain. The first wait in vain skips one
+/// group, and each further one skips twice as many.
 const GROUPS_WITHOUT_MAX: usize = 16;
 
-/// What is known of those who sync.
+/// Statistics of the syncing writers.
 #[derive(Default)]
 pub struct Rivals {
-    /// Members of the last group that were to be synced, and those who came meanwhile.
+    /// Number of syncing members of the last group, and of the syncing writers that arrived
+    /// meanwhile.
     count: AtomicUsize,
-    /// What the last group took.
+    /// Duration of the last group's commit, in ns.
     commit_ns: AtomicU64,
-    /// So many groups are not waited for.
+    /// Number of groups that still get no delay.
     without: AtomicUsize,
-    /// So many will not be after the next that is waited for in vain.
+    /// Number of groups without a delay after the next wait in vain.
     without_next: AtomicUsize,
 }
 
 impl Rivals {
-    /// Notes that a group was committed in `elapsed`, and that so many who sync were in it or came
-    /// meanwhile.
+    /// Records a group commit that took `elapsed`. `count` syncing writers were in the group or
+    /// arrived meanwhile.
     pub fn note(&self, count: usize, elapsed: Duration) {
         self.count.store(count, Relaxed);
         self.commit_ns.store(elapsed.as_nanos() as u64, Relaxed);
     }
 
-    /// For how many, with those who wait to be synced, and for how long a leader should wait; `None` if not at
-    /// all.
+    /// Returns the number of syncing writers that a leader should wait for, including the `waiting`
+    /// ones, and the maximum delay. Returns `None` for no delay.
     pub fn worth_waiting_for(&self, waiting: usize) -> Option<(usize, Duration)> {
         let wanted = self.count.load(Relaxed);
         if wanted <= waiting {
@@ -54,17 +56,17 @@ impl Rivals {
         Some((wanted, most))
     }
 
-    /// Whether nobody else synced lately.
+    /// Returns true if no other writer synced recently.
     pub fn are_none(&self) -> bool {
         self.count.load(Relaxed) < 2
     }
 
-    /// Notes that all came who were waited for.
+    /// Records that all expected writers arrived.
     pub fn note_all_came(&self) {
         self.without_next.store(0, Relaxed);
     }
 
-    /// Notes that it was waited in vain.
+    /// Records a wait in vain.
     pub fn note_in_vain(&self) {
         let without = self.without_next.load(Relaxed).max(1);
         self.without.store(without, Relaxed);
@@ -72,27 +74,31 @@ impl Rivals {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
 
     #[test]
     fn nobody_is_waited_for_who_was_not_there_and_not_again_after_it_was_in_vain() {
         let rivals = Rivals::default();
-        assert_eq!(rivals.worth_waiting_for(1), None, "nobody is known");
+        assert_eq!(rivals.worth_waiting_for(1), None, "no other writer is known");
         rivals.note(3, Duration::from_micros(100));
         assert_eq!(rivals.worth_waiting_for(2), Some((3, Duration::from_micros(50))));
-        assert_eq!(rivals.worth_waiting_for(3), None, "they are here");
+        assert_eq!(rivals.worth_waiting_for(3), None, "all known writers are present");
         for without in [1, 2, 4, 8, GROUPS_WITHOUT_MAX, GROUPS_WITHOUT_MAX] {
             assert!(rivals.worth_waiting_for(2).is_some());
             rivals.note_in_vain();
             for group in 0..without {
-                assert_eq!(rivals.worth_waiting_for(2), None, "not again for group {group}");
+                assert_eq!(
+                    rivals.worth_waiting_for(2),
+                    None,
+                    "a wait in vain was repeated for group {group}"
+                );
             }
         }
         rivals.note_all_came();
         rivals.note_in_vain();
-        assert_eq!(rivals.worth_waiting_for(2), None, "the first time it is for one group");
+        assert_eq!(rivals.worth_waiting_for(2), None, "the first pause lasts for one group");
         rivals.note(3, Duration::from_secs(60));
         assert_eq!(rivals.worth_waiting_for(2), Some((3, WAIT_MAX)));
     }

@@ -1,4 +1,4 @@
-//! A store beside its oracle: random operations on both, every answer compared.
+//! A store with an oracle: random operations on both, with every answer compared.
 #![allow(dead_code)]
 
 use std::cmp::Ordering;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{
     Batch, Comparator, Db, Durability, KeyOrder, Options, ReadOptions, Snapshot, WriteOptions,
 };
@@ -16,10 +16,10 @@ use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use esker_testkit::rng::SplitMix64;
 
-/// Keys and values in key order, as a plain map under the bytewise order.
+/// Pairs in bytewise key order.
 pub type Oracle = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Options small enough that a few thousand operations reach every level.
+/// Returns options with small sizes: a few thousand operations reach every level.
 pub fn tiny_options() -> Options {
     Options {
         memory_budget_bytes: Some(64 << 20),
@@ -38,7 +38,7 @@ pub fn tiny_options() -> Options {
     }
 }
 
-/// A store, its oracle, and snapshots with the oracle as it was then.
+/// A store, its oracle, and snapshots with the oracle's state at each.
 pub struct Pair {
     pub fs: Arc<dyn Fs>,
     pub path: PathBuf,
@@ -51,7 +51,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// An empty store in memory.
+    /// Creates an empty store in memory.
     pub fn new(options: Options, seed: u64, key_space: u64) -> Pair {
         let fs: Arc<dyn Fs> = MemFs::new();
         let path = PathBuf::from("/db");
@@ -72,7 +72,7 @@ impl Pair {
         self.db.as_ref().unwrap()
     }
 
-    /// A key: often short, sometimes empty, with shared prefixes and zero bytes.
+    /// Returns a random key: often short, sometimes empty, with shared prefixes and zero bytes.
     pub fn key(&mut self) -> Vec<u8> {
         let n = self.rng.next_u64() % self.key_space;
         match n % 7 {
@@ -94,7 +94,7 @@ impl Pair {
         (0..len).map(|i| (self.rng.next_u64() >> (i % 3)) as u8 & 0x3f).collect()
     }
 
-    /// One random operation on both.
+    /// Applies one random operation to the store and the oracle.
     pub fn step(&mut self) {
         match self.rng.next_u64() % 100 {
             0..=49 => {
@@ -164,7 +164,9 @@ impl Pair {
         }
         let durability =
             [Durability::Buffered, Durability::Sync][(self.rng.next_u64() % 2) as usize];
-        self.db().write_with(&batch, &WriteOptions { durability: Some(durability) }).unwrap();
+        self.db()
+            .write_with(&batch, &WriteOptions::default().durability(Some(durability)))
+            .unwrap();
     }
 
     fn check_get(&self, key: &[u8]) {
@@ -202,13 +204,13 @@ impl Pair {
         if let Some((snapshot, oracle)) = self.snapshots.first() {
             let want = oracle.get(&key).map(Vec::as_slice);
             assert_eq!(snapshot.get(&key).unwrap().as_deref(), want);
-            let options = ReadOptions { snapshot: Some(snapshot), fill_cache: false };
+            let options = ReadOptions::default().snapshot(Some(snapshot)).fill_cache(false);
             assert_eq!(self.db().get_with(&key, &options).unwrap().as_deref(), want);
             assert_eq!(pairs(snapshot.iter().unwrap()), in_order(oracle, &self.options.key_order));
         }
     }
 
-    /// Seeks from random keys and walks a few steps in random directions.
+    /// Seeks to random keys, takes a few steps in random directions, and checks range scans.
     fn check_seeks(&mut self) {
         let sorted = in_order(&self.oracle, &self.options.key_order);
         let order = self.options.key_order.clone();
@@ -228,10 +230,10 @@ impl Pair {
                 let Some((key, value)) = want else { break };
                 assert_eq!((iter.key(), iter.value()), (key.as_slice(), value.as_slice()));
                 if self.rng.next_u64().is_multiple_of(3) {
-                    iter.retreat().unwrap();
+                    iter.move_prev().unwrap();
                     at -= 1;
                 } else {
-                    iter.advance().unwrap();
+                    iter.move_next().unwrap();
                     at += 1;
                 }
             }
@@ -245,18 +247,14 @@ impl Pair {
         let bounds = (Bound::Included(a), Bound::Excluded(b));
         let range = |reverse: bool| {
             let iter = self.db().iter_with(&ReadOptions::default(), bounds.clone()).unwrap();
-            if reverse {
-                iter.into_reverse().map(|p| p.unwrap()).collect::<Vec<_>>()
-            } else {
-                pairs(iter)
-            }
+            if reverse { iter.rev().map(|p| p.unwrap()).collect::<Vec<_>>() } else { pairs(iter) }
         };
         assert_eq!(range(false), want);
         assert_eq!(range(true), want.iter().rev().cloned().collect::<Vec<_>>());
         self.check_shows(bounds, &want);
     }
 
-    /// What is shown between bounds, in two parts, both ways.
+    /// Checks the for-each scans between bounds: interrupted once and resumed, in both directions.
     fn check_shows(
         &mut self,
         bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
@@ -302,7 +300,7 @@ impl Pair {
         }
     }
 
-    /// Closes and opens again; every pair must be there.
+    /// Closes and reopens the store, and checks that every pair is present.
     pub fn reopen(&mut self) {
         self.snapshots.clear();
         if self.rng.next_u64().is_multiple_of(2) {
@@ -315,11 +313,11 @@ impl Pair {
         self.check_all();
     }
 
-    /// Compares every pair both ways, and every snapshot.
+    /// Compares every pair in both directions, and every snapshot.
     pub fn check_all(&self) {
         let want = in_order(&self.oracle, &self.options.key_order);
         assert_eq!(pairs(self.db().iter().unwrap()), want);
-        let back: Vec<_> = self.db().iter().unwrap().into_reverse().map(|p| p.unwrap()).collect();
+        let back: Vec<_> = self.db().iter().unwrap().rev().map(|p| p.unwrap()).collect();
         assert_eq!(back, want.into_iter().rev().collect::<Vec<_>>());
         for (snapshot, oracle) in &self.snapshots {
             assert_eq!(pairs(snapshot.iter().unwrap()), in_order(oracle, &self.options.key_order));
@@ -327,26 +325,26 @@ impl Pair {
     }
 }
 
-/// The oracle's pairs in the store's order.
+/// Returns the oracle's pairs in the store's key order.
 pub fn in_order(oracle: &Oracle, order: &KeyOrder) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all: Vec<_> = oracle.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     all.sort_by(|a, b| order.compare(&a.0, &b.0));
     all
 }
 
-/// Everything an iterator yields.
+/// Returns all pairs of an iterator.
 pub fn pairs(iter: esker::DbIterator) -> Vec<(Vec<u8>, Vec<u8>)> {
     iter.map(|pair| pair.unwrap()).collect()
 }
 
-/// Every file below `dir` of `fs`, with its bytes.
+/// Returns every file in `dir` with its content.
 pub fn files(fs: &dyn Fs, dir: &Path) -> Vec<(String, Vec<u8>)> {
     let read = |name: &str| fs.read(&dir.join(name), u64::MAX).unwrap();
     let entries = fs.list(dir).unwrap();
     entries.iter().filter(|e| e.is_file).map(|e| (e.name.clone(), read(&e.name))).collect()
 }
 
-/// A file system in memory that holds these files in `dir`.
+/// Returns a file system in memory with these files in `dir`.
 pub fn image(dir: &Path, files: &[(String, Vec<u8>)]) -> Arc<MemFs> {
     let fs = MemFs::new();
     fs.create_dir(dir).unwrap();
@@ -359,7 +357,7 @@ pub fn image(dir: &Path, files: &[(String, Vec<u8>)]) -> Arc<MemFs> {
     fs
 }
 
-/// An order whose meaning can be turned round under the same name.
+/// A key order that can be reversed under the same name.
 pub struct Turned(pub bool);
 
 impl Comparator for Turned {
@@ -371,8 +369,8 @@ impl Comparator for Turned {
     }
 }
 
-/// The files of a store of tiny tables that died with several logs, because no table could be
-/// written. They are as the store left them, whether synced or not.
+/// Returns the files of a killed store with several logs, because no table could be written. The
+/// files are as the store left them, whether synced or not.
 pub fn several_logs(dir: &Path, written: &WriteOptions) -> Vec<(String, Vec<u8>)> {
     let disk = CrashFs::new();
     let fs = FaultFs::new(disk.clone());
@@ -389,7 +387,7 @@ pub fn several_logs(dir: &Path, written: &WriteOptions) -> Vec<(String, Vec<u8>)
     left
 }
 
-/// Letters of either case are one key.
+/// A key order that ignores ASCII case.
 pub struct NoCase;
 
 impl Comparator for NoCase {

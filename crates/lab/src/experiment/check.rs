@@ -1,6 +1,6 @@
-//! Reads an experiment and explains every mistake by its line.
+//! Reads an experiment and reports every mistake with its line.
 //!
-//! A text that passes is an [`Experiment`]: whatever runs it later need not check its names again.
+//! A text without mistakes becomes an [`Experiment`], so the runner need not check its names again.
 
 use std::ops::Range;
 
@@ -18,33 +18,33 @@ use crate::workload::tasks::{labels, parse_tasks};
 /// A checked experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Its name: the file's without the ending.
+    /// Its name: the file name without the extension.
     pub name: String,
-    /// What it says.
+    /// Its parsed content.
     pub file: ExperimentFile,
-    /// The text it was read from, kept in records.
+    /// The source text, kept in records.
     pub text: String,
 }
 
-/// Something wrong in an experiment.
+/// A mistake in an experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Line of the file, from 1; 0 where the whole file is meant.
+    /// Line of the file, from 1; 0 for the whole file.
     pub line: usize,
-    /// What is wrong and what is right.
+    /// The mistake and its correction.
     pub message: String,
 }
 
-/// What names mean something here.
+/// Names valid in experiments.
 pub struct Known<'a> {
-    /// Engines there are.
+    /// Available engines.
     pub engines: &'a [&'a str],
     /// Settings that know the engines' own options.
     pub config: BenchConfig,
 }
 
 impl Experiment {
-    /// Reads and checks `text`. The mistakes are in the order of their lines.
+    /// Reads and checks `text`. Mistakes are sorted by line.
     pub fn parse(name: &str, text: &str, known: &Known<'_>) -> Result<Experiment, Vec<Mistake>> {
         let file: ExperimentFile = toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(0, |span| line_of(text, &span));
@@ -60,20 +60,21 @@ impl Experiment {
         Err(mistakes)
     }
 
-    /// Every engine the file names.
+    /// Returns every engine named in the file.
     pub fn engine_names(&self) -> Vec<&str> {
         let own = self.file.series.iter().filter_map(|series| series.get_ref().engines.as_ref());
         let lists = std::iter::once(&self.file.engines).chain(own);
         lists.flat_map(|list| list.get_ref()).map(|name| name.get_ref().as_str()).collect()
     }
 
-    /// A series by its place.
+    /// Returns a series by its index.
     pub fn series(&self, index: usize) -> &SeriesFile {
         self.file.series[index].get_ref()
     }
 }
 
-/// The phases of a series (of one of its steps), labelled: a name that comes again is numbered.
+/// Returns the labels of the phases of a series, or of one of its steps. A repeated name is
+/// numbered.
 pub fn phase_labels(series: &SeriesFile) -> Vec<String> {
     if let Some(phases) = &series.phases {
         return labels(phases.get_ref().iter().map(|name| name.get_ref().as_str()));
@@ -82,7 +83,7 @@ pub fn phase_labels(series: &SeriesFile) -> Vec<String> {
     labels(tasks.unwrap_or_default().iter().map(|task| task.name))
 }
 
-/// What a table's rows or columns can be.
+/// Returns the possible rows or columns of a table.
 pub fn axes(series: &SeriesFile) -> Vec<String> {
     let fixed = ["phase", "engine", "entries", "threads"].map(String::from);
     let step = series.steps.is_some().then(|| "step".to_string());
@@ -115,12 +116,12 @@ impl Check<'_> {
         self.scale(&file.scale);
         self.options(&file.options);
         if file.series.is_empty() {
-            self.wrong(0..0, "there is no [[series]], so nothing would be measured");
+            self.wrong(0..0, "expected at least one [[series]], found none");
         }
         for (index, series) in file.series.iter().enumerate() {
             let name = &series.get_ref().name;
             if file.series[..index].iter().any(|other| other.get_ref().name == *name) {
-                self.wrong(series.span(), format!("two series are called {name:?}"));
+                self.wrong(series.span(), format!("two series have the name {name:?}"));
             }
             self.series(file, series);
         }
@@ -132,7 +133,7 @@ impl Check<'_> {
         for option in options {
             let name = option.get_ref();
             if !BenchConfig::is_store_flag(name) && name != "reads" {
-                self.wrong(option.span(), format!("{name:?} is no option every engine has"));
+                self.wrong(option.span(), format!("{name:?} is not an option of all engines"));
             }
         }
     }
@@ -145,7 +146,10 @@ impl Check<'_> {
             let name = engine.get_ref();
             if !self.known.engines.contains(&name.as_str()) {
                 let known = self.known.engines.join(", ");
-                self.wrong(engine.span(), format!("unknown engine {name:?}; there are {known}"));
+                self.wrong(
+                    engine.span(),
+                    format!("unknown engine {name:?}; the engines are {known}"),
+                );
             }
             if engines.get_ref()[..index].iter().any(|other| other.get_ref() == name) {
                 self.wrong(engine.span(), format!("engine {name:?} is named twice"));
@@ -155,13 +159,16 @@ impl Check<'_> {
 
     fn repetitions(&mut self, repetitions: &Spanned<u64>) {
         if !(1..=1000).contains(repetitions.get_ref()) {
-            self.wrong(repetitions.span(), "repetitions are 1 to 1000");
+            self.wrong(repetitions.span(), "repetitions must be 1 to 1000");
         }
     }
 
     fn scale(&mut self, scale: &Spanned<f64>) {
         if !(*scale.get_ref() > 0.0 && *scale.get_ref() <= 1.0) {
-            self.wrong(scale.span(), "scale is the share of the full size: above 0, at most 1");
+            self.wrong(
+                scale.span(),
+                "scale is a share of the full size and must be above 0 and at most 1",
+            );
         }
     }
 
@@ -174,7 +181,7 @@ impl Check<'_> {
     fn option(&mut self, name: &Spanned<String>, value: &str, span: Range<usize>) {
         let (engine, _) = name.get_ref().split_once('.').unwrap_or(("", ""));
         if !engine.is_empty() && !self.known.engines.contains(&engine) {
-            self.wrong(name.span(), format!("{}: there is no engine {engine:?}", name.get_ref()));
+            self.wrong(name.span(), format!("{}: unknown engine {engine:?}", name.get_ref()));
             return;
         }
         let mut config = self.known.config.clone();
@@ -183,7 +190,7 @@ impl Check<'_> {
         }
     }
 
-    /// What a series does: tasks, or phases.
+    /// Checks the work of a series: tasks or phases.
     fn work(&mut self, file: &ExperimentFile, series: &SeriesFile, span: Range<usize>) {
         match (&series.tasks, &series.phases) {
             (Some(tasks), None) => {
@@ -212,13 +219,13 @@ impl Check<'_> {
             _ => self.wrong(span, format!("series {:?}: give tasks or phases", series.name)),
         }
         if let Some(steps) = series.steps.as_ref().filter(|s| !(1..=1000).contains(s.get_ref())) {
-            self.wrong(steps.span(), "steps are 1 to 1000");
+            self.wrong(steps.span(), "steps must be 1 to 1000");
         }
         if let Some(keys) = &series.keys
             && !mixed::KEY_FORMS.contains(&keys.get_ref().as_str())
         {
             let known = mixed::KEY_FORMS.join(", ");
-            self.wrong(keys.span(), format!("keys {:?} is none of {known}", keys.get_ref()));
+            self.wrong(keys.span(), format!("keys {:?} is not one of {known}", keys.get_ref()));
         }
         if let Some(operations) = &series.operations
             && let Err(why) = Amount::parse(operations.get_ref())
@@ -235,7 +242,7 @@ impl Check<'_> {
         self.numbers(&series.threads.get_ref().all(), series.threads.span(), "threads", 1024);
         for (name, values) in &series.vary {
             if values.get_ref().is_empty() {
-                self.wrong(values.span(), format!("{} takes no value", name.get_ref()));
+                self.wrong(values.span(), format!("{} has no values", name.get_ref()));
             }
             for value in values.get_ref() {
                 self.option(name, &text_of(value), values.span());
@@ -255,7 +262,7 @@ impl Check<'_> {
         for axis in [&series.rows, &series.columns].into_iter().flatten() {
             if !axes.contains(axis.get_ref()) {
                 let known = axes.join(", ");
-                self.wrong(axis.span(), format!("{:?} is none of {known}", axis.get_ref()));
+                self.wrong(axis.span(), format!("{:?} is not one of {known}", axis.get_ref()));
             }
         }
         for unit in series.unit.iter().chain(&series.also) {
@@ -275,13 +282,16 @@ impl Check<'_> {
     fn bytes(&mut self, value: Option<&Spanned<Value>>, what: &str) {
         let Some(value) = value else { return };
         if bytes_of(&text_of(value.get_ref())).is_none_or(|bytes| bytes == 0) {
-            self.wrong(value.span(), format!("{what} is bytes, such as \"64M\""));
+            self.wrong(value.span(), format!("{what} must be a size in bytes, such as \"64M\""));
         }
     }
 
     fn numbers(&mut self, numbers: &[u64], span: Range<usize>, what: &str, most: u64) {
         if numbers.is_empty() || numbers.iter().any(|&number| number == 0 || number > most) {
-            self.wrong(span, format!("{what}: one number or a list, each 1 to {most}"));
+            self.wrong(
+                span,
+                format!("{what} must be a number or a list of numbers, each 1 to {most}"),
+            );
         }
     }
 
@@ -289,7 +299,10 @@ impl Check<'_> {
         let Some(unit) = unit.filter(|unit| Unit::parse(unit.get_ref()).is_none()) else { return };
         let known: Vec<&str> = UNITS.iter().map(|(name, _)| *name).collect();
         let name = unit.get_ref();
-        self.wrong(unit.span(), format!("unknown unit {name:?}; there are {}", known.join(", ")));
+        self.wrong(
+            unit.span(),
+            format!("unknown unit {name:?}; the units are {}", known.join(", ")),
+        );
     }
 
     fn reported(&mut self, series: &SeriesFile, reported: &Spanned<ReportedFile>) {
@@ -300,13 +313,19 @@ impl Check<'_> {
         axes.push("by".into());
         let rows = reported.rows.get_ref();
         if !axes.contains(rows) || rows == "engine" {
-            self.wrong(reported.rows.span(), format!("rows: {rows:?} is no axis of the series"));
+            self.wrong(
+                reported.rows.span(),
+                format!("rows: {rows:?} is not an axis of the series"),
+            );
         }
         if (rows == "by") == reported.by.is_some() {
-            self.wrong(span.clone(), "say whose figures these are: either by = … or rows = \"by\"");
+            self.wrong(
+                span.clone(),
+                "the source of the figures is missing; give by = … or rows = \"by\"",
+            );
         }
         if !axes.contains(&reported.across) {
-            self.wrong(span.clone(), format!("across: {:?} is no axis", reported.across));
+            self.wrong(span.clone(), format!("across: {:?} is not an axis", reported.across));
         }
         let labels = phase_labels(series);
         if reported.across == "phase" {
@@ -321,7 +340,7 @@ impl Check<'_> {
             let cells = row.get_ref();
             if cells.len() != reported.columns.len() + 1 {
                 let (found, wanted) = (cells.len(), reported.columns.len() + 1);
-                self.wrong(row.span(), format!("{found} items where {wanted} are needed"));
+                self.wrong(row.span(), format!("found {found} items, expected {wanted}"));
             }
             if rows == "phase" {
                 self.phase(&cells.first().map(text_of).unwrap_or_default(), &labels, row.span());
@@ -353,29 +372,29 @@ impl Check<'_> {
         if let Some(sum) = &expect.checksum
             && u64::from_str_radix(sum.get_ref(), 16).is_err()
         {
-            self.wrong(sum.span(), "a checksum is up to 16 hexadecimal digits");
+            self.wrong(sum.span(), "a checksum must have at most 16 hexadecimal digits");
         }
     }
 }
 
-/// A value as a number or text, for messages.
+/// Formats a value as a number or text, for messages.
 pub fn shown(value: &Value) -> String {
     format!("{:?}", text_of(value))
 }
 
-/// Tests, and the sample that tests beside them use.
+/// Tests, and a sample for tests of other modules.
 #[cfg(test)]
 pub mod tests {
     use super::*;
 
-    /// What the tests of this module know.
+    /// Returns the names known to the tests of this module.
     pub fn known() -> Known<'static> {
         let mut config = BenchConfig::default();
         config.accept_engine_options("esker", ["policy"]);
         Known { engines: &["esker", "leveldb", "rocksdb"], config }
     }
 
-    /// An experiment without a mistake.
+    /// Returns an experiment without a mistake.
     pub fn sample() -> String {
         r#"title = "A sample"
 engines = ["esker", "leveldb"]
@@ -423,7 +442,7 @@ readrandom = { operations = "entries", found = "operations" }
             ("scale = 0.5", "scale = 2.5", 3, "share"),
             ("cache_size = \"8M\"", "cash_size = \"8M\"", 6, "cash_size"),
             ("cache_size = \"8M\"", "cache_size = \"lots\"", 6, "whole number"),
-            ("\"leveled\"", "\"leveled\"\n\"nobody.block_size\" = 1", 8, "no engine"),
+            ("\"leveled\"", "\"leveled\"\n\"nobody.block_size\" = 1", 8, "unknown engine"),
             ("fillseq,readrandom,readrandom", "fillsideways", 11, "fillsideways"),
             ("entries = 1000", "entries = 0", 12, "entries"),
             ("entries = 1000", "entries = [1000, -5]", 12, "a whole number, 0 or more, or a list"),

@@ -1,4 +1,4 @@
-//! What a phase must produce, as amounts relative to the sizes of a point.
+//! Expected results of a phase, as amounts relative to the sizes of a point.
 
 use toml::Value;
 
@@ -6,7 +6,7 @@ use super::check::shown;
 use super::file::Expect;
 use crate::record::schema::TaskSample;
 
-/// A number, or a multiple or a part of the point's entries or of the phase's operations.
+/// A number, or a multiple or fraction of the point's entries or of the phase's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
     of: Of,
@@ -18,17 +18,21 @@ pub struct Amount {
 enum Of {
     One,
     Entries,
-    /// What the place counts: operations of a sample, or records before a phase.
+    /// The quantity counted in context: operations of a sample, or records before a phase.
     Counted,
 }
 
 impl Amount {
-    /// Reads `1000`, `entries`, `entries/1000`, `entries*2`; `operations` for what is expected of a
-    /// phase, `records` (those there when it begins) for what a phase does.
+    /// Parses `1000`, `entries`, `entries/1000`, `entries*2`. Expectations of a phase may use
+    /// `operations`, and operation counts of a phase may use `records`, the number of records at
+    /// its start.
     pub fn parse(value: &Value) -> Result<Amount, String> {
         let fail = || {
             let found = shown(value);
-            format!("{found} is no amount: a number, entries, operations or records, then /N or *N")
+            format!(
+                "{found} is not an amount; write a number, entries, operations or records, then /N \
+                 or *N"
+            )
         };
         if let Some(number) = value.as_integer() {
             let times = u64::try_from(number).map_err(|_| fail())?;
@@ -52,20 +56,20 @@ impl Amount {
         }
     }
 
-    /// The amount where there are so many entries, and operations or records.
+    /// Returns the amount for the given numbers of entries, and of operations or records.
     pub fn value(&self, entries: u64, counted: u64) -> u64 {
         let base = match self.of {
             Of::One => 1,
             Of::Entries => entries,
             Of::Counted => counted,
         };
-        // A part of something is at least one, as the tasks have it.
+        // A fraction of a nonzero number is at least 1, as in the tasks.
         let whole = base.saturating_mul(self.times);
         (whole / self.parts).max(whole.min(1))
     }
 }
 
-/// What the sample did not produce, as a sentence; none when all is as expected.
+/// Returns a sentence about the first unmet expectation of the sample; `None` if all are met.
 pub fn missed(expect: &Expect, sample: &TaskSample, entries: u64) -> Option<String> {
     if sample.error.is_some() {
         return None;

@@ -1,10 +1,11 @@
-//! Where experiments are found: a path, `experiments/` below the current folder, or built in.
+//! Lookup of experiments: a path, the directory `experiments/` in the current directory, or built
+//! in.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{LabError, Result};
 
-/// The experiments that come with the lab: name and text.
+/// Built-in experiments: name and text.
 pub const BUILT_IN: &[(&str, &str)] = &[
     ("projectdb", include_str!("../../experiments/projectdb.toml")),
     ("leveldb-knobs", include_str!("../../experiments/leveldb-knobs.toml")),
@@ -14,21 +15,21 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("ycsb-tuning", include_str!("../../experiments/ycsb-tuning.toml")),
 ];
 
-/// The folder users put their own in.
+/// Directory of the user's own experiments.
 const FOLDER: &str = "experiments";
 
-/// An experiment's text and where it is from.
+/// An experiment's text and its source.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The name: a file's without its ending.
+    /// Name: the file name without the extension.
     pub name: String,
-    /// The file, or none where it is built in.
+    /// File path; `None` for a built-in experiment.
     pub path: Option<PathBuf>,
-    /// The TOML.
+    /// TOML text.
     pub text: String,
 }
 
-/// The experiment called `name`, or in the file `name`. Fails with the names there are.
+/// Returns the experiment named `name`, or in the file `name`. The error lists the known names.
 pub fn find(name: &str) -> Result<Found> {
     let path = Path::new(name);
     if name.contains('/') || name.ends_with(".toml") {
@@ -45,14 +46,16 @@ pub fn find(name: &str) -> Result<Found> {
         None => {
             let names: Vec<String> = all().into_iter().map(|found| found.name).collect();
             Err(LabError::usage(format!(
-                "unknown experiment {name:?}; there are {}, or give the path of a .toml file",
+                "unknown experiment {name:?}; the experiments are {}; or give the path of a .toml \
+                 file",
                 names.join(", ")
             )))
         }
     }
 }
 
-/// All that can be named: those in the folder, and the built-in ones not among them.
+/// Returns all experiments with a name: those in the directory, and the built-in ones not
+/// overridden there.
 pub fn all() -> Vec<Found> {
     let entries = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
     let files = entries.map(|entry| entry.path());

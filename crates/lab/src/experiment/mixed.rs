@@ -14,23 +14,24 @@ use crate::run::config::BenchConfig;
 use crate::workload::csv::read_pairs;
 use crate::workload::tasks::labels;
 
-/// A phase and its place in tables.
+/// A phase and its position in tables.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// The phase.
+    /// Settings of the phase.
     pub phase: Phase,
-    /// Its name, numbered where it comes more than once in a step.
+    /// Its name, numbered if repeated within a step.
     pub label: String,
-    /// The step it belongs to, as the document counts them.
+    /// Its step, in the document's counting.
     pub step: Option<String>,
 }
 
-/// Whether the series runs phases instead of tasks.
+/// Returns whether the series runs phases instead of tasks.
 pub fn is_mixed(series: &SeriesFile) -> bool {
     series.phases.is_some()
 }
 
-/// The phases of a series in order, all its steps; or what is wrong, by the phase's place.
+/// Returns the phases of a series in order, over all steps. The error names the index of the faulty
+/// phase.
 pub fn phases(
     file: &ExperimentFile,
     series: &SeriesFile,
@@ -61,7 +62,7 @@ pub fn phases(
     Ok(all)
 }
 
-/// The phase of this name: the file's own, or `ycsb load` and `ycsb a` to `ycsb f`.
+/// Returns the phase with this name: the file's own, or `ycsb load` and `ycsb a` to `ycsb f`.
 fn one(
     file: &ExperimentFile,
     series: &SeriesFile,
@@ -74,8 +75,8 @@ fn one(
     }
     let Some(rest) = name.strip_prefix("ycsb ") else {
         return Err(format!(
-            "there is no phase {name:?}: give it a table [phases.{name:?}], or name \"ycsb load a\" \
-             or \"ycsb a\" to \"ycsb f\""
+            "unknown phase {name:?}; add a table [phases.{name:?}], or use \"ycsb load a\" or \
+             \"ycsb a\" to \"ycsb f\""
         ));
     };
     let (letter, load) = match rest.strip_prefix("load ") {
@@ -102,14 +103,14 @@ fn workload(
     engines: &[&str],
 ) -> std::result::Result<Workload, String> {
     let mut properties = Properties::core(letter)
-        .ok_or_else(|| format!("YCSB's workloads are a to f, not {letter:?}"))?;
+        .ok_or_else(|| format!("expected a YCSB workload from a to f, found {letter:?}"))?;
     for (name, value) in &series.ycsb {
         properties.set(name.get_ref(), &text_of(value));
     }
     properties.workload(engines)
 }
 
-/// What the records of a series look like. Fails when the file they come from is not there.
+/// Returns the form of a series' records. Fails if their source file is missing.
 pub fn space(
     experiment: &Experiment,
     series: &SeriesFile,
@@ -151,5 +152,5 @@ pub fn space(
     Ok(Space::new(form, 1, length, ratio, config.seed))
 }
 
-/// The names [`space`] takes for keys.
+/// Names of key forms accepted by [`space`].
 pub const KEY_FORMS: &[&str] = &["decimal", "plain", "binary", "hashed"];

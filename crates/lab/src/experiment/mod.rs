@@ -1,8 +1,8 @@
-//! Experiments: TOML files that say which engines, options, workloads, sizes, threads and
-//! repetitions are measured, and what each workload must produce.
+//! Experiments: TOML files with engines, options, workloads, sizes, threads, repetitions, and the
+//! expected results of each workload.
 //!
-//! `file` is the text's shape, `check` explains mistakes by line, `plan` multiplies everything out
-//! into points. Nothing is run here.
+//! `file` defines the text's structure, `check` reports mistakes by line, and `plan` expands an
+//! experiment into points. Nothing is run here.
 
 pub mod check;
 pub mod expect;

@@ -1,31 +1,31 @@
-//! From an experiment to its points: series × sizes × threads × varied options, scaled.
+//! Expansion of an experiment into its points: series × sizes × threads × varied options, scaled.
 //!
-//! A point keeps the document's own values as its parameters, whatever the scale, so that
-//! reported figures find their place beside the measured ones.
+//! A point keeps the document's own values as its parameters at every scale, so that reported
+//! figures line up with the measured ones.
 
 use super::check::Experiment;
 use super::file::{Options, SeriesFile};
 use crate::error::{LabError, Result};
 use crate::run::config::{BenchConfig, bytes_of};
 
-/// How much of the document's sizes is run.
+/// Fraction of the document's sizes to run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
-    /// A multiple of the experiment's default.
+    /// A multiple of the experiment's default scale.
     Times(f64),
     /// The document's own sizes.
     Full,
 }
 
-/// Fewest pairs of a point, however small the scale.
+/// Minimum number of pairs of a point at any scale.
 const ENTRIES_MIN: u64 = 200;
-/// Fewest bytes of a memory limit: what any store needs to live.
+/// Minimum memory limit in bytes, enough for any store to run.
 const MEMORY_LIMIT_MIN: u64 = 32 << 20;
-/// Fewest bytes of a scaled option, where the file does not say.
+/// Default minimum of a scaled option, in bytes.
 const SCALED_BYTES_MIN: u64 = 64 << 10;
 
 impl Scale {
-    /// Reads `full` or a number above 0.
+    /// Parses `full` or a number above 0.
     pub fn parse(text: &str) -> Result<Scale> {
         if text == "full" {
             return Ok(Scale::Full);
@@ -33,13 +33,13 @@ impl Scale {
         let factor = text.parse::<f64>().ok();
         match factor.filter(|factor| *factor > 0.0 && *factor <= 1e6) {
             Some(factor) => Ok(Scale::Times(factor)),
-            None => {
-                Err(LabError::usage(format!("--scale is a number above 0 or `full`, not {text:?}")))
-            }
+            None => Err(LabError::usage(format!(
+                "--scale must be a number above 0 or `full`, found {text:?}"
+            ))),
         }
     }
 
-    /// The share of the document's sizes, where `default` is the experiment's own share.
+    /// Returns the fraction of the document's sizes; `default` is the experiment's own fraction.
     pub fn share(self, default: f64) -> f64 {
         match self {
             Scale::Full => 1.0,
@@ -48,45 +48,45 @@ impl Scale {
     }
 }
 
-/// One combination that is measured.
+/// One measured combination of parameters.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Point {
-    /// Which series, by its place in the file.
+    /// Index of the series in the file.
     pub series: usize,
-    /// Its parameters as the document has them: `entries`, `threads` and the varied options.
+    /// Parameters with the document's values: `entries`, `threads` and the varied options.
     pub params: Vec<(String, String)>,
-    /// Those of them that are run with another value, and which.
+    /// Parameters run with a different value, with that value.
     pub params_run: Vec<(String, String)>,
-    /// Pairs, scaled.
+    /// Number of pairs, scaled.
     pub entries: u64,
-    /// Share of the document's size.
+    /// Fraction of the document's size.
     pub share: f64,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Options as flag and value, scaled; `ENGINE.name` goes to one engine.
+    /// Options as flag and value, scaled; `ENGINE.name` applies to one engine.
     pub options: Vec<(String, String)>,
-    /// Bytes of memory for engine and page cache, where it is limited.
+    /// Memory limit for engine and page cache, in bytes; `None` without a limit.
     pub memory_limit: Option<u64>,
-    /// Engines by name.
+    /// Names of the engines.
     pub engines: Vec<String>,
-    /// Turns of each engine.
+    /// Number of runs of each engine.
     pub repetitions: usize,
 }
 
 impl Point {
-    /// A text that tells it from the other points of the experiment.
+    /// Returns a text that identifies the point within the experiment.
     pub fn key(&self) -> String {
         let params: Vec<String> =
             self.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
         format!("{}: {}", self.series, params.join(" "))
     }
 
-    /// The value of a parameter.
+    /// Returns the value of a parameter.
     pub fn param(&self, name: &str) -> Option<&str> {
         self.params.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// The settings of `engine` here, over `base`.
+    /// Returns the settings of `engine` at this point, based on `base`.
     pub fn config(&self, base: &BenchConfig, engine: &str, seed: u64) -> Result<BenchConfig> {
         let mut config = base.clone();
         for (name, value) in &self.options {
@@ -100,8 +100,8 @@ impl Point {
     }
 }
 
-/// Sets option `name` for `engine`: `OTHER.name` is passed over, `ENGINE.name` sets the shared
-/// option of that name for this engine alone, or else the engine's own.
+/// Sets option `name` for `engine`. `OTHER.name` is ignored. `ENGINE.name` sets the shared option
+/// of that name for this engine alone, if it exists, otherwise the engine's own option.
 pub fn set_for(
     config: &mut BenchConfig,
     engine: &str,
@@ -116,7 +116,7 @@ pub fn set_for(
     }
 }
 
-/// All points, in the file's order.
+/// Returns all points, in the file's order.
 pub fn points(experiment: &Experiment, scale: Scale) -> Vec<Point> {
     let file = &experiment.file;
     let mut all = Vec::new();
@@ -182,7 +182,7 @@ fn point(
     }
 }
 
-/// The parameters that are run with another value at a share of the full size, and that value.
+/// Returns the parameters whose value differs at a fraction of the full size, with that value.
 pub fn params_run(
     experiment: &Experiment,
     series: &SeriesFile,
@@ -204,7 +204,7 @@ fn scaled_entries(entries: u64, share: f64) -> u64 {
     ((entries as f64 * share).round() as u64).max(ENTRIES_MIN)
 }
 
-/// The value of an option at a share of the full size; none where it does not shrink with it.
+/// Returns the value of an option at a fraction of the full size; `None` if it does not scale.
 fn scaled_option(
     experiment: &Experiment,
     series: &SeriesFile,
@@ -216,12 +216,12 @@ fn scaled_option(
     let mut scaled = file.scaled_options.iter().chain(&series.scaled_options);
     scaled.find(|scaled| scaled.get_ref() == name)?;
     let least = file.scaled_min.as_ref().and_then(|least| bytes_of(&text_of(least.get_ref())));
-    // Reads are counted, not measured in bytes.
+    // Reads are a count, not a size in bytes.
     let least = if name == "reads" { 1 } else { least.unwrap_or(SCALED_BYTES_MIN) };
     Some(scaled_bytes(value, share, least))
 }
 
-/// Every combination of the varied options.
+/// Returns every combination of the varied options.
 fn crossed(series: &SeriesFile) -> Vec<Vec<(String, String)>> {
     let mut combinations = vec![Vec::new()];
     for (name, values) in &series.vary {
@@ -238,8 +238,8 @@ fn crossed(series: &SeriesFile) -> Vec<Vec<(String, String)>> {
     combinations
 }
 
-/// The options of one place, in the order they are set: what one engine is given comes after what
-/// all are given, and so prevails.
+/// Returns the options of one table in the order of application: options for one engine come after
+/// options for all engines, so that they take precedence.
 fn pairs(options: &Options) -> Vec<(String, String)> {
     let text = options.iter().map(|(name, value)| (name.get_ref(), text_of(value.get_ref())));
     let mut all: Vec<(String, String)> = text.map(|(name, value)| (name.clone(), value)).collect();
@@ -247,7 +247,7 @@ fn pairs(options: &Options) -> Vec<(String, String)> {
     all
 }
 
-/// A TOML value as a flag takes it.
+/// Formats a TOML value as a flag value.
 pub fn text_of(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),

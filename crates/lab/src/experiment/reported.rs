@@ -1,4 +1,4 @@
-//! The figures a document reported, one by one, with the place each has in the series.
+//! Figures reported by a document, one by one, with their position in the series.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,27 @@ use crate::stats::unit::Unit;
 /// One figure of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
-    /// Whose figure.
+    /// Store the figure is for.
     pub by: String,
-    /// The parameters it is for; those not named hold for all.
+    /// Its parameters; a parameter not named may have any value.
     pub params: BTreeMap<String, String>,
-    /// The phase it is for; none for all.
+    /// Its phase; `None` for all phases.
     pub phase: Option<String>,
-    /// The figure.
+    /// Value.
     pub value: f64,
-    /// Its unit.
+    /// Unit of the value.
     pub unit: Unit,
 }
 
-/// Every figure reported for a series, in its order.
+/// Returns every figure reported for a series, in order.
 pub fn figures(series: &SeriesFile) -> Vec<Reported> {
     series.reported.iter().flat_map(|table| of_table(series, table.get_ref())).collect()
 }
 
-/// A cell as a number: itself, or a multiple (`"0.31x"`) of `base`; none for an empty text.
+/// Parses a cell as a number: a plain number, or a multiple (`"0.31x"`) of `base`; `None` for an
+/// empty text.
 pub fn number(cell: &Value, base: Option<f64>) -> Result<Option<f64>, String> {
-    let fail = || format!("{} is no figure: a number, \"1.5x\" or \"\"", shown(cell));
+    let fail = || format!("{} is not a figure; write a number, \"1.5x\" or \"\"", shown(cell));
     match cell {
         Value::Float(number) => Ok(Some(*number)),
         Value::Integer(number) => Ok(Some(*number as f64)),
@@ -45,7 +46,7 @@ pub fn number(cell: &Value, base: Option<f64>) -> Result<Option<f64>, String> {
     }
 }
 
-/// The units that a series asks for.
+/// Returns the units requested by a series.
 pub fn own_units(series: &SeriesFile) -> Vec<Unit> {
     let mut units = vec![unit_of(series)];
     for unit in series.also.iter().filter_map(|name| Unit::parse(name.get_ref())) {
@@ -56,7 +57,7 @@ pub fn own_units(series: &SeriesFile) -> Vec<Unit> {
     units
 }
 
-/// The series' unit.
+/// Returns the main unit of a series.
 pub fn unit_of(series: &SeriesFile) -> Unit {
     let named = series.unit.as_ref().and_then(|unit| Unit::parse(unit.get_ref()));
     named.unwrap_or(Unit::MicrosPerOp)

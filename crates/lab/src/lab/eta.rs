@@ -1,4 +1,4 @@
-//! The line before each turn: which of how many, and how long all of them will take still.
+//! The line before each run: its number, the total number of runs, and the estimated time left.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use indicatif::HumanDuration;
 use crate::experiment::check::Experiment;
 use crate::experiment::plan::Point;
 
-/// Counts turns and guesses the time left from those that are done, by their number of pairs.
+/// Counts runs and estimates the time left from the completed runs, by their number of pairs.
 pub struct Eta {
     turns: usize,
     begun: usize,
@@ -17,12 +17,12 @@ pub struct Eta {
 }
 
 fn weight(point: &Point) -> f64 {
-    // A turn has a fixed cost besides that of its pairs.
+    // A run has a fixed cost besides the cost of its pairs.
     point.entries as f64 * point.threads as f64 + 2000.0
 }
 
 impl Eta {
-    /// All turns of `points` whose engines run.
+    /// Creates an estimate for all runs of `points` with available engines.
     pub fn new(points: &[Point], runs: impl Fn(&str) -> bool) -> Eta {
         let mut eta =
             Eta { turns: 0, begun: 0, weight_left: 0.0, weight_done: 0.0, seconds_done: 0.0 };
@@ -34,20 +34,20 @@ impl Eta {
         eta
     }
 
-    /// A turn was measured before.
+    /// Counts a run that was already measured.
     pub fn skip(&mut self, point: &Point) {
         self.begun += 1;
         self.weight_left -= weight(point);
     }
 
-    /// A turn is done.
+    /// Counts a completed run.
     pub fn done(&mut self, point: &Point, _engine: &str, seconds: f64) {
         self.weight_left -= weight(point);
         self.weight_done += weight(point);
         self.seconds_done += seconds;
     }
 
-    /// The line for the turn that begins.
+    /// Returns the line for the run that starts now.
     pub fn line(
         &mut self,
         experiment: &Experiment,

@@ -1,8 +1,8 @@
-//! Running an experiment: every point, every engine, every repetition, one turn after another.
+//! Execution of an experiment: every point, every engine, every repetition, one run after another.
 //!
-//! Within a repetition all points are gone through, and at each point every engine takes its turn,
-//! the first one changing; so slow drifts of the machine fall on all points and engines alike. The
-//! record is saved after every turn; a run that was stopped goes on with `resume`.
+//! A repetition goes through all points, and runs every engine at each point, with a rotating first
+//! engine. Slow drifts of the machine therefore affect all points and engines alike. The record is
+//! saved after every run. `resume` continues an interrupted experiment.
 
 mod eta;
 pub mod teach;
@@ -30,24 +30,24 @@ use crate::workload::csv::read_pairs;
 use eta::Eta;
 use turn::LabTurn;
 
-/// How an experiment is run.
+/// Options of an experiment's execution.
 #[derive(Clone, Debug)]
 pub struct LabOptions {
-    /// Share of the sizes.
+    /// Scale of the sizes.
     pub scale: Scale,
-    /// The scale as it was written, for the record.
+    /// Scale as written by the user, for the record.
     pub scale_text: String,
-    /// Repetitions instead of the experiment's.
+    /// Repetitions, overriding the experiment's.
     pub repetitions: Option<usize>,
-    /// Only these engines, whether or not the experiment names them.
+    /// Only these engines, including engines not named in the experiment.
     pub engines: Option<Vec<String>>,
     /// Only these series; see [`chosen_series`]. Empty: all.
     pub series: Vec<String>,
-    /// How a child process names engines that are libraries at a path.
+    /// Subprocess names of engines that are libraries at a path.
     pub specs: BTreeMap<String, String>,
-    /// Go on with this record.
+    /// Record to resume.
     pub resume: Option<PathBuf>,
-    /// Settings that hold before the experiment's own: folders, progress, the CSV.
+    /// Base settings, overridden by the experiment's own: directories, progress, the CSV file.
     pub base: BenchConfig,
 }
 
@@ -57,19 +57,19 @@ impl LabOptions {
     }
 }
 
-/// What a run left behind.
+/// Outcome of an experiment.
 #[derive(Debug)]
 pub struct LabOutcome {
-    /// Everything that was measured.
+    /// All measurements.
     pub record: LabRecord,
-    /// The record's file, if one could be written.
+    /// Path of the record, if it could be written.
     pub record_path: Option<PathBuf>,
-    /// Whether something failed or was not as expected.
+    /// Whether a run failed or an expectation was not met.
     pub failed: bool,
 }
 
-/// Runs `experiment` over `candidates`, which hold every engine it names. Talk goes to `talk`.
-/// Fails only when nothing can be run at all.
+/// Runs `experiment` over `candidates`, which contain every engine it names. Messages go to `talk`.
+/// Fails only if nothing can be run at all.
 pub fn run(
     experiment: &Experiment,
     options: &LabOptions,
@@ -137,8 +137,8 @@ pub fn run(
     Ok(LabOutcome { record, record_path, failed })
 }
 
-/// What is wrong with rows of the file that series take their records from. A file that cannot be
-/// read is left to the series to tell.
+/// Returns the problems with rows of the file that provides the series' records. An unreadable file
+/// is reported by the series instead.
 fn bad_rows(experiment: &Experiment, options: &LabOptions) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(path) = &options.base.csv else { return warnings };
@@ -151,7 +151,7 @@ fn bad_rows(experiment: &Experiment, options: &LabOptions) -> Vec<String> {
     warnings
 }
 
-/// What the lab itself costs for each operation of a phase, in nanoseconds.
+/// Measures the lab's own cost per operation of a phase, in nanoseconds.
 fn harness(talk: &mut dyn Write) -> f64 {
     let form = KeyForm::Decimal { width: 16 };
     let space = Space::new(form, 1, FieldLength::Constant(100), 0.5, 1);
@@ -162,15 +162,15 @@ fn harness(talk: &mut dyn Write) -> f64 {
     say(
         talk,
         &format!(
-            "the clock and the lab cost {nanos:.1} ns an operation; its key and value, {prepared:.1} ns, \
-         are made while the clock stands"
+            "the clock and the lab cost {nanos:.1} ns per operation; the lab prepares each key and \
+             value ({prepared:.1} ns) while the clock is stopped"
         ),
     );
     nanos
 }
 
-/// The series called one of `names`, by their places; where none is called exactly so, those whose
-/// names hold it. Fails on a name that fits none, and says which there are.
+/// Returns the indexes of the series named in `names`. A name without an exact match selects all
+/// series whose name contains it. Fails if a name matches no series; the error lists the series.
 pub fn chosen_series(experiment: &Experiment, names: &[String]) -> Result<Vec<usize>> {
     let all: Vec<&str> =
         experiment.file.series.iter().map(|series| series.get_ref().name.as_str()).collect();
@@ -185,7 +185,7 @@ pub fn chosen_series(experiment: &Experiment, names: &[String]) -> Result<Vec<us
         }
         if own.is_empty() {
             return Err(LabError::usage(format!(
-                "{} has no series {name:?}; there are {}",
+                "{} has no series {name:?}; the series are {}",
                 experiment.name,
                 all.join("; ")
             )));
@@ -203,7 +203,7 @@ fn chosen(experiment: &Experiment, options: &LabOptions) -> Result<Vec<Point>> {
     }
     for point in &mut all {
         if let Some(engines) = &options.engines {
-            // Those that the experiment names nowhere take part everywhere.
+            // Engines that the experiment does not name are added to every point.
             let named = experiment.engine_names();
             point.engines.retain(|engine| engines.contains(engine));
             let more = engines.iter().filter(|engine| !named.contains(&engine.as_str()));
@@ -215,7 +215,7 @@ fn chosen(experiment: &Experiment, options: &LabOptions) -> Result<Vec<Point>> {
     }
     all.retain(|point| !point.engines.is_empty());
     if all.is_empty() {
-        return Err(LabError::usage("nothing of the experiment is left to run"));
+        return Err(LabError::usage("the choice of engines and series leaves nothing to run"));
     }
     Ok(all)
 }
@@ -232,7 +232,7 @@ struct Runner<'a> {
     started: Instant,
     before: f64,
     turn: usize,
-    /// Points whose data cannot be had.
+    /// Points whose data is not available.
     left_out: Vec<usize>,
 }
 
@@ -294,7 +294,7 @@ impl Runner<'_> {
             settle_memory: self.settle_memory,
         };
         self.turn += 1;
-        // Under a memory limit the system may end the process: better a child than this one.
+        // A memory limit may make the kernel kill the process, so the run uses a subprocess.
         let limited = || point.memory_limit.map(|_| self.options.spec_of(name));
         let apart = engine.apart().or_else(limited);
         let outcome = match apart.filter(|_| self.options.base.child.is_some()) {
@@ -337,25 +337,25 @@ impl Runner<'_> {
 fn create(dir: Option<&Path>, record: &LabRecord, talk: &mut dyn Write) -> Option<RecordFile> {
     match RecordFile::create_lab(dir?, record) {
         Ok(file) => {
-            say(talk, &format!("record: {} (go on with --resume)", file.path().display()));
+            say(talk, &format!("record: {} (continue with --resume)", file.path().display()));
             Some(file)
         }
         Err(error) => {
-            say(talk, &format!("{error}; the run goes on without a record"));
+            say(talk, &format!("{error}; the run continues without a record"));
             None
         }
     }
 }
 
-/// What there is to say when a record is resumed by a program of another commit.
+/// Returns a warning if a record is resumed by a build of another commit.
 fn other_build(record: &LabRecord, options: &LabOptions) -> Option<String> {
     let now = options.base.built_from.commit.as_deref()?;
     let before = record.commit.as_deref().unwrap_or("an unknown commit");
-    let warning = format!("begun by a build of {before}, resumed by a build of {now}");
+    let warning = format!("started by a build of {before}, resumed by a build of {now}");
     (before != now && !record.warnings.contains(&warning)).then_some(warning)
 }
 
-/// The record to go on with: of the same experiment, at the same scale.
+/// Loads the record to resume, which must have the same experiment and scale.
 fn resumed(path: &Path, experiment: &Experiment, options: &LabOptions) -> Result<LabRecord> {
     let record = load_lab(path)?;
     let differs = |what: &str| {

@@ -1,19 +1,19 @@
-//! What may have spoiled a run, told so that the next one can be better. Pure: from a record, the
-//! processor time of the whole machine, and nothing else.
+//! Diagnoses of conditions that may have distorted a benchmark, as advice for the next one. They
+//! depend only on a record and the processor time of the whole machine.
 
 use crate::measure::host;
 use crate::record::lab::LabRecord;
 use crate::record::schema::TaskSample;
 use crate::stats::compare::median;
 
-/// Share of the machine's processor time that others may use.
+/// Maximum fraction of the machine's processor time used by other processes without a warning.
 const OTHERS_SHARE_MAX: f64 = 0.08;
-/// How much slower than the later ones a first repetition is told of.
+/// Minimum ratio of the first repetition's time to the later ones' that causes a warning.
 const FIRST_SLOWER: f64 = 1.25;
-/// Share of a turn's time that background work may go on after it.
+/// Maximum fraction of the runs' time spent in background work after them without a warning.
 const DEBT_SHARE_MAX: f64 = 0.15;
 
-/// Processor time at the start of a run.
+/// Processor time at the start of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Before {
     machine_seconds: Option<f64>,
@@ -21,7 +21,7 @@ pub struct Before {
 }
 
 impl Before {
-    /// Now.
+    /// Takes the current values.
     pub fn now() -> Before {
         Before {
             machine_seconds: host::machine_cpu_seconds(),
@@ -29,7 +29,7 @@ impl Before {
         }
     }
 
-    /// A sentence where other processes used much since.
+    /// Returns a warning if other processes used much processor time since then.
     pub fn others(&self, elapsed_seconds: f64, processors: usize) -> Option<String> {
         let machine = host::machine_cpu_seconds()? - self.machine_seconds?;
         let own = host::cpu_seconds_with_children() - self.own_seconds;
@@ -42,13 +42,13 @@ fn others(machine: f64, own: f64, there: f64) -> Option<String> {
     (there > 1.0 && share > OTHERS_SHARE_MAX).then(|| {
         format!(
             "other processes used {:.0} % of this machine's processor time during the run: ratios \
-             hold better than absolute figures; run again when it is quiet",
+             are more reliable than absolute figures; repeat the run on an idle machine",
             share * 100.0
         )
     })
 }
 
-/// What the samples themselves tell.
+/// Returns the warnings derived from the samples.
 pub fn warnings(record: &LabRecord) -> Vec<String> {
     let mut told = Vec::new();
     told.extend(first_slow(record));
@@ -57,7 +57,7 @@ pub fn warnings(record: &LabRecord) -> Vec<String> {
     told
 }
 
-/// Whether the first repetition was slower nearly everywhere.
+/// Warns if the first repetition was slower in most places.
 fn first_slow(record: &LabRecord) -> Option<String> {
     let (mut slow, mut all) = (0, 0);
     for first in record.samples.iter().filter(|s| s.sample.repetition == 0) {
@@ -76,12 +76,13 @@ fn first_slow(record: &LabRecord) -> Option<String> {
     (all >= 4 && slow * 2 > all).then(|| {
         format!(
             "the first repetition was slower than the later ones in {slow} of {all} places: the \
-             machine was cold; raise --repetitions, so that the median leaves it out"
+             machine was cold; raise --repetitions, so that the median excludes the first \
+             repetition"
         )
     })
 }
 
-/// Engines that went on working after their turns.
+/// Warns of engines with much background work after their runs.
 fn debts(record: &LabRecord) -> Vec<String> {
     let mut told = Vec::new();
     for engine in record.measured_engines() {
@@ -92,15 +93,15 @@ fn debts(record: &LabRecord) -> Vec<String> {
         }
         if waited > 1.0 && waited > worked * DEBT_SHARE_MAX {
             told.push(format!(
-                "{engine} went on in the background for {waited:.1} s after turns of {worked:.1} s: \
-                 its throughput leaves that work out, the figures \"quiet\" count it"
+                "{engine} worked in the background for {waited:.1} s after turns of {worked:.1} s: \
+                 its throughput excludes that work, and the \"quiet\" figures include it"
             ));
         }
     }
     told
 }
 
-/// Reads of data that memory holds.
+/// Warns of reads from data that fits in memory.
 fn cached(record: &LabRecord) -> Option<String> {
     let memory = record.machine.memory_bytes? as f64;
     let of = |s: &&TaskSample| s.user_read_bytes > 0 || s.found.is_some();
@@ -108,13 +109,13 @@ fn cached(record: &LabRecord) -> Option<String> {
     let disk = reads().filter_map(|sample| sample.disk_bytes).max()? as f64;
     (disk * 2.0 < memory).then(|| {
         let limited = if record.text.contains("memory_limit") {
-            "; only the series with a memory limit can show it"
+            "; only the series with a memory limit can measure the disk"
         } else {
-            "; a larger --scale or a memory_limit would show it"
+            "; use a larger --scale or a memory_limit to measure the disk"
         };
         format!(
-            "the largest store took {}, which this machine's memory holds: reads show the processor's \
-             cost, not the disk's{limited}",
+            "the largest store took {}, which fits in this machine's memory: reads measure the \
+             processor, not the disk{limited}",
             crate::report::table::bytes_text(disk)
         )
     })

@@ -1,4 +1,4 @@
-//! One engine's turn at one point of an experiment.
+//! One engine's run at one point of an experiment.
 
 use std::io::Write;
 use std::path::Path;
@@ -26,37 +26,37 @@ use crate::target::Engine;
 use crate::workload::dataset::Dataset;
 use crate::workload::tasks::{TaskSpec, parse_tasks};
 
-/// What a turn is given.
+/// Input of a run.
 pub struct LabTurn<'a> {
-    /// The experiment.
+    /// Experiment of the run.
     pub experiment: &'a Experiment,
-    /// Where in it.
+    /// Point of the experiment.
     pub point: &'a Point,
-    /// Whose turn it is.
+    /// Engine to run.
     pub engine: &'a dyn Engine,
-    /// From 0.
+    /// Repetition, from 0.
     pub repetition: usize,
-    /// Place of the turn in the run, from 0.
+    /// Index of the run in the experiment, from 0.
     pub turn: usize,
     /// Seed of data and operations.
     pub seed: u64,
-    /// Settings that hold before the experiment's own.
+    /// Base settings, overridden by the experiment's own.
     pub base: &'a BenchConfig,
-    /// Folder the engines' folders lie in.
+    /// Parent directory of the engines' directories.
     pub base_dir: &'a Path,
-    /// Gives freed memory back to the system.
+    /// Returns freed memory to the operating system.
     pub settle_memory: &'a dyn Fn(),
 }
 
-/// What a turn gave.
+/// Result of a run.
 pub struct LabTurnDone {
-    /// The samples, each with its phase's label and its step.
+    /// Samples, each with its phase's label and its step.
     pub samples: Vec<(String, Option<String>, TaskSample)>,
-    /// The turn as a whole.
+    /// Record of the run as a whole.
     pub session: SessionRecord,
-    /// What the engine was given.
+    /// Settings given to the engine.
     pub given: Vec<(String, String)>,
-    /// What may have spoiled it.
+    /// Conditions that may have distorted the run.
     pub warnings: Vec<String>,
 }
 
@@ -73,8 +73,8 @@ impl Listener for Told<'_> {
 }
 
 impl LabTurn<'_> {
-    /// Runs it in a folder of its own, which is removed afterwards. Fails when the turn could not
-    /// begin; what fails later is in the samples.
+    /// Executes the run in its own directory, which is removed afterwards. Fails if the run could
+    /// not start; later failures are in the samples.
     pub fn run(&self, talk: &mut dyn Write) -> Result<LabTurnDone> {
         let mut config = self.point.config(self.base, self.engine.name(), self.seed)?;
         let series = self.experiment.series(self.point.series);
@@ -87,7 +87,7 @@ impl LabTurn<'_> {
         if let Some(Err(why)) = &limit {
             let name = &series.name;
             warnings.push(format!(
-                "{name}: memory was not limited, the system does not allow it ({why})"
+                "{name}: memory was not limited, because the system does not allow it ({why})"
             ));
         }
         let limit = limit.and_then(std::result::Result::ok);
@@ -123,7 +123,7 @@ impl LabTurn<'_> {
         Ok(LabTurnDone { samples: labelled, session, given, warnings })
     }
 
-    /// Runs it in a process of its own, which names the engine `engine`.
+    /// Executes the run in a subprocess, where the engine is named `engine`.
     pub fn run_apart(&self, engine: String, talk: &mut dyn Write) -> Result<LabTurnDone> {
         let work = apart::Work::Lab {
             name: self.experiment.name.clone(),
@@ -136,12 +136,13 @@ impl LabTurn<'_> {
         };
         let request = apart::Request { engine, flags: self.base.flags_given(), work };
         let reply = apart::run(self.base.child.as_deref(), &request, talk)?;
-        let session = reply.session.ok_or_else(|| LabError::engine("the turn has no end"))?;
+        let session =
+            reply.session.ok_or_else(|| LabError::engine("the turn has no final result"))?;
         let (samples, given, warnings) = (reply.samples, reply.given, reply.warnings);
         Ok(LabTurnDone { samples, session, given, warnings })
     }
 
-    /// What is done, with its data.
+    /// Returns the work of the run with its data.
     fn work(&self, config: &mut BenchConfig, series: &SeriesFile) -> Result<Work> {
         if !is_mixed(series) {
             config.csv = None;
@@ -213,7 +214,7 @@ impl LabTurn<'_> {
     }
 }
 
-/// What memory was limited to, and where the limit did not hold.
+/// Describes the memory limit, and the tasks in which it was not enforced.
 fn limited(limit: &MemoryLimit, samples: &[TaskSample]) -> String {
     let bytes = bytes_text(limit.bytes() as f64);
     let held = format!("engine and page cache together to {bytes}, by {}", limit.by());
@@ -224,10 +225,10 @@ fn limited(limit: &MemoryLimit, samples: &[TaskSample]) -> String {
     if above.is_empty() {
         return held;
     }
-    format!("{held}; not in {}, where the system gave back too little", above.join(", "))
+    format!("{held}; not in {}, because the system freed too little memory there", above.join(", "))
 }
 
-/// What a turn does.
+/// Work of a run.
 enum Work {
     /// db_bench's tasks on generated pairs.
     Tasks(Vec<TaskSpec>, Box<Dataset>),

@@ -1,14 +1,14 @@
-//! The clock of single operations: the processor's own counter where it is steady, read in a few
-//! nanoseconds, and the system's monotonic clock where it is not.
+//! Clock for single operations: the processor's own counter if steady, which takes a few
+//! nanoseconds to read, otherwise the system's monotonic clock.
 //!
-//! Readings never go backwards on one thread; those of several threads agree to within the
+//! Readings never go backwards on one thread. Readings of several threads agree to within the
 //! system's own synchronisation of the counters.
 
-/// A clock that can be copied to every thread.
+/// A clock that can be cloned for every thread.
 #[derive(Clone, Debug)]
 pub struct Clock(quanta::Clock);
 
-/// A reading.
+/// A clock reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reading(u64);
 
@@ -19,18 +19,19 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// The best clock there is; the first one of a process takes some milliseconds to calibrate.
+    /// Creates the best available clock. The first clock of a process takes some milliseconds to
+    /// calibrate.
     pub fn new() -> Clock {
         Clock(quanta::Clock::new())
     }
 
-    /// Now.
+    /// Reads the clock.
     #[inline]
     pub fn now(&self) -> Reading {
         Reading(self.0.raw())
     }
 
-    /// Nanoseconds from one reading to a later one; 0 where it is not later.
+    /// Returns the nanoseconds from one reading to a later one; 0 if it is not later.
     #[inline]
     pub fn nanos(&self, from: Reading, to: Reading) -> u64 {
         self.0.delta_as_nanos(from.0, to.0.max(from.0))
@@ -49,8 +50,8 @@ mod tests {
         std::thread::sleep(Duration::from_millis(50));
         let (to, elapsed) = (clock.now(), start.elapsed().as_nanos() as f64);
         let nanos = clock.nanos(from, to) as f64;
-        // The two are read one after the other: the inner stretch is no longer than the outer one,
-        // but for the calibration.
+        // The two clocks are read one after the other: apart from calibration error, the inner
+        // interval is no longer than the outer interval.
         assert!(nanos >= 49e6 && nanos <= elapsed * 1.01, "{nanos} of {elapsed}");
         assert_eq!(clock.nanos(to, from), 0);
     }

@@ -1,53 +1,55 @@
-//! Differences of the process's counters over one task, and write amplification from them.
+//! Differences of the process's counters over one task, and write amplification derived from them.
 //!
-//! Only one engine is open at a time, so what the process wrote, that engine wrote. Background
-//! work left over from a task is counted in the task during which it happens.
+//! Only one engine is open at a time, so all writes of the process are that engine's. Leftover
+//! background work of a task is counted in the task during which it happens.
 
 use serde::{Deserialize, Serialize};
 
 use super::host::{self, Io};
 
-/// Which counter write amplification was taken from.
+/// Counter used for write amplification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteSource {
-    /// `wchar`: bytes given to write calls, and those the engine says it wrote through maps. A page written twice counts twice, whenever the
-    /// system carries it to the disk, so that short runs and long ones agree.
+    /// `wchar`: bytes passed to write calls, plus the bytes that the engine reports as written
+    /// through maps. A page written twice counts twice, independent of its writeback to the disk,
+    /// so that short and long runs agree.
     WriteCalls,
-    /// `write_bytes`: pages made dirty; used where it is the larger, as by writing to a map.
+    /// `write_bytes`: bytes of pages made dirty. Used if it is the larger, as for writes through a
+    /// map.
     DirtyPages,
 }
 
-/// A moment, to measure from.
+/// Counter values at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     cpu_seconds: f64,
     io: Option<Io>,
 }
 
-/// What was used between two moments.
+/// Resources used between two moments.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Used {
     /// CPU seconds of all threads.
     pub cpu_seconds: f64,
-    /// Bytes given to write calls, or written through maps and counted by the engine.
+    /// Bytes passed to write calls, or written through maps and counted by the engine.
     pub write_call_bytes: Option<u64>,
-    /// Bytes got from read calls.
+    /// Bytes returned by read calls.
     #[serde(default)]
     pub read_call_bytes: Option<u64>,
     /// Bytes of pages made dirty.
     pub write_disk_bytes: Option<u64>,
-    /// Bytes fetched from a disk.
+    /// Bytes read from a disk.
     pub read_disk_bytes: Option<u64>,
 }
 
 impl Moment {
-    /// Now.
+    /// Reads the current values.
     pub fn now() -> Moment {
         Moment { cpu_seconds: host::cpu_seconds(), io: host::io() }
     }
 
-    /// What was used since.
+    /// Returns the resources used since this moment.
     pub fn used(&self) -> Used {
         let now = Moment::now();
         let difference = |of: fn(&Io) -> u64| match (&self.io, &now.io) {
@@ -65,28 +67,28 @@ impl Moment {
 }
 
 impl Used {
-    /// With the bytes that the engine says it wrote through maps.
+    /// Adds the bytes that the engine reports as written through maps.
     pub fn with_mapped(mut self, bytes: u64) -> Used {
         self.write_call_bytes = self.write_call_bytes.map(|calls| calls + bytes);
         self
     }
 
-    /// Without processor time that the lab itself used.
+    /// Subtracts processor time used by the lab itself.
     pub fn without_cpu(mut self, seconds: f64) -> Used {
         self.cpu_seconds -= seconds;
         self
     }
 
-    /// Bytes written for each byte the user wrote, and by which counter; none when the user
-    /// wrote nothing or the system counts nothing.
+    /// Returns the bytes written per byte written by the user, and the counter used; `None` if the
+    /// user wrote nothing or the system has no counters.
     pub fn write_amplification(&self, user_bytes: u64) -> Option<(f64, WriteSource)> {
         if user_bytes == 0 {
             return None;
         }
         let ratio = |bytes: u64| bytes as f64 / user_bytes as f64;
         let (calls, disk) = (self.write_call_bytes?, self.write_disk_bytes?);
-        // Pages are counted whole, so small synced writes dirty more than they write; only maps
-        // dirty pages without any call.
+        // Dirty pages are counted whole, so small synced writes dirty more bytes than they write.
+        // Only maps dirty pages without any call.
         if disk > calls.saturating_mul(2) && calls < user_bytes {
             return Some((ratio(disk), WriteSource::DirtyPages));
         }

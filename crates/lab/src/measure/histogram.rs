@@ -1,44 +1,44 @@
-//! Latencies of single operations, kept only when a histogram is asked for.
+//! Latencies of single operations, kept only on request.
 //!
-//! HdrHistogram with three significant digits, in nanoseconds. Without it the clock is read twice
-//! a task, so that asking for no histogram costs nothing per operation.
+//! HdrHistogram with three significant digits, in nanoseconds. Without a histogram the clock is
+//! read twice per task, so there is no cost per operation.
 
 use serde::{Deserialize, Serialize};
 
-/// A growing histogram of nanoseconds.
+/// A histogram of latencies in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Latencies(hdrhistogram::Histogram<u64>);
 
-/// Longest latency told apart: one hour.
+/// Maximum latency recorded exactly, in ns: one hour.
 const NANOS_MAX: u64 = 3_600_000_000_000;
 
 /// Percentiles of one task, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
-    /// Operations counted.
+    /// Number of operations counted.
     pub count: u64,
     /// Mean.
     pub mean_micros: f64,
     /// Standard deviation.
     pub deviation_micros: f64,
-    /// Fastest.
+    /// Minimum.
     pub min_micros: f64,
     /// Median.
     pub p50_micros: f64,
-    /// 90 % are no slower.
+    /// 90th percentile.
     pub p90_micros: f64,
-    /// 99 % are no slower.
+    /// 99th percentile.
     pub p99_micros: f64,
-    /// 99.9 % are no slower.
+    /// 99.9th percentile.
     pub p999_micros: f64,
-    /// 99.99 % are no slower.
+    /// 99.99th percentile.
     pub p9999_micros: f64,
-    /// Slowest.
+    /// Maximum.
     pub max_micros: f64,
-    /// 95 % are no slower; 0 in records from before it was kept.
+    /// 95th percentile; 0 in records older than this field.
     #[serde(default)]
     pub p95_micros: f64,
-    /// The whole curve: a share of the operations and what they are no slower than, in microseconds.
+    /// The whole curve: a fraction of the operations and its quantile, in microseconds.
     #[serde(default)]
     pub curve: Vec<(f64, f64)>,
 }
@@ -50,7 +50,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// An empty histogram.
+    /// Creates an empty histogram.
     pub fn new() -> Latencies {
         let made = hdrhistogram::Histogram::new_with_bounds(1, NANOS_MAX, 3);
         Latencies(made.expect("the bounds are constants that fit"))
@@ -62,13 +62,13 @@ impl Latencies {
         self.0.saturating_record(nanos.max(1));
     }
 
-    /// Adds all of `other`.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Latencies) {
-        // Equal bounds: adding cannot fail.
+        // The bounds are equal, so adding cannot fail.
         let _ = self.0.add(&other.0);
     }
 
-    /// The percentiles; none when nothing was counted.
+    /// Returns the percentiles; `None` if nothing was counted.
     pub fn summary(&self) -> Option<LatencySummary> {
         if self.0.is_empty() {
             return None;
@@ -92,7 +92,8 @@ impl Latencies {
     }
 }
 
-/// Shares ever closer to 1, three a decade of what is left, as far as `count` operations tell.
+/// Returns fractions that approach 1, with three steps per decade of the remainder, as far as
+/// `count` operations can resolve.
 fn shares(count: u64) -> impl Iterator<Item = f64> {
     let decades = (count.max(1) as f64).log10();
     let steps = (0..).map(|step| f64::from(step) / 3.0).take_while(move |&left| left <= decades);

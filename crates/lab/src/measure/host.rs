@@ -1,41 +1,41 @@
-//! What the operating system says about this process and this machine (Linux's /proc).
+//! Figures of the operating system about this process and this machine (Linux's /proc).
 //!
-//! A figure the system does not give is `None`, never 0.
+//! An unavailable figure is `None`, never 0.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// CPU seconds of all threads of this process so far.
+/// Returns the CPU seconds of all threads of this process.
 pub fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// CPU seconds of the calling thread so far.
+/// Returns the CPU seconds of the calling thread.
 pub fn thread_cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The same as [`cpu_seconds`], with the children that have ended.
+/// Returns [`cpu_seconds`] plus the CPU seconds of exited children.
 pub fn cpu_seconds_with_children() -> f64 {
-    // After the command's name in brackets: state is the first field, cutime the 14th, in ticks.
+    // After the command name in parentheses: state is the first field, cutime the 14th, in ticks.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks = rest.split_whitespace().skip(13).take(2).filter_map(|t| t.parse::<f64>().ok());
     cpu_seconds() + ticks.sum::<f64>() / TICKS_A_SECOND
 }
 
-/// Linux shows processor time to programs in hundredths of a second.
+/// Linux reports processor time in hundredths of a second.
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// CPU seconds that all processes of the machine have used since it started, and those its host
-/// took away.
+/// Returns the CPU seconds used by all processes of the machine since its start, including time
+/// taken by its host (steal).
 pub fn machine_cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<f64> = line.split_whitespace().filter_map(|field| field.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal; guests are in user already.
+    // user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
     let busy = fields.iter().take(8).enumerate().filter(|(place, _)| !matches!(place, 3 | 4));
     Some(busy.map(|(_, ticks)| ticks).sum::<f64>() / TICKS_A_SECOND)
 }
@@ -43,19 +43,20 @@ pub fn machine_cpu_seconds() -> Option<f64> {
 /// Memory of this process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Resident now (`VmRSS`).
+    /// Resident memory (`VmRSS`).
     pub resident_bytes: Option<u64>,
-    /// The most that was resident since the last reset (`VmHWM`).
+    /// Peak resident memory since the last reset (`VmHWM`).
     pub peak_bytes: Option<u64>,
 }
 
-/// Resident and peak memory of this process.
+/// Returns resident and peak memory of this process.
 pub fn memory() -> Memory {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     Memory { resident_bytes: kib(&status, "VmRSS:"), peak_bytes: kib(&status, "VmHWM:") }
 }
 
-/// Starts a new peak; false where the system does not allow it (the peak is then since start).
+/// Resets the peak. Returns false if the system does not allow it; the peak then dates from the
+/// start of the process.
 pub fn reset_peak() -> bool {
     std::fs::write("/proc/self/clear_refs", "5").is_ok()
 }
@@ -65,20 +66,20 @@ fn kib(text: &str, field: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Bytes this process moved so far (`/proc/self/io`).
+/// Bytes read and written by this process (`/proc/self/io`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Io {
-    /// Bytes got from read calls (`rchar`).
+    /// Bytes returned by read calls (`rchar`).
     pub read_call_bytes: u64,
     /// Bytes passed to write calls (`wchar`).
     pub write_call_bytes: u64,
-    /// Bytes of pages made dirty, on their way to a disk (`write_bytes`); maps included.
+    /// Bytes of pages made dirty, to be written to a disk (`write_bytes`); includes maps.
     pub write_disk_bytes: u64,
-    /// Bytes fetched from a disk (`read_bytes`).
+    /// Bytes read from a disk (`read_bytes`).
     pub read_disk_bytes: u64,
 }
 
-/// The I/O counters; none where the system gives none.
+/// Returns the I/O counters; `None` if the system provides none.
 pub fn io() -> Option<Io> {
     parse_io(&std::fs::read_to_string("/proc/self/io").ok()?)
 }
@@ -96,16 +97,16 @@ fn parse_io(text: &str) -> Option<Io> {
     })
 }
 
-/// What a directory takes on disk.
+/// Disk usage of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUse {
-    /// Bytes of the blocks given to its files, so that holes do not count.
+    /// Bytes of the allocated blocks of its files, so that holes do not count.
     pub allocated_bytes: u64,
-    /// Files in it, in all folders.
+    /// Number of files, including those in subdirectories.
     pub files: u64,
 }
 
-/// What `dir` takes on disk; files that vanish meanwhile are not counted.
+/// Returns the disk usage of `dir`; files that vanish during the count are skipped.
 pub fn disk_use(dir: &Path) -> DiskUse {
     let mut total = DiskUse::default();
     let mut folders = vec![dir.to_path_buf()];
@@ -124,7 +125,7 @@ pub fn disk_use(dir: &Path) -> DiskUse {
     total
 }
 
-/// The file system type `path` lies on, by the longest mount point above it.
+/// Returns the file system type of `path`, from the longest mount point that contains it.
 pub fn file_system(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
@@ -136,7 +137,7 @@ pub fn file_system(path: &Path) -> Option<String> {
     above.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
 }
 
-/// Load of the last minute, in runnable threads.
+/// Returns the load average of the last minute, in runnable threads.
 pub fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }

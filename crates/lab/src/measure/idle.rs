@@ -1,8 +1,8 @@
-//! The machine's own pauses: a thread that only sleeps, a millisecond at a time, notes how late it
-//! wakes. What it notes no engine can be blamed for.
+//! Pauses of the machine itself: a thread that only sleeps, a millisecond at a time, records its
+//! wake-up delays. These delays cannot be caused by the engine's code.
 //!
-//! It is woken a thousand times a second for some microseconds of processor time, which are taken
-//! off the engine's; it touches nothing that the measured threads touch.
+//! The thread wakes a thousand times per second for some microseconds of processor time, which are
+//! subtracted from the engine's. It touches no data of the measured threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,23 +14,23 @@ use serde::{Deserialize, Serialize};
 use super::histogram::Latencies;
 use super::host;
 
-/// How long it sleeps.
+/// Sleep time per wake-up.
 const NAP: Duration = Duration::from_millis(1);
 
-/// How late an idle thread woke while a phase ran.
+/// Wake-up delays of an idle thread during a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IdlePauses {
-    /// How often it woke.
+    /// Number of wake-ups.
     pub wakes: u64,
-    /// 99.9 % of the times it was no later, in microseconds.
+    /// 99.9th percentile of the delay, in microseconds.
     pub p999_micros: f64,
-    /// The latest, in microseconds.
+    /// Maximum delay, in microseconds.
     pub max_micros: f64,
-    /// Processor time that waking took.
+    /// Processor time of the wake-ups, in seconds.
     pub cpu_seconds: f64,
 }
 
-/// The thread; it ends when this is dropped.
+/// The watching thread, which stops when this is dropped.
 #[derive(Debug)]
 pub struct IdleWatch {
     stop: Arc<AtomicBool>,
@@ -38,7 +38,7 @@ pub struct IdleWatch {
 }
 
 impl IdleWatch {
-    /// Starts it. Where no thread can be had, nothing is noted.
+    /// Starts the thread. If no thread can be started, nothing is recorded.
     pub fn start() -> IdleWatch {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
@@ -46,7 +46,7 @@ impl IdleWatch {
         IdleWatch { stop, thread: thread.ok() }
     }
 
-    /// Ends it, which takes up to a millisecond, and says what it noted.
+    /// Stops the thread, which takes up to a millisecond, and returns its record.
     pub fn finish(mut self) -> Option<IdlePauses> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().and_then(|thread| thread.join().ok()).flatten()
@@ -62,7 +62,7 @@ impl Drop for IdleWatch {
 fn watch(stop: &AtomicBool) -> Option<IdlePauses> {
     let before = host::thread_cpu_seconds();
     let mut late = Latencies::new();
-    // The shortest phase is over before the first nap, and yet has one.
+    // Even a phase shorter than the first sleep gets one.
     loop {
         let asleep = Instant::now();
         std::thread::sleep(NAP);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn it_wakes_while_others_work_and_ends_when_told() {
-        // On a busy machine its first nap may take longer than this thread's.
+        // On a busy machine the thread's first sleep may outlast this thread's.
         let noted = (0..12).find_map(|turn| {
             let watch = IdleWatch::start();
             std::thread::sleep(Duration::from_millis(30 << turn));

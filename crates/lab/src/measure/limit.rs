@@ -1,14 +1,14 @@
 //! A memory limit for engine and page cache together, through a control group (cgroup v2 or v1).
 //!
-//! The process moves into a group of its own with the limit and back when the limit is dropped.
-//! What it held before stays with the old group, so the limit counts what the turn allocates and
-//! the pages of the files it touches. What the lab itself holds meanwhile is added to the limit, so
-//! that engine and page cache have what was asked for.
+//! The process moves into its own group with the limit, and back when the limit is dropped. Memory
+//! charged before the move stays with the old group, so the limit counts the run's allocations and
+//! the pages of the files it touches. The lab's own memory is added to the limit, so that engine
+//! and page cache get the requested amount.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A limit in force; dropping it ends it.
+/// An active limit; dropping it removes the limit.
 #[derive(Debug)]
 pub struct MemoryLimit {
     group: PathBuf,
@@ -17,19 +17,19 @@ pub struct MemoryLimit {
     bytes: u64,
 }
 
-/// Tries to lower a limit: pages that are to be written first are only given back after that.
+/// Attempts to lower a limit: the kernel can release dirty pages only after writeback.
 const LOWER_TRIES: u32 = 20;
 const LOWER_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 impl MemoryLimit {
-    /// Limits this process to `bytes`. The error says plainly why the system does not allow it.
+    /// Limits this process to `bytes`. The error states why the system does not allow it.
     pub fn set(bytes: u64) -> Result<MemoryLimit, String> {
-        let (back, file) = own_group().ok_or("there are no memory control groups")?;
+        let (back, file) = own_group().ok_or("the system has no memory control groups")?;
         remove_stale(&back);
         let group = back.join(name_of(std::process::id()));
         let fail =
             |what: &str, e: std::io::Error| format!("cannot {what} {}: {e}", group.display());
-        std::fs::create_dir(&group).map_err(|e| fail("make the control group", e))?;
+        std::fs::create_dir(&group).map_err(|e| fail("create the control group", e))?;
         let file = group.join(file);
         let limit = MemoryLimit { group: group.clone(), back, file, bytes };
         std::fs::write(&limit.file, bytes.to_string()).map_err(|e| fail("set the limit of", e))?;
@@ -38,27 +38,27 @@ impl MemoryLimit {
         Ok(limit)
     }
 
-    /// Removes what process `id`, a child that has ended, left of its limit.
+    /// Removes the control group left by process `id`, an exited child.
     pub fn remove_left(id: u32) {
         if let Some((back, _)) = own_group() {
-            // Where the child had no limit, or ended it, there is nothing to remove.
+            // If the child had no limit, or removed it, there is nothing to remove.
             let _ = std::fs::remove_dir(back.join(name_of(id)));
         }
     }
 
-    /// What engine and page cache may hold.
+    /// Returns the limit for engine and page cache, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Which control group it is, for people.
+    /// Returns a readable name of the control group's version.
     pub fn by(&self) -> &'static str {
         let first = self.file.ends_with("memory.limit_in_bytes");
         if first { "a control group (v1)" } else { "a control group (v2)" }
     }
 
-    /// Lets the lab hold `own_bytes` besides. False where the system does not give back enough for
-    /// it: then the limit is above what was asked for.
+    /// Raises the limit by `own_bytes` for the lab itself. Returns false if the system does not
+    /// release enough memory; the limit is then above the requested one.
     pub fn spare(&self, own_bytes: u64) -> bool {
         let wanted = (self.bytes + own_bytes).to_string();
         for tried in 0..LOWER_TRIES {
@@ -76,21 +76,21 @@ impl MemoryLimit {
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        // What cannot be undone is left to the end of the process.
+        // A failed cleanup is left to the end of the process.
         let _ = std::fs::write(self.back.join("cgroup.procs"), std::process::id().to_string());
         let _ = std::fs::remove_dir(&self.group);
     }
 }
 
-/// What the group of a process that has a limit is called, before its number.
+/// Prefix of the group names, before the process id.
 const NAME: &str = "esker-lab-";
 
-/// The group of a process that has a limit.
+/// Returns the name of the group of a process with a limit.
 fn name_of(id: u32) -> String {
     format!("{NAME}{id}")
 }
 
-/// Removes the groups of processes that were killed. The system removes none that has a process.
+/// Removes the groups of killed processes. The kernel refuses to remove a group with processes.
 fn remove_stale(back: &Path) {
     for entry in std::fs::read_dir(back).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -101,14 +101,14 @@ fn remove_stale(back: &Path) {
     }
 }
 
-/// The group this process is in, and the name of a limit's file.
+/// Returns the group of this process, and the name of the limit's file.
 fn own_group() -> Option<(PathBuf, &'static str)> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let (root, own, file) = place(&groups)?;
     Some((root.join(own.trim_start_matches('/')), file))
 }
 
-/// The hierarchy that counts memory: its root, this process's place in it, the limit's file.
+/// Returns the root of the memory hierarchy, this process's path in it, and the limit's file.
 fn place(groups: &str) -> Option<(PathBuf, String, &'static str)> {
     let lines = || {
         groups.lines().filter_map(|line| {
@@ -144,7 +144,7 @@ mod tests {
     fn groups_of_processes_that_are_no_more_are_removed() {
         let dir = tempfile::tempdir().expect("a directory");
         let own = name_of(std::process::id());
-        // No process has the last number: a kernel's limit is 2^22.
+        // No process has the highest number: the kernel's limit is 2^22.
         let gone = name_of(u32::MAX);
         for name in [own.as_str(), gone.as_str(), "esker-lab-x", "other-4294967295"] {
             std::fs::create_dir(dir.path().join(name)).expect("made");
@@ -164,7 +164,7 @@ mod tests {
                 let set = std::fs::read_to_string(&limit.file).expect("readable");
                 assert_eq!(set.trim().parse(), Ok(limit.bytes() + (1 << 30)));
                 drop(limit);
-                assert!(!group.exists(), "{} is left behind", group.display());
+                assert!(!group.exists(), "{} was not removed", group.display());
             }
             Err(why) => assert!(why.contains("control group"), "{why}"),
         }

@@ -1,4 +1,4 @@
-//! Measures: latency histograms, and what the operating system counts for this process.
+//! Measurements: latency histograms, and the operating system's counters for this process.
 
 pub mod clock;
 pub mod counters;

@@ -1,4 +1,4 @@
-//! Waiting until a store is quiet: its background work done, and what that has cost.
+//! Waits for a store to become quiet, with its background work done, and measures the cost.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,32 +8,32 @@ use serde::{Deserialize, Serialize};
 use super::host;
 use crate::target::Target;
 
-/// What was found when the store was quiet.
+/// State of the store at the end of the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quiet {
-    /// How long it took; the limit where it did not come.
+    /// Duration of the wait; the limit if the store did not become quiet.
     pub waited_seconds: f64,
-    /// Whether it came within the limit.
+    /// Whether the store became quiet within the limit.
     pub reached: bool,
-    /// Bytes written for each byte the user wrote, since the store was empty, the wait included.
+    /// Bytes written per byte written by the user, since the store was empty, including the wait.
     pub write_amplification: Option<f64>,
-    /// Bytes on disk for each byte of the pairs that are there.
+    /// Bytes on disk per byte of the live pairs.
     pub space_amplification: Option<f64>,
-    /// Disk blocks taken.
+    /// Allocated disk blocks, in bytes.
     pub disk_bytes: u64,
-    /// Files.
+    /// Number of files.
     pub disk_files: u64,
 }
 
-/// Nothing written and next to no CPU for so long is quiet.
+/// Time without writes and almost without CPU use after which the store counts as quiet.
 const CALM: Duration = Duration::from_millis(300);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// CPU seconds in a look that background work exceeds.
+/// CPU seconds per poll interval above which background work is assumed.
 const IDLE_CPU_SECONDS: f64 = 0.01;
-/// The longest wait.
+/// Maximum wait.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// Waits until nothing is written any more. How long, and whether it came.
+/// Waits until writing stops. Returns the duration, and whether the store became quiet.
 pub fn wait(target: &dyn Target) -> (f64, bool) {
     let start = Instant::now();
     let written = || host::io().map_or(0, |io| io.write_call_bytes) + target.mapped_write_bytes();
@@ -53,7 +53,7 @@ pub fn wait(target: &dyn Target) -> (f64, bool) {
 }
 
 impl Quiet {
-    /// What is found now, after a wait; `live_bytes` of pairs are in the store at `dir`.
+    /// Measures the store at `dir` after a wait; it contains `live_bytes` of pairs.
     pub fn found(
         (waited_seconds, reached): (f64, bool),
         write_amplification: Option<f64>,

@@ -1,29 +1,29 @@
-//! Throughput over time, in tenths of a second, and where it stood still.
+//! Throughput over time, in tenths of a second, and its stalls.
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds of a bucket.
+/// Length of a bucket in milliseconds.
 pub const BUCKET_MS: u64 = 100;
-/// A bucket with less than this share of the median is a stall.
+/// A bucket with less than this fraction of the median is a stall.
 const STALL_SHARE: f64 = 0.1;
-/// Fewest buckets from which stalls are told.
+/// Minimum number of buckets for detecting stalls.
 const BUCKETS_MIN: usize = 10;
 
-/// Operations finished in each tenth of a second since the phase began.
+/// Operations completed in each tenth of a second since the phase began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// The counts.
+    /// Number of operations per bucket.
     pub operations: Vec<u32>,
 }
 
 impl Timeline {
-    /// Counts one operation that ended `nanos` after the start.
+    /// Counts one operation that completed `nanos` after the start.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
         self.record_many(nanos, 1);
     }
 
-    /// Counts `operations` that ended together.
+    /// Counts `operations` that completed together.
     #[inline]
     pub fn record_many(&mut self, nanos: u64, operations: u32) {
         let bucket = (nanos / (BUCKET_MS * 1_000_000)) as usize;
@@ -33,7 +33,7 @@ impl Timeline {
         self.operations[bucket] += operations;
     }
 
-    /// Adds what another thread did.
+    /// Adds the counts of another thread.
     pub fn merge(&mut self, other: &Timeline) {
         if other.operations.len() > self.operations.len() {
             self.operations.resize(other.operations.len(), 0);
@@ -43,8 +43,8 @@ impl Timeline {
         }
     }
 
-    /// The stalls, as buckets from and to (exclusive): stretches with under a tenth of the median.
-    /// The last bucket is not full and not looked at.
+    /// Returns the stalls as bucket ranges (end exclusive): consecutive buckets with less than a
+    /// tenth of the median. The last bucket is incomplete and ignored.
     pub fn stalls(&self) -> Vec<(usize, usize)> {
         let whole = self.operations.len().saturating_sub(1);
         if whole < BUCKETS_MIN {
@@ -66,13 +66,14 @@ impl Timeline {
         stalls
     }
 
-    /// Whole buckets in which nothing was finished; none where there is no whole bucket.
+    /// Returns the number of complete buckets without a completed operation; `None` without a
+    /// complete bucket.
     pub fn empty_windows(&self) -> Option<usize> {
         let whole = self.operations.len().checked_sub(1).filter(|&whole| whole > 0)?;
         Some(self.operations[..whole].iter().filter(|&&count| count == 0).count())
     }
 
-    /// Seconds of all stalls together.
+    /// Returns the total duration of all stalls in seconds.
     pub fn stalled_seconds(&self) -> f64 {
         let buckets: usize = self.stalls().iter().map(|(from, to)| to - from).sum();
         buckets as f64 * BUCKET_MS as f64 / 1000.0

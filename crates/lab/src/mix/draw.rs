@@ -1,7 +1,7 @@
-//! Draws a phase's operations before the clock starts: the same for every engine.
+//! Draws a phase's operations before the clock starts, identical for every engine.
 //!
-//! The lists depend on the seed and the state before only. Inserts are numbered in the order they
-//! are drawn, round the threads, as YCSB's shared counter does.
+//! The lists depend only on the seed and the state before the phase. Inserts are numbered in the
+//! order of drawing, round-robin over the threads, as with YCSB's shared counter.
 
 use super::generators::{Chooser, Zipfian, unit};
 use super::phase::{OpKind, Phase};
@@ -12,38 +12,38 @@ use crate::workload::rng::Rng;
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// The record.
+    /// Number of the record.
     pub record: u32,
-    /// What is done.
+    /// Kind of the operation.
     pub kind: OpKind,
-    /// Which field, where one only is read or written.
+    /// Index of the field, if only one field is read or written.
     pub field: u8,
-    /// Records of a scan.
+    /// Number of records of a scan.
     pub length: u16,
 }
 
-/// What each thread does.
+/// Operations of each thread.
 #[derive(Clone, Debug, Default)]
 pub struct Drawn {
-    /// One list for each thread.
+    /// One list per thread.
     pub threads: Vec<Vec<Op>>,
-    /// Records are numbered below this when the phase is over.
+    /// Upper bound (exclusive) of record numbers after the phase.
     pub records: u64,
 }
 
 impl Drawn {
-    /// Operations of all threads.
+    /// Returns the number of operations of all threads.
     pub fn operations(&self) -> u64 {
         self.threads.iter().map(|list| list.len() as u64).sum()
     }
 
-    /// Bytes of memory held.
+    /// Returns the memory used, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.threads.iter().map(|list| (list.capacity() * size_of::<Op>()) as u64).sum()
     }
 }
 
-/// Draws `phase` for a point of `entries` records and `threads` threads.
+/// Draws `phase` for a point with `entries` records and `threads` threads.
 pub fn draw(
     phase: &Phase,
     space: &Space,
@@ -57,7 +57,8 @@ pub fn draw(
     let mut operations = phase.operations.value(entries, state.records).max(1);
     let mut most_operations = operations;
     if let Some(until) = phase.until {
-        // What it takes on the average, for generators that must know; the end is told by the count.
+        // The expected number of operations, for generators that need it. The record count ends the
+        // phase.
         let missing = until.value(entries, state.records).saturating_sub(state.live().1);
         let gain = phase.share(OpKind::Insert) - phase.share(OpKind::Delete);
         operations = ((missing as f64 / gain) as u64).max(1);
@@ -67,7 +68,8 @@ pub fn draw(
     let known = if state.records > 0 { state.records } else { entries };
     let range = rows.unwrap_or(if phase.grow { state.records + operations } else { known });
     let mut next_insert = state.records;
-    // YCSB spreads the zipfian over the records expected at the end, twice the mean to be safe.
+    // YCSB spreads the zipfian over the expected final number of records; the mean is doubled for
+    // safety.
     let growth = (operations as f64 * phase.share(OpKind::Insert) * 2.0) as u64;
     let range =
         if phase.share(OpKind::Insert) > 0.0 && rows.is_none() { state.records } else { range };
@@ -106,10 +108,10 @@ pub fn draw(
     drawn
 }
 
-/// A phase that ends by a count ends at so many times the operations expected at the latest.
+/// Maximum length of a phase that ends at a record count, as a multiple of the expected operations.
 const UNTIL_TIMES_MAX: u64 = 8;
 
-/// Which records are there while a phase is drawn that ends when there are enough.
+/// The existing records, tracked while a phase that ends at a record count is drawn.
 struct Live {
     there: Vec<bool>,
     count: u64,
@@ -161,7 +163,8 @@ fn kind(shares: &[(OpKind, f64)], rng: &mut Rng) -> OpKind {
     shares.last().map_or(OpKind::Read, |(kind, _)| *kind)
 }
 
-/// Notes what the phase has written, thread by thread. What threads raced for becomes unsure.
+/// Records the writes of the phase in `state`, thread by thread. Records with racing writers become
+/// unsure.
 pub fn apply(phase: &Phase, drawn: &Drawn, state: &mut State) {
     let version = state.next_version;
     let partial = !phase.write_all_fields;

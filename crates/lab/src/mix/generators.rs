@@ -1,24 +1,25 @@
-//! Which record an operation is for: YCSB's distributions, and one skewed to low keys.
+//! Selection of an operation's record: YCSB's distributions, and a distribution skewed to low keys.
 //!
 //! The zipfian is that of Gray et al., "Quickly generating billion-record synthetic databases"
-//! (SIGMOD 1994), which YCSB uses: exact for the two most frequent ranks, a power law beyond.
+//! (SIGMOD 1994), which YCSB uses: exact for the two most frequent ranks, a power law for the
+//! others.
 
 use super::hash::fnv64;
 use crate::workload::rng::Rng;
 
 /// YCSB's skew.
 pub const ZIPFIAN_CONSTANT: f64 = 0.99;
-/// Ranks of the zipfian that YCSB scrambles, whatever the number of records.
+/// Number of ranks of YCSB's scrambled zipfian, independent of the number of records.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
-/// Its zeta, which takes minutes to sum.
+/// Zeta of the scrambled zipfian, precomputed because the sum takes minutes.
 const SCRAMBLED_ZETA: f64 = 26.46902820178302;
 
-/// A number from 0 (inclusive) to 1.
+/// Returns a number from 0 (inclusive) to 1 (exclusive).
 pub fn unit(rng: &mut Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Ranks by a power law: 0 most often.
+/// Ranks with power-law frequencies; rank 0 is the most frequent.
 #[derive(Clone, Debug)]
 pub struct Zipfian {
     items: u64,
@@ -30,7 +31,7 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// Ranks below `items`, which is at least 1.
+    /// Creates a generator of ranks below `items`, which must be at least 1.
     pub fn new(items: u64, theta: f64) -> Zipfian {
         Zipfian::with_zeta(items, theta, zeta(0, items, theta, 0.0))
     }
@@ -48,7 +49,7 @@ impl Zipfian {
         self.eta = (1.0 - share.powf(1.0 - self.theta)) / (1.0 - self.zeta_2 / self.zeta);
     }
 
-    /// Ranks below `items` from now on; the sum is carried on where it grew.
+    /// Extends the ranks to all below `items`, and extends the sum incrementally.
     pub fn grow(&mut self, items: u64) {
         if items > self.items {
             self.zeta = zeta(self.items, items, self.theta, self.zeta);
@@ -57,7 +58,7 @@ impl Zipfian {
         }
     }
 
-    /// The rank that belongs to `u` of 0..1.
+    /// Returns the rank for `u` in 0..1.
     pub fn rank(&self, u: f64) -> u64 {
         let uz = u * self.zeta;
         if uz < 1.0 {
@@ -69,50 +70,50 @@ impl Zipfian {
         (self.items as f64 * (self.eta * u - self.eta + 1.0).powf(self.alpha)) as u64
     }
 
-    /// The next rank.
+    /// Draws the next rank.
     pub fn next(&self, rng: &mut Rng) -> u64 {
         self.rank(unit(rng)).min(self.items - 1)
     }
 }
 
-/// The sum of 1/i^theta for i in `from`+1..=`to`, on top of `sum`.
+/// Returns `sum` plus the sum of 1/i^theta for i in `from`+1..=`to`.
 fn zeta(from: u64, to: u64, theta: f64, sum: f64) -> f64 {
     (from..to).fold(sum, |sum, index| sum + 1.0 / ((index + 1) as f64).powf(theta))
 }
 
-/// How the record of an operation is chosen.
+/// Distribution of the operations over the records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// One after another, from 0 again after the last.
+    /// One after another; starts over at 0 after the last.
     Sequential,
-    /// Each once in a shuffled order, then again in another.
+    /// Each record once in a shuffled order, then again in another order.
     Shuffled,
-    /// Each as often as any other.
+    /// Each record equally often.
     Uniform,
-    /// By a power law, the frequent ones scattered over all.
+    /// A power law, with the frequent records scattered over all.
     Zipfian,
-    /// By a power law, the newest most often.
+    /// A power law, with the newest records most often.
     Latest,
-    /// The lower the more often: a quarter of the records gets half of the operations.
+    /// Lower records more often: a quarter of the records gets half of the operations.
     Low,
-    /// A share of the operations on a share of the records.
+    /// A fraction of the operations on a fraction of the records.
     Hotspot {
-        /// Share of the records that is hot.
+        /// Fraction of the records that is hot.
         data: f64,
-        /// Share of the operations that goes there.
+        /// Fraction of the operations on hot records.
         operations: f64,
     },
-    /// Exponentially less often with the age.
+    /// Exponentially less often with increasing age.
     Exponential {
-        /// Share of the operations, in percent, that goes to …
+        /// Fraction of the operations, in percent, on the newest records.
         percentile: f64,
-        /// … this share of the records, the newest.
+        /// Fraction of the records that counts as newest.
         share: f64,
     },
 }
 
 impl Distribution {
-    /// The distribution of this name, with YCSB's defaults.
+    /// Returns the distribution with this name, with YCSB's defaults.
     pub fn parse(name: &str) -> Option<Distribution> {
         Some(match name {
             "sequential" => Distribution::Sequential,
@@ -128,11 +129,11 @@ impl Distribution {
     }
 }
 
-/// The names [`Distribution::parse`] takes.
+/// Names accepted by [`Distribution::parse`].
 pub const DISTRIBUTIONS: &[&str] =
     &["sequential", "shuffled", "uniform", "zipfian", "latest", "low", "hotspot", "exponential"];
 
-/// Chooses records by a distribution. Draws depend on the generator given only.
+/// Chooses records by a distribution. Draws depend only on the given random generator.
 #[derive(Clone, Debug)]
 pub struct Chooser {
     distribution: Distribution,
@@ -144,8 +145,8 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// A chooser over `records` (at least 1); `growth` more are expected to be inserted, which
-    /// YCSB's scrambled zipfian spreads over from the start.
+    /// Creates a chooser over `records` (at least 1). `growth` is the expected number of inserts,
+    /// which YCSB's scrambled zipfian covers from the start.
     pub fn new(distribution: Distribution, records: u64, growth: u64, rng: &mut Rng) -> Chooser {
         let records = records.max(1);
         let zipfian = match distribution {
@@ -176,7 +177,7 @@ impl Chooser {
         }
     }
 
-    /// There are `records` now.
+    /// Raises the number of records to `records`.
     pub fn grow(&mut self, records: u64) {
         self.records = self.records.max(records);
         if self.distribution == Distribution::Latest
@@ -186,11 +187,11 @@ impl Chooser {
         }
     }
 
-    /// The next record, below the number of records.
+    /// Draws the next record, below the number of records.
     pub fn next(&mut self, rng: &mut Rng) -> u64 {
         match (self.distribution, &self.zipfian) {
             (Distribution::Zipfian, Some(zipfian)) => loop {
-                // As YCSB does, what was not inserted yet is drawn again.
+                // As in YCSB, a record not yet inserted is drawn again.
                 let record = fnv64(zipfian.next(rng)) % self.scrambled_over;
                 if record < self.records {
                     return record;
@@ -239,7 +240,7 @@ mod tests {
 
     const DRAWS: u64 = 1_000_000;
 
-    /// Chi-square of counts against probabilities, and the degrees of freedom.
+    /// Returns chi-square of counts against probabilities, and the degrees of freedom.
     fn chi_square(counts: &[u64], probabilities: &[f64]) -> (f64, f64) {
         let total: u64 = counts.iter().sum();
         let (mut chi, mut cells) = (0.0, 0.0);
@@ -254,7 +255,7 @@ mod tests {
         (chi, cells - 1.0)
     }
 
-    /// Far beyond the 99.99 % quantile for this many degrees (normal approximation).
+    /// Returns a limit far above the 99.99 % quantile for this many degrees (normal approximation).
     fn limit(degrees: f64) -> f64 {
         degrees + 4.0 * (2.0 * degrees).sqrt() + 10.0
     }
@@ -267,7 +268,7 @@ mod tests {
         counts
     }
 
-    /// What each rank's share must be by the formula: the u at which the rank begins, inverted.
+    /// Returns each rank's share by the formula: the inverse of the u at which the rank begins.
     fn zipfian_shares(items: u64, theta: f64) -> Vec<f64> {
         let zeta_n: f64 = (1..=items).map(|i| 1.0 / (i as f64).powf(theta)).sum();
         let zeta_2 = 1.0 + 0.5f64.powf(theta);
@@ -292,7 +293,7 @@ mod tests {
         (0..DRAWS).for_each(|_| counts[zipfian.next(&mut rng) as usize] += 1);
         let (chi, degrees) = chi_square(&counts, &shares);
         assert!(chi < limit(degrees), "chi-square {chi} of {degrees} degrees");
-        // By hand: zeta(1000, 0.99) = 7.7290, so rank 0 has 1 / 7.7290 = 12.94 %.
+        // Computed by hand: zeta(1000, 0.99) = 7.7290, so rank 0 has 1 / 7.7290 = 12.94 %.
         assert!((shares[0] - 0.1294).abs() < 0.0001, "{}", shares[0]);
         assert!((shares[1] / shares[0] - 0.5f64.powf(0.99)).abs() < 1e-9);
     }
@@ -338,7 +339,8 @@ mod tests {
     fn scrambled_zipfian_scatters_the_ranks_by_ycsbs_hash() {
         let records = 1000;
         let counts = counts(Distribution::Zipfian, records);
-        // The frequent ranks one by one, where the hash puts them; the rest, by the same hash, evenly.
+        // The frequent ranks are placed one by one at their hash; the other ranks are spread evenly
+        // by the same hash.
         let ranks = 300_000u64;
         let zipfian = Zipfian::with_zeta(SCRAMBLED_ITEMS, ZIPFIAN_CONSTANT, SCRAMBLED_ZETA);
         let begins = |rank: u64| match rank {
@@ -357,7 +359,7 @@ mod tests {
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6);
         let (chi, degrees) = chi_square(&counts, &shares);
         assert!(chi < limit(degrees), "chi-square {chi} of {degrees} degrees");
-        // Rank 0 is YCSB's key 6284781860667377211, and the most frequent.
+        // Rank 0 is YCSB's key 6284781860667377211, the most frequent key.
         let hottest = (6284781860667377211u64 % records) as usize;
         assert_eq!(counts.iter().max(), Some(&counts[hottest]));
         assert!((shares[hottest] - 1.0 / SCRAMBLED_ZETA - rest).abs() < 0.002);
@@ -365,7 +367,7 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_published_generator() {
-        // From its formula, in another language, for these numbers of 0 to 1.
+        // Computed from the generator's formula in another language, for these numbers from 0 to 1.
         let numbers = [0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999];
         for (items, zeta, ranks) in [
             (1000, 7.728953217284729, [0, 0, 0, 2, 4, 10, 22, 47, 103, 221, 471, 687, 927, 992]),
@@ -389,7 +391,8 @@ mod tests {
         let (chi, degrees) = chi_square(&hot, &shares);
         assert!(chi < limit(degrees), "chi-square {chi} of {degrees} degrees");
         let aged = counts(Distribution::Exponential { percentile: 95.0, share: 0.5 }, 1000);
-        // An age of a records or more has the share 0.05^(a / 500); beyond the last is drawn again.
+        // An age of at least a records has the share 0.05^(a / 500); an age beyond the last record
+        // is drawn again.
         let older = |age: usize| 0.05f64.powf(age as f64 / 500.0);
         let all = 1.0 - older(1000);
         let shares: Vec<f64> =

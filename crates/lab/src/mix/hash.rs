@@ -3,7 +3,7 @@
 const OFFSET_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
 const PRIME: u64 = 1_099_511_628_211;
 
-/// The hash of `number`, as YCSB's core workload uses it for keys and for scrambling.
+/// Returns the hash of `number`, used by YCSB's core workload for keys and for scrambling.
 pub fn fnv64(number: u64) -> u64 {
     let hash = number
         .to_le_bytes()
@@ -33,7 +33,7 @@ mod tests {
             9105318085603802964,
         ];
         assert_eq!(keys, published);
-        // Beyond one byte, and beyond 32 bits: worked out by hand from the published constants.
+        // Numbers above one byte and above 32 bits, computed by hand from the published constants.
         let far = [999, 1_000_000, 0xFFFF_FFFF].map(fnv64);
         assert_eq!(far, [2071219101098386137, 1011632231655643464, 5673037472935113441]);
     }

@@ -1,9 +1,9 @@
-//! Mixed workloads: YCSB's, and phases made of the same parts.
+//! Mixed workloads: YCSB's workloads, and phases with the same elements.
 //!
-//! A phase is operations in given shares over records chosen by a distribution. What is done is
-//! drawn before the clock starts, eight bytes an operation; keys and values are written out a stretch
-//! at a time, while the clock stands. Every read is checked: a record must hold the value it had before the
-//! phase or the one the phase writes.
+//! A phase consists of operations in given shares, over records chosen by a distribution. The
+//! operations are drawn before the clock starts, with eight bytes per operation. Keys and values
+//! are generated one batch at a time, while the clock is stopped. Every read is checked: a record
+//! must have its value from before the phase, or the value written by the phase.
 
 pub mod draw;
 pub mod generators;

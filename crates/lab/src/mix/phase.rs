@@ -1,4 +1,4 @@
-//! A phase as an experiment writes it: shares of operations, which records, how many, how fast.
+//! A phase as written in an experiment: shares of operations, distribution, number and rate.
 
 use serde::Deserialize;
 use toml::Value;
@@ -6,40 +6,40 @@ use toml::Value;
 use super::generators::{DISTRIBUTIONS, Distribution};
 use crate::experiment::expect::Amount;
 
-/// What the store holds when a phase begins.
+/// Content of the store at the start of a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
-    /// What the phase before left.
+    /// Content left by the previous phase.
     #[default]
     Kept,
-    /// Nothing: a new store.
+    /// Empty: a new store.
     Empty,
-    /// Every record, written in order to a new store, which is not measured.
+    /// All records, written in order to a new store; the writes are not measured.
     Filled,
 }
 
-/// The kinds of operations.
+/// Kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpKind {
     /// Gets a record.
     Read,
-    /// Writes a record that may be there; with several fields, one of them.
+    /// Writes an existing or missing record; with several fields, one field.
     Update,
-    /// Writes a record that was not there, the next one.
+    /// Writes the next new record.
     Insert,
-    /// Reads records in order from one on.
+    /// Reads consecutive records from a start record.
     Scan,
     /// Reads a record, then updates it.
     ReadModifyWrite,
     /// Deletes a record.
     Delete,
-    /// Moves an iterator to a record.
+    /// Seeks an iterator to a record.
     Seek,
 }
 
 impl OpKind {
-    /// YCSB's name.
+    /// Returns YCSB's name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             OpKind::Read => "READ",
@@ -52,99 +52,100 @@ impl OpKind {
         }
     }
 
-    /// Whether it changes the store.
+    /// Returns whether the kind changes the store.
     pub fn writes(self) -> bool {
         use OpKind::{Delete, Insert, ReadModifyWrite, Update};
         matches!(self, Update | Insert | ReadModifyWrite | Delete)
     }
 }
 
-/// A phase in a file.
+/// A phase in an experiment file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PhaseFile {
-    /// What the store holds at the start.
+    /// Content of the store at the start.
     pub start: Start,
-    /// Shares of the operations; they need not sum to 1.
+    /// Share of reads. The shares need not sum to 1.
     pub read: f64,
-    /// See [`OpKind::Update`].
+    /// Share of [`OpKind::Update`].
     pub update: f64,
-    /// See [`OpKind::Insert`].
+    /// Share of [`OpKind::Insert`].
     pub insert: f64,
-    /// See [`OpKind::Scan`].
+    /// Share of [`OpKind::Scan`].
     pub scan: f64,
-    /// See [`OpKind::ReadModifyWrite`].
+    /// Share of [`OpKind::ReadModifyWrite`].
     pub rmw: f64,
-    /// See [`OpKind::Delete`].
+    /// Share of [`OpKind::Delete`].
     pub delete: f64,
-    /// See [`OpKind::Seek`].
+    /// Share of [`OpKind::Seek`].
     pub seek: f64,
-    /// Which records. Default uniform.
+    /// Distribution over the records. Default uniform.
     pub keys: Option<String>,
-    /// How many operations, all threads together: an amount. Default `entries`.
+    /// Number of operations of all threads together, as an amount. Default `entries`.
     pub operations: Option<Value>,
-    /// The phase ends when the store holds so many records: an amount. It ages a store.
+    /// Number of records in the store that ends the phase, as an amount. Used to age a store.
     pub until: Option<Value>,
-    /// Fewest and most records of a scan. Default 1 and 100.
+    /// Minimum and maximum number of records of a scan. Default 1 and 100.
     pub scan_records: Option<[u64; 2]>,
-    /// The first so many threads write only and the others read only.
+    /// Number of threads, counted from the first, that only write; the others only read.
     pub writers: Option<u64>,
-    /// Threads, where they differ from the point's.
+    /// Number of threads, if different from the point's.
     pub threads: Option<u64>,
-    /// Operations a second that arrive, done in time or not (open loop). Default: as fast as can be.
+    /// Arrival rate in operations per second, independent of completions (open loop). Default: no
+    /// limit.
     pub rate: Option<f64>,
-    /// The records grow by the number of operations before they are chosen.
+    /// Grows the record range by the number of operations before the records are chosen.
     pub grow: bool,
-    /// Not in tables and figures: it only prepares.
+    /// Excludes the phase from tables and figures, for preparation phases.
     pub hidden: bool,
 }
 
 /// A phase ready to be drawn.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
-    /// What the store holds at the start.
+    /// Content of the store at the start.
     pub start: Start,
-    /// The kinds with a share, and each one's.
+    /// Kinds with a share above 0, and the shares.
     pub shares: Vec<(OpKind, f64)>,
-    /// Which records.
+    /// Distribution over the records.
     pub keys: Distribution,
-    /// How many operations.
+    /// Number of operations.
     pub operations: Amount,
-    /// How many records the store holds when the phase ends.
+    /// Number of records in the store that ends the phase.
     pub until: Option<Amount>,
-    /// Records of a scan.
+    /// Number of records of a scan.
     pub scan: ScanLength,
-    /// Threads that only write.
+    /// Number of threads that only write.
     pub writers: Option<usize>,
-    /// Threads, where they differ from the point's.
+    /// Number of threads, if different from the point's.
     pub threads: Option<usize>,
-    /// Operations a second that arrive.
+    /// Arrival rate in operations per second.
     pub rate: Option<f64>,
-    /// The records grow before they are chosen.
+    /// Whether the record range grows before the records are chosen.
     pub grow: bool,
-    /// It only prepares.
+    /// Whether the phase only prepares the store.
     pub hidden: bool,
-    /// An update writes every field.
+    /// Whether an update writes all fields or one.
     pub write_all_fields: bool,
-    /// A read looks at every field, or at one.
+    /// Whether a read checks all fields or one.
     pub read_all_fields: bool,
 }
 
-/// How many records a scan reads.
+/// Number of records read by a scan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScanLength {
-    /// Fewest.
+    /// Minimum.
     pub least: u64,
-    /// Most.
+    /// Maximum.
     pub most: u64,
-    /// By a power law, short ones most often, instead of evenly.
+    /// Power law with short scans most often, instead of uniform.
     pub zipfian: bool,
 }
 
 impl PhaseFile {
-    /// The phase called `name`, or why it is none.
+    /// Converts to the phase named `name`. The error states the mistake.
     pub fn phase(&self, name: &str) -> Result<Phase, String> {
         let shares = [
             (OpKind::Read, self.read),
@@ -156,31 +157,37 @@ impl PhaseFile {
             (OpKind::Seek, self.seek),
         ];
         if shares.iter().any(|(_, share)| !(0.0..=1e9).contains(share)) {
-            return Err(format!("phase {name:?}: shares are 0 or more"));
+            return Err(format!("phase {name:?}: shares must be 0 or more"));
         }
         let shares: Vec<(OpKind, f64)> = shares.into_iter().filter(|(_, s)| *s > 0.0).collect();
         if shares.is_empty() {
             let known = "read, update, insert, scan, rmw, delete, seek";
-            return Err(format!("phase {name:?} does nothing: give a share to one of {known}"));
+            return Err(format!("phase {name:?} does nothing; give a share to one of {known}"));
         }
         let keys = self.keys.as_deref().unwrap_or("uniform");
         let keys = Distribution::parse(keys).ok_or_else(|| {
-            format!("phase {name:?}: keys {keys:?} is none of {}", DISTRIBUTIONS.join(", "))
+            format!("phase {name:?}: keys {keys:?} is not one of {}", DISTRIBUTIONS.join(", "))
         })?;
         let operations = self.operations.clone().unwrap_or_else(|| Value::from("entries"));
         let [least, most] = self.scan_records.unwrap_or([1, 100]);
         if least == 0 || least > most || most > u64::from(u16::MAX) {
-            return Err(format!("phase {name:?}: scan_records are 1 to {}, in order", u16::MAX));
+            return Err(format!(
+                "phase {name:?}: scan_records must be 1 to {}, in order",
+                u16::MAX
+            ));
         }
         if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
-            return Err(format!("phase {name:?}: rate is operations a second, above 0"));
+            return Err(format!(
+                "phase {name:?}: rate is in operations per second and must be above 0"
+            ));
         }
         if self.threads.is_some_and(|threads| !(1..=1024).contains(&threads)) {
-            return Err(format!("phase {name:?}: threads are 1 to 1024"));
+            return Err(format!("phase {name:?}: threads must be 1 to 1024"));
         }
         if self.until.is_some() && (self.operations.is_some() || self.insert <= self.delete) {
             return Err(format!(
-                "phase {name:?}: until goes without operations and with more insert than delete"
+                "phase {name:?}: until needs a phase without operations and with more insert than \
+                 delete"
             ));
         }
         Ok(Phase {
@@ -203,19 +210,19 @@ impl PhaseFile {
 }
 
 impl Phase {
-    /// Whether any operation changes the store.
+    /// Returns whether any operation changes the store.
     pub fn writes(&self) -> bool {
         self.shares.iter().any(|(kind, _)| kind.writes())
     }
 
-    /// The share of a kind among the others, 0 to 1.
+    /// Returns the share of a kind among all kinds, from 0 to 1.
     pub fn share(&self, kind: OpKind) -> f64 {
         let total: f64 = self.shares.iter().map(|(_, share)| share).sum();
         let own: f64 = self.shares.iter().filter(|(k, _)| *k == kind).map(|(_, s)| s).sum();
         own / total
     }
 
-    /// What thread `thread` does: all, or only its role's part.
+    /// Returns the shares of thread `thread`: all, or only those of its role.
     pub fn shares_of(&self, thread: usize) -> Vec<(OpKind, f64)> {
         let Some(writers) = self.writers else { return self.shares.clone() };
         let role = |kind: OpKind| kind.writes() == (thread < writers);

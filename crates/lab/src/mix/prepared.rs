@@ -1,26 +1,26 @@
-//! Keys and values of the next few operations, written while the clock stands.
+//! Keys and values of the next operations, generated while the clock is stopped.
 //!
-//! A stretch is small enough to stay in a processor's nearest caches. Values that depend on what a
-//! read finds (one field of several) cannot be written before and are not here.
+//! A batch is small enough for a processor's nearest caches. Values that depend on the result of a
+//! read (one field of several) cannot be generated in advance and are not included.
 
 use super::draw::Op;
 use super::phase::{OpKind, Phase};
 use super::space::{KeyText, Space};
 
-/// Operations of a stretch.
+/// Number of operations per batch.
 pub const STRETCH: usize = 256;
 
-/// What was prepared of a stretch. Its memory is used again for the next.
+/// Generated data of a batch. Its memory is reused for the next batch.
 #[derive(Debug, Default)]
 pub struct Prepared {
     bytes: Vec<u8>,
-    /// Where each operation's key begins and ends, and where its value ends.
+    /// Start and end of each operation's key, and end of its value, as offsets.
     places: Vec<[u32; 3]>,
     text: KeyText,
     value: Vec<u8>,
 }
 
-/// Whether `kind` writes a whole record, whatever is there.
+/// Returns whether `kind` writes a whole record regardless of the stored value.
 pub fn writes_whole(kind: OpKind, phase: &Phase) -> bool {
     match kind {
         OpKind::Insert => true,
@@ -30,7 +30,7 @@ pub fn writes_whole(kind: OpKind, phase: &Phase) -> bool {
 }
 
 impl Prepared {
-    /// Prepares `list`, whose writes have version `version`.
+    /// Generates the data of `list`, whose writes have version `version`.
     pub fn fill(&mut self, list: &[Op], space: &Space, phase: &Phase, version: u16) {
         self.bytes.clear();
         self.places.clear();
@@ -46,8 +46,7 @@ impl Prepared {
         }
     }
 
-    /// The key of the stretch's operation `index`, and the value it writes (empty where it writes
-    /// none).
+    /// Returns the key of the batch's operation `index`, and the value it writes, empty if none.
     #[inline]
     pub fn pair(&self, index: usize) -> (&[u8], &[u8]) {
         let [start, middle, end] = self.places[index].map(|place| place as usize);

@@ -1,4 +1,4 @@
-//! One engine's turn through the phases of a mixed workload, measured and checked.
+//! One engine's run through the phases of a mixed workload, measured and checked.
 
 use std::sync::Barrier;
 use std::time::Instant;
@@ -23,33 +23,33 @@ use crate::run::session::{Listener, idle_cpu_seconds, keep, note_close, read_amp
 use crate::target::{Engine, StoreOptions, Target};
 use crate::workload::rng::mix;
 
-/// What a turn is given.
+/// Input of a run.
 pub struct MixTurn<'a> {
-    /// Whose turn it is.
+    /// Engine to run.
     pub engine: &'a dyn Engine,
-    /// What the store is opened with.
+    /// Options for opening the store.
     pub store: &'a StoreOptions,
-    /// What records look like.
+    /// Form of the records.
     pub space: &'a Space,
     /// Phases in order.
     pub phases: &'a [Phase],
-    /// Records of a filled store.
+    /// Number of records of a filled store.
     pub entries: u64,
-    /// Threads of a phase that does not say.
+    /// Default number of threads of a phase.
     pub threads: usize,
-    /// Seed of the run.
+    /// Seed of the benchmark.
     pub seed: u64,
-    /// Where its store lies.
+    /// Directory of the store.
     pub place: &'a Place,
-    /// From 0.
+    /// Repetition, from 0.
     pub repetition: usize,
-    /// Place of the turn in the run, from 0.
+    /// Index of the run in the benchmark, from 0.
     pub turn: usize,
-    /// Whether live lines are shown.
+    /// Whether live progress lines are shown.
     pub progress: bool,
-    /// Gives freed memory back to the system.
+    /// Returns freed memory to the operating system.
     pub settle_memory: &'a dyn Fn(),
-    /// The memory limit in force; the lab's own lists are added to it.
+    /// Active memory limit; the lab's own lists are added to it.
     pub limit: Option<&'a MemoryLimit>,
 }
 
@@ -59,12 +59,12 @@ struct Session<'a> {
     state: State,
     baseline_bytes: u64,
     mapped_bytes: u64,
-    /// Written by the user before the clock, to fill a store.
+    /// Bytes written by the user before the clock starts, to fill a store.
     filled_bytes: u64,
     clock: Clock,
 }
 
-/// Runs all phases. An engine's error ends the turn; what was measured until then is returned.
+/// Runs all phases. An engine's error ends the run; the samples measured before it are returned.
 pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>, SessionRecord) {
     let start = Instant::now();
     let state = State::empty(turn.space.fields());
@@ -119,7 +119,7 @@ impl Session<'_> {
         self.target.take().map_or(Ok(()), |target| target.close())
     }
 
-    /// Waits until the store is quiet and notes what that has cost, in the last sample.
+    /// Waits until the store is quiet and records the cost in the last sample.
     fn quiet(&self, since: &Moment, samples: &mut [TaskSample]) {
         let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
         let (Some(target), Some(last)) = (&self.target, samples.last_mut()) else { return };
@@ -134,12 +134,12 @@ impl Session<'_> {
         last.quiet = Some(Quiet::found(waited, amplified, self.live_bytes(), &place));
     }
 
-    /// Bytes of the pairs that are there, by their mean.
+    /// Returns the bytes of the live pairs, estimated from their mean.
     fn live_bytes(&self) -> f64 {
         self.state.live().1 as f64 * self.turn.space.pair_bytes_mean()
     }
 
-    /// What is wrong with the store's content at the end, if anything.
+    /// Checks the store's content at the end; returns a sentence about the mistake, if any.
     fn content(&self) -> Result<Option<String>> {
         let Some(target) = &self.target else { return Ok(None) };
         content(target.as_ref(), self.turn.space, &self.state)
@@ -157,7 +157,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Brings the store to what the phase starts from.
+    /// Prepares the store for the phase's start.
     fn begin(&mut self, start: Start, position: usize) -> Result<()> {
         if start != Start::Kept {
             self.close()?;
@@ -191,8 +191,8 @@ impl Session<'_> {
         }
     }
 
-    /// Adds what the lab holds to the memory limit: `own_bytes` and its account of the store. What
-    /// is left for engine and page cache, where the limit holds.
+    /// Adds the lab's memory to the memory limit: `own_bytes` and the expected state of the store.
+    /// Returns the bytes left for engine and page cache, if the limit is in effect.
     fn spare(&self, own_bytes: u64) -> Option<u64> {
         let limit = self.turn.limit?;
         limit.spare(own_bytes + self.state.memory_bytes()).then(|| limit.bytes())
@@ -200,7 +200,7 @@ impl Session<'_> {
 
     fn phase(&mut self, phase: &Phase, sample: &mut TaskSample) -> Result<()> {
         self.begin(phase.start, sample.position)?;
-        // An operation is drawn as eight bytes or so.
+        // Rough estimate: a drawn operation takes about eight bytes.
         self.spare(self.turn.entries * 32);
         let drawn = self.draw(phase, sample.position, self.turn.threads);
         let title = format!("[{}] {:10} {}", sample.repetition + 1, sample.engine, phase.name);
@@ -225,9 +225,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Runs all threads from a common start; the wall time is the longest any of them took.
+    /// Runs all threads from a common start. The wall time is that of the slowest thread.
     fn timed(&self, phase: &Phase, drawn: &Drawn, progress: &Progress) -> Result<(Done, f64)> {
-        let target = self.target.as_deref().ok_or_else(|| LabError::engine("nothing is open"))?;
+        let target = self.target.as_deref().ok_or_else(|| LabError::engine("no store is open"))?;
         let threads = drawn.threads.len();
         let shared = Shared {
             target,
@@ -285,7 +285,10 @@ impl Session<'_> {
         sample.wrong = done.wrong;
         if done.wrong > 0 {
             let first = done.first_wrong.unwrap_or_default();
-            sample.error = Some(format!("{} wrong of {}: {first}", done.wrong, done.operations));
+            sample.error = Some(format!(
+                "{} of {} operations were wrong: {first}",
+                done.wrong, done.operations
+            ));
         }
         let mut all = Latencies::new();
         for (kind, _) in &phase.shares {
@@ -310,8 +313,9 @@ impl Session<'_> {
     }
 }
 
-/// Nanoseconds an operation costs in the clock without an engine (reading the clock, handing over
-/// the prepared key and value, counting), and those that preparing takes, while the clock stands.
+/// Returns the cost per operation in nanoseconds without an engine: first in the measured time
+/// (reading the clock, passing the prepared key and value, counting), then for preparation while
+/// the clock is stopped.
 pub fn harness_nanos(space: &Space, phase: &Phase) -> (f64, f64) {
     const OPERATIONS: u64 = 300_000;
     let mut state = State::empty(space.fields());
@@ -365,8 +369,8 @@ impl Target for Nothing {
     }
 }
 
-/// Compares what the store holds with what it must hold: pairs, and a sum over them that does not
-/// depend on their order. Outside of every clock.
+/// Compares the store's content with the expected content: order of the keys, number of pairs, and
+/// an order-independent sum over them. Not part of any measured time.
 pub fn content(target: &dyn Target, space: &Space, state: &State) -> Result<Option<String>> {
     let (sure, expected) = state.live();
     let (mut found, mut sum, mut ordered) = (0u64, 0u64, true);
@@ -386,7 +390,7 @@ pub fn content(target: &dyn Target, space: &Space, state: &State) -> Result<Opti
         return Ok(None);
     }
     if found != expected {
-        return Ok(Some(format!("the store holds {found} pairs where {expected} were written")));
+        return Ok(Some(format!("found {found} pairs in the store, expected {expected}")));
     }
     let (mut text, mut buffer, mut wanted) = (KeyText::default(), Vec::new(), 0u64);
     for record in 0..state.records as u32 {
@@ -398,7 +402,7 @@ pub fn content(target: &dyn Target, space: &Space, state: &State) -> Result<Opti
         wanted = wanted.wrapping_add(pair_sum(key, value));
     }
     let differs = sum != wanted;
-    Ok(differs.then(|| format!("the store's content sums to {sum:016x}, not {wanted:016x}")))
+    Ok(differs.then(|| format!("expected the content checksum {wanted:016x}, found {sum:016x}")))
 }
 
 fn pair_sum(key: &[u8], value: &[u8]) -> u64 {

@@ -1,8 +1,8 @@
-//! The records of a mixed workload: what their keys look like, and which bytes each holds.
+//! The records of a mixed workload: the form of their keys, and the bytes of their values.
 //!
 //! A value is determined by its record, field and version, so that a foreign, torn or lost value is
-//! noticed. One field is the value itself; several are laid out as YCSB-cpp does: for each, the
-//! name's length, the name, the length, the bytes.
+//! detected. A single field is the value itself. Several fields are encoded as in YCSB-cpp, each as
+//! the name's length, the name, the length, the bytes.
 
 use super::generators::{ZIPFIAN_CONSTANT, Zipfian};
 use super::hash::fnv64;
@@ -12,38 +12,38 @@ use crate::workload::keys::KeyBuffer;
 use crate::workload::rng::mix;
 use crate::workload::values::{ValuePool, ValueRef};
 
-/// How keys are written.
+/// Form of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyForm {
-    /// `user` and a number: YCSB's.
+    /// `user` and a number, as in YCSB.
     User {
-        /// The number is the record's hash instead of the record.
+        /// Uses the record's hash as the number instead of the record.
         hashed: bool,
-        /// Digits at least.
+        /// Minimum number of digits.
         padding: usize,
     },
-    /// Decimal, padded with zeros: db_bench's.
+    /// Decimal, padded with zeros, as in db_bench.
     Decimal {
-        /// Bytes.
+        /// Width in bytes.
         width: usize,
     },
-    /// Four bytes, the high one first: in the order of the numbers.
+    /// Four bytes, big-endian, so that key order is number order.
     Binary,
 }
 
-/// How long a field is.
+/// Length of a field in bytes.
 #[derive(Clone, Debug)]
 pub enum FieldLength {
-    /// Always this.
+    /// Constant length.
     Constant(usize),
-    /// Evenly from the first to the second.
+    /// Uniform from the first to the second, inclusive.
     Uniform(usize, usize),
-    /// From the first on, short ones most often.
+    /// From the first upward, short lengths most often.
     Zipfian(usize, Zipfian),
 }
 
 impl FieldLength {
-    /// Lengths from `least` to `most`, short ones most often.
+    /// Creates lengths from `least` to `most`, short lengths most often.
     pub fn zipfian(least: usize, most: usize) -> FieldLength {
         let items = (most - least) as u64 + 1;
         FieldLength::Zipfian(least, Zipfian::new(items, ZIPFIAN_CONSTANT))
@@ -70,7 +70,7 @@ impl FieldLength {
         }
     }
 
-    /// The mean over many records.
+    /// Returns the mean length over many records.
     pub fn mean(&self) -> f64 {
         match self {
             FieldLength::Constant(length) => *length as f64,
@@ -83,15 +83,15 @@ impl FieldLength {
     }
 }
 
-/// For a field: asks about each version it may have, until one fits.
+/// For a field, calls the visitor with each allowed version until one matches.
 pub type Allowed<'a> = &'a dyn Fn(usize, &mut dyn FnMut(u16) -> bool) -> bool;
 
-/// Longest key that is written in place.
+/// Maximum key length generated in place, in bytes.
 const KEY_BYTES_MAX: usize = 64;
-/// Longest field there may be.
+/// Maximum field length in bytes.
 pub const FIELD_BYTES_MAX: usize = 1 << 20;
 
-/// A key being written, without an allocation.
+/// Buffer for a generated key, without a heap allocation.
 #[derive(Clone, Debug)]
 pub struct KeyText {
     bytes: [u8; KEY_BYTES_MAX],
@@ -103,7 +103,7 @@ impl Default for KeyText {
     }
 }
 
-/// What all records look like.
+/// The form of all records.
 #[derive(Debug)]
 pub struct Space {
     form: KeyForm,
@@ -113,7 +113,7 @@ pub struct Space {
     rows: Option<Rows>,
 }
 
-/// The rows of a file: a record is a different key, in the order they first come.
+/// The rows of a file. Each distinct key is a record, numbered by first occurrence.
 #[derive(Debug)]
 struct Rows {
     keys: KeyBuffer,
@@ -123,16 +123,16 @@ struct Rows {
 }
 
 impl Space {
-    /// Records with `fields` fields each; values compress to about `ratio`.
+    /// Creates records with `fields` fields each; values compress to about `ratio`.
     pub fn new(form: KeyForm, fields: usize, length: FieldLength, ratio: f64, seed: u64) -> Space {
         let most = length.most(FIELD_BYTES_MAX).max(1);
         let pool = ValuePool::generate(seed, ratio, most);
         Space { form, fields, length, pool, rows: None }
     }
 
-    /// The rows of a file. Fails when there are too many bytes.
+    /// Creates records from the rows of a file. Fails if the values exceed 4 GiB.
     pub fn from_rows(pairs: &CsvPairs) -> Result<Space> {
-        let too_big = || LabError::usage("the CSV's values pass 4 GiB");
+        let too_big = || LabError::usage("the values of the CSV exceed 4 GiB");
         let mut ids = std::collections::HashMap::new();
         let mut rows = Rows {
             keys: KeyBuffer::default(),
@@ -155,17 +155,18 @@ impl Space {
         Ok(Space { form: KeyForm::Binary, fields: 1, length, pool, rows: Some(rows) })
     }
 
-    /// Fields of a record.
+    /// Returns the number of fields of a record.
     pub fn fields(&self) -> usize {
         self.fields
     }
 
-    /// Operations that write everything once, and the records they write; none where any number can be.
+    /// Returns the number of operations that write all rows once, and of the records they write;
+    /// `None` if the number of records is unlimited.
     pub fn rows(&self) -> Option<(u64, u64)> {
         self.rows.as_ref().map(|rows| (rows.record_of_row.len() as u64, rows.keys.len() as u64))
     }
 
-    /// The record that row `row` writes.
+    /// Returns the record written by row `row`.
     pub fn record_of_row(&self, row: u64) -> u32 {
         match &self.rows {
             None => row as u32,
@@ -173,7 +174,7 @@ impl Space {
         }
     }
 
-    /// The key of `record`.
+    /// Returns the key of `record`.
     #[inline]
     pub fn key<'a>(&'a self, record: u32, text: &'a mut KeyText) -> &'a [u8] {
         if let Some(rows) = &self.rows {
@@ -192,7 +193,7 @@ impl Space {
         }
     }
 
-    /// Mean bytes of a key and its value.
+    /// Returns the mean bytes of a key and its value.
     pub fn pair_bytes_mean(&self) -> f64 {
         if let Some(rows) = &self.rows {
             let keys = rows.keys.key_bytes() as f64 / rows.keys.len().max(1) as f64;
@@ -201,8 +202,8 @@ impl Space {
         self.pair_bytes_of(0..256)
     }
 
-    /// Bytes of keys and values of the first `entries` pairs, by those of some all over them: a
-    /// number's text is the longer the larger it is.
+    /// Returns the bytes of keys and values of the first `entries` pairs, estimated from a sample
+    /// over the whole range, since the text of a larger number is longer.
     pub fn data_bytes(&self, entries: u64) -> u64 {
         if self.rows.is_some() {
             return (self.pair_bytes_mean() * entries as f64).round() as u64;
@@ -212,7 +213,7 @@ impl Space {
         (self.pair_bytes_of((0..last).step_by(every)) * entries as f64).round() as u64
     }
 
-    /// Mean bytes of a key and a value of these records.
+    /// Returns the mean bytes of a key and a value of these records.
     fn pair_bytes_of(&self, records: impl Iterator<Item = u32>) -> f64 {
         let (mut text, mut buffer) = (KeyText::default(), Vec::new());
         let of = |record: u32| {
@@ -231,13 +232,13 @@ impl Space {
         }
         let name = u64::from(record) | (field as u64) << 32;
         let length = self.length.of(mix(name ^ (u64::from(version) << 48)));
-        // The pool was made long enough for the longest field.
+        // The pool is large enough for the longest field.
         let value = self.pool.cut(name, u32::from(version), length);
         self.pool.get(value.unwrap_or(ValueRef::ABSENT))
     }
 
-    /// The value of `record` whose field `f` has version `version(f)`; `buffer` holds it where it
-    /// has several fields.
+    /// Returns the value of `record` whose field `f` has version `version(f)`; `buffer` holds a
+    /// value with several fields.
     #[inline]
     pub fn value<'a>(
         &'a self,
@@ -255,8 +256,8 @@ impl Space {
         buffer
     }
 
-    /// Whether `value` is that of `record` with each field in one of the versions `allowed(field)`
-    /// gives. With `only`, the other fields are not looked at.
+    /// Returns whether `value` is a value of `record`, with each field in one of the versions
+    /// `allowed(field)`. With `only`, the other fields are not checked.
     pub fn check(
         &self,
         record: u32,
@@ -279,8 +280,8 @@ impl Space {
         rest.is_empty()
     }
 
-    /// Replaces one field of a stored value by its version `version`; the value as it was where it
-    /// cannot be read.
+    /// Writes a stored value to `out` with one field replaced by its version `version`; an
+    /// unreadable value is copied unchanged.
     pub fn replace(
         &self,
         record: u32,

@@ -1,36 +1,36 @@
-//! Which version of each field the store must hold.
+//! Expected version of each field in the store.
 
-/// No such record.
+/// The record does not exist.
 pub const ABSENT: u16 = u16::MAX;
-/// One of several versions, or none: threads raced for it.
+/// One of several versions, or absent, because threads raced.
 pub const UNSURE: u16 = u16::MAX - 1;
-/// The highest version there is.
+/// Highest version.
 const VERSION_MAX: u16 = u16::MAX - 2;
 
-/// The store's content, as versions.
+/// Expected content of the store, as versions.
 #[derive(Clone, Debug)]
 pub struct State {
     versions: Vec<u16>,
     fields: usize,
-    /// Records are numbered below this.
+    /// Upper bound (exclusive) of record numbers.
     pub records: u64,
-    /// The version the next phase writes.
+    /// Version written by the next phase.
     pub next_version: u16,
 }
 
 impl State {
-    /// An empty store of records with `fields` fields.
+    /// Creates the state of an empty store whose records have `fields` fields.
     pub fn empty(fields: usize) -> State {
         State { versions: Vec::new(), fields, records: 0, next_version: 1 }
     }
 
-    /// Empties it; versions go on, so that bytes of an earlier store are noticed.
+    /// Empties the state. Versions continue, so that bytes of an earlier store are detected.
     pub fn clear(&mut self) {
         self.versions.clear();
         self.records = 0;
     }
 
-    /// Records are numbered below `records` from now on.
+    /// Raises the upper bound of record numbers to `records`.
     pub fn grow(&mut self, records: u64) {
         self.records = self.records.max(records);
         let length = self.records as usize * self.fields;
@@ -39,13 +39,13 @@ impl State {
         }
     }
 
-    /// The version of a field.
+    /// Returns the version of a field.
     #[inline]
     pub fn version(&self, record: u32, field: usize) -> u16 {
         self.versions.get(record as usize * self.fields + field).copied().unwrap_or(ABSENT)
     }
 
-    /// Sets the version of one field, or of all.
+    /// Sets the version of one field, or of all fields.
     pub fn set(&mut self, record: u32, field: Option<usize>, version: u16) {
         let start = record as usize * self.fields;
         let fields = match field {
@@ -57,20 +57,20 @@ impl State {
         }
     }
 
-    /// The phase is over: the next one writes another version.
+    /// Ends a phase: the next phase writes another version.
     pub fn advance(&mut self) {
         self.next_version =
             if self.next_version >= VERSION_MAX { 1 } else { self.next_version + 1 };
     }
 
-    /// Whether each record's content is known, and how many there are.
+    /// Returns whether the content of every record is known, and the number of existing records.
     pub fn live(&self) -> (bool, u64) {
         let sure = !self.versions.contains(&UNSURE);
         let firsts = self.versions.iter().step_by(self.fields);
         (sure, firsts.filter(|&&version| version != ABSENT).count() as u64)
     }
 
-    /// Bytes of memory held.
+    /// Returns the memory used, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         (self.versions.capacity() * size_of::<u16>()) as u64
     }

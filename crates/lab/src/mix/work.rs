@@ -1,7 +1,7 @@
-//! The timed loop of a phase: calls the engine and checks what comes back.
+//! The timed loop of a phase: calls the engine and checks its results.
 //!
-//! Keys and values of the next stretch of operations are written while the clock stands. Where
-//! operations arrive at a rate the clock cannot stand, and each is prepared before it is due.
+//! Keys and values of the next batch of operations are generated while the clock is stopped. With
+//! an arrival rate the clock cannot be stopped, so each operation is prepared before its arrival.
 
 use std::time::Duration;
 
@@ -17,53 +17,53 @@ use crate::measure::timeline::Timeline;
 use crate::run::progress::{Progress, TICK_OPERATIONS};
 use crate::target::Target;
 
-/// What all threads of a phase share.
+/// Data shared by all threads of a phase.
 pub struct Shared<'a> {
     /// The open store.
     pub target: &'a dyn Target,
-    /// What records look like.
+    /// Form of the records.
     pub space: &'a Space,
-    /// What the store held before the phase.
+    /// Expected content of the store before the phase.
     pub state: &'a State,
-    /// The phase.
+    /// Phase to run.
     pub phase: &'a Phase,
-    /// Threads of the phase.
+    /// Number of threads of the phase.
     pub threads: usize,
-    /// The live line.
+    /// Progress line.
     pub progress: &'a Progress,
-    /// What single operations are timed with.
+    /// Clock for single operations.
     pub clock: &'a Clock,
 }
 
-/// How many kinds of operations there are.
+/// Number of operation kinds.
 pub const KINDS: usize = 7;
 
-/// What one thread did.
+/// Result of one thread.
 #[derive(Debug)]
 pub struct Done {
-    /// For each kind: latencies of its operations.
+    /// Latencies of the operations, by kind.
     pub kinds: [Latencies; KINDS],
-    /// For each kind: operations that found their record (or needed none).
+    /// Operations that found their record or needed none, by kind.
     pub ok: [u64; KINDS],
-    /// Operations finished over time.
+    /// Completed operations over time.
     pub timeline: Timeline,
-    /// Operations finished.
+    /// Number of completed operations.
     pub operations: u64,
-    /// The thread's own time; of all threads together once merged.
+    /// Time of the thread; after a merge, the sum over all threads.
     pub elapsed: Duration,
-    /// The time of the thread that took longest.
+    /// Time of the slowest thread.
     pub longest: Duration,
-    /// Time in which keys and values were prepared, which is in none of the others.
+    /// Time for preparing keys and values, not part of the other times.
     pub prepared: Duration,
-    /// Keys found by reads, and pairs seen by scans.
+    /// Number of keys found by reads, and of pairs seen by scans.
     pub found: u64,
     /// Bytes of keys and values read.
     pub read_bytes: u64,
     /// Bytes of keys and values written.
     pub written_bytes: u64,
-    /// Reads that gave something else than what was written.
+    /// Number of reads with a result different from the written data.
     pub wrong: u64,
-    /// The first of them, for people.
+    /// Description of the first wrong read.
     pub first_wrong: Option<String>,
 }
 
@@ -87,7 +87,7 @@ impl Default for Done {
 }
 
 impl Done {
-    /// Adds what another thread did.
+    /// Adds the result of another thread.
     pub fn merge(&mut self, other: Done) {
         for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
             mine.merge(theirs);
@@ -115,7 +115,7 @@ impl Done {
     }
 }
 
-/// Buffers a thread reuses.
+/// Buffers reused by a thread.
 #[derive(Default)]
 struct Buffers {
     value: Vec<u8>,
@@ -123,15 +123,15 @@ struct Buffers {
     last_key: Vec<u8>,
 }
 
-/// Does the operations of one list. With a rate, operation `i` arrives at `i / rate` and its
-/// latency counts from there, whether or not the one before was done in time.
+/// Executes the operations of one list. With a rate, operation `i` arrives at `i / rate`, and its
+/// latency counts from its arrival, even if the previous operation is late.
 pub fn run(shared: &Shared<'_>, list: &[Op], rate: Option<f64>) -> Result<Done> {
     let mut done = Done::default();
     let (mut buffers, mut prepared) = (Buffers::default(), Prepared::default());
     let interval = rate.map(|rate| 1e9 / rate);
     let (clock, version) = (shared.clock, shared.state.next_version);
     let start = clock.now();
-    // Nanoseconds since the start in which the clock ran, and those in which it stood.
+    // Nanoseconds since the start with the clock running, and with the clock stopped.
     let (mut last, mut stood) = (0, 0);
     let stretch = if interval.is_some() { 1 } else { STRETCH };
     for (place, part) in list.chunks(stretch).enumerate() {
@@ -162,7 +162,7 @@ pub fn run(shared: &Shared<'_>, list: &[Op], rate: Option<f64>) -> Result<Done> 
     Ok(done)
 }
 
-/// Sleeps while there is time and turns round for the last part.
+/// Sleeps until shortly before the due time, then spins.
 fn wait_until(clock: &Clock, start: Reading, due_nanos: u64) {
     const SPIN_NANOS: u64 = 200_000;
     loop {
@@ -178,7 +178,7 @@ fn wait_until(clock: &Clock, start: Reading, due_nanos: u64) {
     }
 }
 
-/// A key and the value that is written whole.
+/// A key and the whole value to write.
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
 #[inline]
@@ -209,7 +209,9 @@ fn one(
             let found = shared.target.seek(key, &mut |at, _| fits = at >= key)?;
             done.found += u64::from(found);
             if !fits {
-                done.mistake(|| format!("a seek to {} landed before it", key.escape_ascii()));
+                done.mistake(|| {
+                    format!("a seek to {} returned an earlier key", key.escape_ascii())
+                });
             }
             Ok(true)
         }
@@ -228,7 +230,7 @@ fn write(shared: &Shared<'_>, (key, value): Pair<'_>, done: &mut Done) -> Result
     Ok(true)
 }
 
-/// Gets a record and checks it; `keep` leaves its value in `buffers.old`.
+/// Gets a record and checks it; with `keep`, its value stays in `buffers.old`.
 fn read(
     shared: &Shared<'_>,
     op: &Op,
@@ -276,7 +278,7 @@ fn may_be_absent(shared: &Shared<'_>, op: &Op) -> bool {
     before == ABSENT || before == UNSURE || shared.phase.share(OpKind::Delete) > 0.0
 }
 
-/// Replaces one field: a read and a write, as in YCSB-cpp where a record is one value.
+/// Replaces one field with a read and a write, as YCSB-cpp does if a record is one value.
 fn change(
     shared: &Shared<'_>,
     op: &Op,
@@ -327,7 +329,7 @@ fn scan(
     done.found += u64::from(seen);
     done.read_bytes += bytes;
     if !ordered {
-        done.mistake(|| format!("a scan from {} went out of order", key.escape_ascii()));
+        done.mistake(|| format!("a scan from {} returned keys out of order", key.escape_ascii()));
     }
     Ok(seen > 0)
 }

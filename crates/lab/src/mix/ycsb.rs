@@ -1,8 +1,9 @@
-//! YCSB's core workload from its property files: what is loaded, what is run, and its result lines.
+//! YCSB's core workload from its property files: the load phase, the run phase, and the result
+//! lines.
 //!
-//! Properties have YCSB's names and defaults; those of a store are named as YCSB-cpp names them
-//! (`leveldb.block_size`). A property that would change the workload and is not understood is
-//! refused, never ignored.
+//! Properties have YCSB's names and defaults. Properties of a store have the names used by YCSB-cpp
+//! (`leveldb.block_size`). An unknown property that could change the workload is an error, never
+//! ignored.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +17,7 @@ use crate::record::schema::TaskSample;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties(BTreeMap<String, String>);
 
-/// The core workloads' shares and distributions, as YCSB's files `workloada` to `workloadf` have them.
+/// Shares and distributions of the core workloads, from YCSB's files `workloada` to `workloadf`.
 const CORE: &[(&str, &str)] = &[
     ("a", "readproportion=0.5\nupdateproportion=0.5\nrequestdistribution=zipfian"),
     ("b", "readproportion=0.95\nupdateproportion=0.05\nrequestdistribution=zipfian"),
@@ -37,7 +38,7 @@ const CORE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Properties of YCSB's client that change nothing here.
+/// Properties of YCSB's client without an effect here.
 const WITHOUT_EFFECT: &[&str] = &[
     "workload",
     "table",
@@ -59,27 +60,27 @@ const WITHOUT_EFFECT: &[&str] = &[
     "dotransactions",
 ];
 
-/// A core workload: its space and its two phases.
+/// A core workload: its records and its two phases.
 #[derive(Debug)]
 pub struct Workload {
-    /// Records loaded.
+    /// Number of records to load.
     pub records: u64,
-    /// Threads of both phases.
+    /// Number of threads of both phases.
     pub threads: usize,
-    /// How keys look.
+    /// Form of the keys.
     pub form: KeyForm,
-    /// Fields of a record.
+    /// Number of fields of a record.
     pub fields: usize,
-    /// How long each is.
+    /// Length of a field.
     pub length: FieldLength,
-    /// Loading.
+    /// Load phase.
     pub load: Phase,
-    /// Running.
+    /// Run phase.
     pub run: Phase,
 }
 
 impl Properties {
-    /// YCSB's core workload `a` to `f`.
+    /// Returns YCSB's core workload `a` to `f`.
     pub fn core(letter: &str) -> Option<Properties> {
         let text = CORE.iter().find(|(name, _)| *name == letter)?.1;
         let mut properties = Properties::default();
@@ -87,7 +88,8 @@ impl Properties {
         Some(properties)
     }
 
-    /// Adds the lines of a property file. Fails on a line that is no `name=value`, by its number.
+    /// Adds the lines of a property file. The error names the number of a line that is no
+    /// `name=value`.
     pub fn read(&mut self, text: &str) -> Result<(), String> {
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -95,30 +97,30 @@ impl Properties {
                 continue;
             }
             let Some((name, value)) = line.split_once(['=', ':']) else {
-                return Err(format!("line {}: {line:?} is no name=value", index + 1));
+                return Err(format!("line {}: expected name=value, found {line:?}", index + 1));
             };
             self.set(name.trim(), value.trim());
         }
         Ok(())
     }
 
-    /// Sets one.
+    /// Sets one property.
     pub fn set(&mut self, name: &str, value: &str) {
         self.0.insert(name.into(), value.into());
     }
 
-    /// All of them as a file.
+    /// Formats all properties as a file.
     pub fn text(&self) -> String {
         self.0.iter().map(|(name, value)| format!("{name}={value}\n")).collect()
     }
 
-    /// The value of one.
+    /// Returns the value of one property.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Those of stores that the lab decides by itself, the same for every engine: the folder, that
-    /// it begins empty, one value for each record.
+    /// Returns the names of the store properties that the lab sets itself, identically for every
+    /// engine: the directory, an empty initial store, one value per record.
     pub fn decided_here(&self, engines: &[&str]) -> Vec<String> {
         let ours = |name: &str, value: &str| match name.split_once('.') {
             Some((engine, "format")) => engines.contains(&engine) && value == "single",
@@ -129,7 +131,7 @@ impl Properties {
         all.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Those of stores: `leveldb.block_size` and the like.
+    /// Returns the properties of stores, such as `leveldb.block_size`.
     pub fn of_stores(&self, engines: &[&str]) -> Vec<(String, String)> {
         let is_store = |name: &str| name.split_once('.').is_some_and(|(e, _)| engines.contains(&e));
         let decided = self.decided_here(engines);
@@ -143,13 +145,15 @@ impl Properties {
     fn number(&self, name: &str, default: f64) -> Result<f64, String> {
         let Some(text) = self.get(name) else { return Ok(default) };
         let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-        number.ok_or_else(|| format!("{name} is a number, 0 or more, not {text:?}"))
+        number.ok_or_else(|| format!("{name} must be a number, 0 or more, found {text:?}"))
     }
 
     fn whole(&self, name: &str, default: u64, least: u64, most: u64) -> Result<u64, String> {
         let number = self.number(name, default as f64)?;
         if number.fract() != 0.0 || number < least as f64 || number > most as f64 {
-            return Err(format!("{name} is a whole number, {least} to {most}, not {number}"));
+            return Err(format!(
+                "{name} must be a whole number, {least} to {most}, found {number}"
+            ));
         }
         Ok(number as u64)
     }
@@ -159,16 +163,17 @@ impl Properties {
             None => Ok(default),
             Some("true") => Ok(true),
             Some("false") => Ok(false),
-            Some(text) => Err(format!("{name} is true or false, not {text:?}")),
+            Some(text) => Err(format!("{name} must be true or false, found {text:?}")),
         }
     }
 
-    /// The workload they describe; `engines` are the stores whose properties are known.
+    /// Builds the workload described by the properties; `engines` are the stores with known
+    /// properties.
     pub fn workload(&self, engines: &[&str]) -> Result<Workload, String> {
         self.refuse_unknown(engines)?;
         let records = self.whole("recordcount", 1000, 1, u64::from(u32::MAX) - 2)?;
         if self.whole("insertstart", 0, 0, u64::MAX)? != 0 {
-            return Err("insertstart other than 0 is not offered: one client loads all".into());
+            return Err("insertstart must be 0, because one client loads all records".into());
         }
         let inserts = self.whole("insertcount", records, 1, records)?;
         let operations = self.whole("operationcount", 1000, 1, u64::from(u32::MAX) - 2)?;
@@ -176,7 +181,7 @@ impl Properties {
         let hashed = match self.get("insertorder").unwrap_or("hashed") {
             "hashed" => true,
             "ordered" => false,
-            other => return Err(format!("insertorder is hashed or ordered, not {other:?}")),
+            other => return Err(format!("insertorder must be hashed or ordered, found {other:?}")),
         };
         let padding = self.whole("zeropadding", 1, 1, 40)? as usize;
         let fields = self.whole("fieldcount", 10, 1, 255)? as usize;
@@ -218,12 +223,12 @@ impl Properties {
         phase.scan.zipfian = match self.get("scanlengthdistribution").unwrap_or("uniform") {
             "uniform" => false,
             "zipfian" => true,
-            other => return Err(format!("scanlengthdistribution {other:?} is not offered")),
+            other => return Err(format!("scanlengthdistribution {other:?} is not supported")),
         };
         phase.write_all_fields = self.switch("writeallfields", false)?;
         phase.read_all_fields = self.switch("readallfields", true)?;
         if self.number("fieldcount", 10.0)? == 1.0 {
-            // One field is the whole record.
+            // A single field is the whole record.
             phase.write_all_fields = true;
         }
         Ok(phase)
@@ -246,7 +251,7 @@ impl Properties {
                 })
             }
             Some(distribution) => Ok(distribution),
-            None => Err(format!("requestdistribution {name:?} is none of {}", known.join(", "))),
+            None => Err(format!("requestdistribution {name:?} is not one of {}", known.join(", "))),
         }
     }
 
@@ -257,7 +262,7 @@ impl Properties {
             "constant" => Ok(FieldLength::Constant(most)),
             "uniform" => Ok(FieldLength::Uniform(least, most)),
             "zipfian" => Ok(FieldLength::zipfian(least, most)),
-            other => Err(format!("fieldlengthdistribution {other:?} is not offered")),
+            other => Err(format!("fieldlengthdistribution {other:?} is not supported")),
         }
     }
 
@@ -269,17 +274,17 @@ impl Properties {
                 || stores.iter().any(|(store, _)| store == name)
                 || decided.contains(name);
             if !known {
-                return Err(format!("the property {name:?} means nothing here"));
+                return Err(format!("unknown property {name:?}"));
             }
         }
         Ok(())
     }
 }
 
-/// What YCSB-cpp's property files set for a store and the lab decides.
+/// Store properties in YCSB-cpp's property files that the lab sets itself.
 const DECIDED_HERE: &[&str] = &["dbname", "dbpath", "destroy", "max_open_files"];
 
-/// The properties that change what is done.
+/// Properties that affect the workload.
 const UNDERSTOOD: &[&str] = &[
     "recordcount",
     "operationcount",
@@ -312,13 +317,13 @@ const UNDERSTOOD: &[&str] = &[
 ];
 
 impl Workload {
-    /// The space of its records; values compress to about `ratio`.
+    /// Returns the form of the records; values compress to about `ratio`.
     pub fn space(&self, ratio: f64, seed: u64) -> Space {
         Space::new(self.form, self.fields, self.length.clone(), ratio, seed)
     }
 }
 
-/// YCSB's result lines for a phase.
+/// Formats YCSB's result lines for a phase.
 pub fn result_lines(sample: &TaskSample) -> String {
     let mut text = String::new();
     let mut line = |kind: &str, name: &str, value: String| {

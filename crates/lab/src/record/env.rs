@@ -1,4 +1,4 @@
-//! The circumstances of a run: machine, system, commit, date.
+//! Environment of a benchmark: machine, operating system, commit, date.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::schema::Machine;
 use crate::measure::host;
 
-/// This machine; stores lie under `store_dir`.
+/// Describes this machine; stores are under `store_dir`.
 pub fn machine(store_dir: &Path) -> Machine {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -31,12 +31,12 @@ fn after(text: &str, field: &str, mark: char) -> Option<String> {
     Some(line.split_once(mark)?.1.trim().to_string()).filter(|value| !value.is_empty())
 }
 
-/// Seconds since 1970 UTC.
+/// Returns the seconds since 1970 UTC.
 pub fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// `YYYY-MM-DD HH:MM:SS` in UTC, by the civil-from-days method (Hinnant, 2013).
+/// Formats `YYYY-MM-DD HH:MM:SS` in UTC, with the civil-from-days method (Hinnant, 2013).
 pub fn utc_text(unix_seconds: u64) -> String {
     let days = (unix_seconds / 86_400) as i64 + 719_468;
     let era = days.div_euclid(146_097);
@@ -53,23 +53,25 @@ pub fn utc_text(unix_seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
-/// What may spoil a run on this machine, as sentences.
+/// Returns conditions of this machine that may distort a benchmark, as sentences.
 pub fn warnings(machine: &Machine) -> Vec<String> {
     let mut found = Vec::new();
     if !machine.optimised_build {
-        found.push("the lab is built without optimisation; timings are too slow".to_string());
+        found
+            .push("the lab is built without optimisation, so the timings are too slow".to_string());
     }
     if let Some(load) = host::load_average() {
         let cpus = machine.cpu_count as f64;
         if load > cpus * 0.5 {
             found.push(format!(
-                "other work runs on this machine (load {load:.2} on {cpus} processors at the start)"
+                "other processes run on this machine (load {load:.2} on {cpus} processors at the \
+                 start)"
             ));
         }
     }
     if machine.file_system.as_deref() == Some("tmpfs") {
         found.push(
-            "the stores are on tmpfs: syncs cost nothing; name a folder on a disk with --db"
+            "the stores are on tmpfs, where syncs cost nothing; name a folder on a disk with --db"
                 .to_string(),
         );
     }

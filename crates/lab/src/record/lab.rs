@@ -1,6 +1,6 @@
-//! The record of an experiment: its text, its points, and every sample and turn at each point.
+//! The record of an experiment: its text, its points, and every sample and run at each point.
 //!
-//! The text is kept whole, so that a report can be made from the record alone, years later.
+//! The complete text is kept, so that a report can be made from the record alone, years later.
 
 use std::collections::BTreeMap;
 
@@ -8,115 +8,115 @@ use serde::{Deserialize, Serialize};
 
 use super::schema::{EngineRecord, Machine, SessionRecord, TaskSample};
 
-/// The version this code writes and reads.
+/// Schema version that this code writes and reads.
 pub const LAB_SCHEMA_VERSION: u32 = 1;
 
-/// One run of an experiment.
+/// One execution of an experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LabRecord {
     /// See [`LAB_SCHEMA_VERSION`].
     pub lab_schema_version: u32,
-    /// The experiment's name.
+    /// Name of the experiment.
     pub experiment: String,
-    /// Its TOML.
+    /// TOML text of the experiment.
     pub text: String,
-    /// The scale asked for, as it was written.
+    /// Requested scale, as written by the user.
     pub scale: String,
-    /// When the run began, seconds since 1970 UTC.
+    /// Start time, in seconds since 1970 UTC.
     pub started_unix_seconds: u64,
-    /// Wall time of the run; of all its parts where it was resumed.
+    /// Wall time in seconds; for a resumed experiment, the sum of all its parts.
     pub elapsed_seconds: f64,
-    /// Where it ran.
+    /// Machine of the measurements.
     pub machine: Machine,
-    /// The commit the measuring program was built from, if its build knew it.
+    /// Commit of the measuring program, if known to its build.
     pub commit: Option<String>,
-    /// Whether that build's sources had uncommitted changes.
+    /// Whether the sources of that build had uncommitted changes.
     pub commit_dirty: Option<bool>,
     /// Seed of data and operations.
     pub seed: u64,
-    /// Nanoseconds the clock and the choice of the next operation cost, for each operation.
+    /// Cost of the clock and the harness per operation, in nanoseconds.
     pub harness_nanos_per_op: Option<f64>,
-    /// The engines asked for, those that could not run included.
+    /// Requested engines, including those that could not run.
     pub engines: Vec<EngineRecord>,
-    /// What was measured.
+    /// Measured points.
     pub points: Vec<PointRecord>,
-    /// One entry for each point, engine, repetition and phase, in the order they ran.
+    /// One entry per point, engine, repetition and phase, in the order of execution.
     pub samples: Vec<LabSample>,
-    /// One entry for each point, engine and repetition.
+    /// One entry per point, engine and repetition.
     pub sessions: Vec<LabSession>,
-    /// What may have spoiled the run.
+    /// Conditions that may have distorted the measurements.
     pub warnings: Vec<String>,
 }
 
-/// One combination that was measured.
+/// One measured combination of parameters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PointRecord {
-    /// The series' name.
+    /// Name of the series.
     pub series: String,
-    /// Its parameters as the document has them.
+    /// Parameters with the document's values.
     pub params: Vec<(String, String)>,
-    /// Those of them that were run with another value, and which.
+    /// Parameters run with a different value, with that value.
     #[serde(default)]
     pub params_run: Vec<(String, String)>,
-    /// Pairs that were run.
+    /// Number of pairs in the runs.
     pub entries: u64,
-    /// Bytes of keys and values of so many pairs, once a turn was run.
+    /// Bytes of keys and values of that many pairs; known after the first run.
     #[serde(default)]
     pub bytes: Option<u64>,
-    /// Pairs as the document has them.
+    /// Number of pairs in the document.
     #[serde(default)]
     pub document_entries: Option<u64>,
-    /// What was put up to each step, where there are steps and a turn was run.
+    /// Data written up to each step; filled after the first run of a point with steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepRecord>,
-    /// Share of the document's size.
+    /// Fraction of the document's size.
     pub share: f64,
-    /// Turns of each engine asked for.
+    /// Requested number of runs of each engine.
     pub repetitions: usize,
-    /// What each engine was given, in its own option names.
+    /// Settings given to each engine, under its own option names.
     pub given: BTreeMap<String, Vec<(String, String)>>,
-    /// Why it could not be measured.
+    /// Reason why the point could not be measured.
     pub not_available: Option<String>,
 }
 
-/// What was put in a turn when a step ended.
+/// Data written in a run up to the end of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepRecord {
-    /// The step as the document counts it.
+    /// Step, in the document's counting.
     pub step: String,
-    /// Pairs put so far, by their mean size; none where that is not known.
+    /// Number of pairs written so far, derived from their mean size; `None` if the size is unknown.
     pub put_entries: Option<u64>,
-    /// Bytes of keys and values put so far.
+    /// Bytes of keys and values written so far.
     pub put_bytes: u64,
 }
 
 /// A sample at a point.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LabSample {
-    /// The point, by its place in the record.
+    /// Index of the point in the record.
     pub point: usize,
-    /// The phase's name, numbered where it comes more than once.
+    /// Name of the phase, numbered if repeated.
     pub phase: String,
-    /// The step, where the phases are gone through several times.
+    /// Step, if the phases are repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// What was measured.
+    /// Measurements.
     #[serde(flatten)]
     pub sample: TaskSample,
 }
 
-/// A turn at a point.
+/// A run at a point.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LabSession {
-    /// The point, by its place in the record.
+    /// Index of the point in the record.
     pub point: usize,
-    /// The turn.
+    /// Record of the run.
     #[serde(flatten)]
     pub session: SessionRecord,
 }
 
 impl LabRecord {
-    /// Whether this turn was measured already.
+    /// Returns whether this run was already measured.
     pub fn has(&self, point: usize, engine: &str, repetition: usize) -> bool {
         self.sessions.iter().any(|done| {
             done.point == point
@@ -125,8 +125,8 @@ impl LabRecord {
         })
     }
 
-    /// Notes at each point what was run there, from its first whole turn: what a record written before
-    /// these were noted lacks, and what a new turn adds.
+    /// Adds to each point the sizes of its first complete run. This fills the gaps of records from
+    /// before these fields, and adds the sizes of new runs.
     pub fn note_sizes(&mut self) {
         for index in 0..self.points.len() {
             let missing = self.points[index].steps.is_empty();
@@ -151,7 +151,8 @@ impl LabRecord {
         }
     }
 
-    /// Each step of a point, and the bytes put until it ended, of the first turn that went through.
+    /// Returns each step of a point and the bytes written until its end, from the first run without
+    /// a failure.
     fn steps_put(&self, index: usize) -> Vec<(String, u64)> {
         let own = || self.samples.iter().filter(|sample| sample.point == index);
         let whole = |turn: &&LabSession| {
@@ -183,7 +184,7 @@ impl LabRecord {
         steps
     }
 
-    /// The samples of one phase, in one step, of one engine at one point.
+    /// Returns the samples of one phase, in one step, of one engine at one point.
     pub fn of<'a>(
         &'a self,
         point: usize,
@@ -199,7 +200,7 @@ impl LabRecord {
         self.samples.iter().filter(wanted).map(|s| &s.sample)
     }
 
-    /// The steps of a point, in order; none where it has none.
+    /// Returns the steps of a point in order; empty without samples.
     pub fn steps(&self, point: usize) -> Vec<Option<&str>> {
         let mut steps: Vec<Option<&str>> = Vec::new();
         for sample in self.samples.iter().filter(|sample| sample.point == point) {
@@ -210,7 +211,7 @@ impl LabRecord {
         steps
     }
 
-    /// The engines that were measured anywhere, in their order.
+    /// Returns the engines with any measurement, in order.
     pub fn measured_engines(&self) -> Vec<&str> {
         let ran = |name: &str| self.samples.iter().any(|sample| sample.sample.engine == name);
         self.engines.iter().map(|engine| engine.name.as_str()).filter(|name| ran(name)).collect()

@@ -1,4 +1,5 @@
-//! Records: what a run was, on which machine, and every raw sample, one versioned file a run.
+//! Records: settings and machine of a benchmark and all raw samples, one versioned file per
+//! benchmark.
 
 pub mod env;
 pub mod lab;

@@ -1,6 +1,6 @@
-//! The record's fields. Units are in the names; a figure that was not measured is null.
+//! Fields of the record. Field names contain the unit. A figure that was not measured is null.
 //!
-//! `schema_version` grows with every change that an older reader would misread.
+//! `schema_version` grows with every change that an older reader would misinterpret.
 
 use std::collections::BTreeMap;
 
@@ -13,71 +13,71 @@ use crate::measure::quiet::Quiet;
 use crate::measure::timeline::Timeline;
 use crate::target::Capabilities;
 
-/// The version this code writes and reads.
+/// Schema version that this code writes and reads.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// One run: engines × tasks × repetitions.
+/// One benchmark: engines × tasks × repetitions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunRecord {
     /// See [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// When the run began, seconds since 1970 UTC.
+    /// Start time, in seconds since 1970 UTC.
     pub started_unix_seconds: u64,
-    /// Wall time of the whole run.
+    /// Wall time of the whole benchmark, in seconds.
     pub elapsed_seconds: f64,
-    /// Where it ran.
+    /// Machine of the measurements.
     pub machine: Machine,
-    /// The commit the measuring program was built from, if its build knew it.
+    /// Commit of the measuring program, if known to its build.
     pub commit: Option<String>,
-    /// Whether that build's sources had uncommitted changes.
+    /// Whether the sources of that build had uncommitted changes.
     pub commit_dirty: Option<bool>,
-    /// The flags in force, by name.
+    /// Effective flags, by name.
     pub options: BTreeMap<String, String>,
     /// Seed of data and operations.
     pub seed: u64,
-    /// What was written and read.
+    /// Data written and read.
     pub workload: Workload,
-    /// The engines asked for, those that could not run included.
+    /// Requested engines, including those that could not run.
     pub engines: Vec<EngineRecord>,
-    /// The engine ratios refer to: Esker, or the first that runs where Esker does not.
+    /// Base engine of the ratios: Esker, or the first engine that runs if Esker does not.
     pub base_engine: Option<String>,
-    /// One entry for each engine, repetition and task, in the order they ran.
+    /// One entry per engine, repetition and task, in the order of execution.
     pub samples: Vec<TaskSample>,
-    /// One entry for each engine and repetition.
+    /// One entry per engine and repetition.
     pub sessions: Vec<SessionRecord>,
-    /// What may have spoiled the run.
+    /// Conditions that may have distorted the benchmark.
     pub warnings: Vec<String>,
 }
 
-/// The machine and its system.
+/// The machine and its operating system.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
-    /// As the system names it.
+    /// Processor model, as named by the operating system.
     pub cpu_model: Option<String>,
-    /// Processors this process may use.
+    /// Number of processors available to this process.
     pub cpu_count: usize,
-    /// A processor's last cache, as the system writes it.
+    /// Last-level cache of a processor, as formatted by the operating system.
     pub cpu_cache: Option<String>,
-    /// Installed memory.
+    /// Installed memory in bytes.
     pub memory_bytes: Option<u64>,
     /// Kernel name and release.
     pub kernel: Option<String>,
     /// Distribution.
     pub system: Option<String>,
-    /// File system the stores were on.
+    /// File system of the stores.
     pub file_system: Option<String>,
     /// Whether the lab was built with optimisation.
     pub optimised_build: bool,
 }
 
-/// The pairs of a run.
+/// The pairs of a benchmark.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Workload {
-    /// `generated` or the CSV's path.
+    /// `generated`, or the path of the CSV file.
     pub source: String,
-    /// Writes of a full fill.
+    /// Number of writes of a full fill.
     pub rows: u64,
-    /// Different keys.
+    /// Number of distinct keys.
     pub keys: u64,
     /// Mean bytes of a key.
     pub key_bytes_mean: f64,
@@ -85,149 +85,150 @@ pub struct Workload {
     pub value_bytes_mean: f64,
     /// Bytes of keys and values of a full fill.
     pub raw_bytes: u64,
-    /// Rows of the CSV that could not be used.
+    /// Number of unusable rows of the CSV file.
     pub bad_rows: u64,
     /// Fingerprint of the pairs, in hexadecimal.
     pub fingerprint: String,
-    /// Repetitions asked for.
+    /// Requested number of repetitions.
     pub repetitions: usize,
-    /// Threads of each task.
+    /// Number of threads of each task.
     pub threads: usize,
 }
 
-/// An engine of a run.
+/// An engine of a benchmark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EngineRecord {
-    /// The name it was asked for by.
+    /// Name under which it was requested.
     pub name: String,
     /// Name, version and source.
     pub description: Option<String>,
-    /// What it can do.
+    /// Capabilities of the engine.
     pub capabilities: Option<Capabilities>,
-    /// What it was given, in its own option names.
+    /// Settings given to the engine, under its own option names.
     pub given: Vec<(String, String)>,
-    /// Why it did not run, or stopped.
+    /// Reason why it did not run, or stopped.
     pub error: Option<String>,
 }
 
 /// One task of one engine in one repetition.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TaskSample {
-    /// The engine's name.
+    /// Name of the engine.
     pub engine: String,
-    /// The task's name.
+    /// Name of the task.
     pub task: String,
-    /// Place of the task in the list, from 0; a task may come twice.
+    /// Index of the task in the list, from 0; a task may occur twice.
     pub position: usize,
-    /// From 0.
+    /// Repetition, from 0.
     pub repetition: usize,
-    /// Operations done by all threads.
+    /// Number of operations of all threads.
     pub operations: u64,
-    /// Mean time of an operation as its thread saw it; null when it did not run.
+    /// Mean time of an operation in its thread, in µs; null if it did not run.
     pub micros_per_op: Option<f64>,
-    /// Operations a second, all threads together.
+    /// Operations per second of all threads together.
     pub ops_per_sec: Option<f64>,
-    /// Wall time.
+    /// Wall time in seconds.
     pub elapsed_seconds: f64,
-    /// Bytes of keys and values passed, where db_bench counts them.
+    /// Bytes of keys and values transferred, if counted by db_bench.
     pub user_bytes: Option<u64>,
     /// Bytes of keys and values written by the user.
     pub user_written_bytes: u64,
-    /// Keys found, for reads.
+    /// Number of keys found by reads.
     pub found: Option<u64>,
-    /// Keys that had to be found, where it is known.
+    /// Number of keys that reads must find, if known.
     pub found_expected: Option<u64>,
-    /// Reads that gave something else than what was written.
+    /// Number of reads with a result different from the written data.
     pub wrong: u64,
-    /// CPU and I/O during the task.
+    /// CPU and I/O use during the task.
     pub used: Option<Used>,
-    /// Bytes written for each byte the user wrote.
+    /// Bytes written per byte written by the user.
     pub write_amplification: Option<f64>,
-    /// Which counter that is from.
+    /// Counter used for the write amplification.
     pub write_source: Option<WriteSource>,
-    /// Disk blocks taken by the store after the task.
+    /// Bytes of disk blocks allocated to the store after the task.
     pub disk_bytes: Option<u64>,
-    /// Files of the store after the task.
+    /// Number of files of the store after the task.
     pub disk_files: Option<u64>,
-    /// Most memory resident during the task, less what the lab itself held.
+    /// Peak resident memory during the task, without the lab's own memory.
     pub peak_memory_bytes: Option<u64>,
-    /// Latencies of single operations, when asked for.
+    /// Latencies of single operations, if requested.
     pub latency: Option<LatencySummary>,
-    /// Operations finished in each tenth of a second.
+    /// Completed operations per tenth of a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// How late a thread woke that only slept meanwhile: the machine's own pauses.
+    /// Wake-up delays of a sleeping thread during the task: the machine's own pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdlePauses>,
-    /// Bytes of the pairs in the store after the task, where they are known.
+    /// Bytes of the pairs in the store after the task, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live_bytes: Option<u64>,
-    /// Bytes of memory that engine and page cache were limited to, where a limit was in force.
+    /// Memory limit for engine and page cache in bytes, if one was in effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
-    /// What was found when the store was quiet, after the last phase of a turn.
+    /// State of the store once quiet, after the last phase of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet: Option<Quiet>,
-    /// Each kind of operation of a mixed phase by itself.
+    /// Figures of each operation kind of a mixed phase.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindSample>,
     /// Bytes of keys and values read by the user.
     #[serde(default)]
     pub user_read_bytes: u64,
-    /// Operations a second that arrived, for a phase with a rate.
+    /// Arrival rate in operations per second, for a phase with a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_second: Option<f64>,
-    /// It only prepares what follows, and is in no table.
+    /// Whether the phase is only preparation, which is in no table.
     #[serde(default)]
     pub hidden: bool,
-    /// What went wrong, or why the task does not apply.
+    /// Description of the failure, or the reason why the task does not apply.
     pub error: Option<String>,
-    /// The task does not apply to this engine or this data: `error` says why, and it is no failure.
+    /// Whether the task does not apply to this engine or this data, which is no failure; `error`
+    /// has the reason.
     pub not_available: bool,
 }
 
 /// One kind of operation in a mixed phase.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KindSample {
-    /// YCSB's name of it.
+    /// YCSB's name of the kind.
     pub kind: String,
-    /// Operations that found their record, or needed none.
+    /// Number of operations that found their record or needed none.
     pub ok: u64,
-    /// Their latencies; with a rate, from when each arrived.
+    /// Latencies; with a rate, counted from the arrivals.
     pub latency: LatencySummary,
 }
 
-/// One engine's turn in one repetition: all tasks from an empty directory to the close.
+/// One engine's run in one repetition: all tasks from an empty directory to the close.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionRecord {
-    /// The engine's name.
+    /// Name of the engine.
     pub engine: String,
-    /// From 0.
+    /// Repetition, from 0.
     pub repetition: usize,
-    /// Place in the run, from 0: which engine went before which.
+    /// Index in the benchmark, from 0, which shows the order of the engines.
     pub turn: usize,
-    /// Wall time, preparing included.
+    /// Wall time in seconds, including preparation.
     pub elapsed_seconds: f64,
-    /// CPU and I/O of the tasks and of opening and closing.
+    /// CPU and I/O use of the tasks and of open and close.
     pub used: Option<Used>,
     /// Bytes of keys and values written by the user.
     pub user_written_bytes: u64,
-    /// Bytes written for each byte the user wrote, closing included.
+    /// Bytes written per byte written by the user, including the close.
     pub write_amplification: Option<f64>,
-    /// Bytes read by calls for each byte the user read or wrote; none where a map may have been
-    /// read instead.
+    /// Bytes read by calls per byte read or written by the user; `None` if reads may have used a
+    /// map instead.
     #[serde(default)]
     pub read_amplification: Option<f64>,
-    /// Bytes of keys and values of as many pairs as the turn was asked for.
+    /// Bytes of keys and values of the requested number of pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_bytes: Option<u64>,
-    /// What memory was limited to, and by what, where it was.
+    /// Memory limit and its mechanism, if one was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<String>,
 }
 
 impl TaskSample {
-    /// A sample of a task that has not run.
+    /// Creates a sample of a task that has not run.
     pub fn new(engine: &str, task: &str, position: usize, repetition: usize) -> TaskSample {
         TaskSample {
             engine: engine.into(),
@@ -264,7 +265,7 @@ impl TaskSample {
         }
     }
 
-    /// Whether the task went wrong (not merely did not apply).
+    /// Returns whether the task failed, as opposed to not applying.
     pub fn failed(&self) -> bool {
         self.error.is_some() && !self.not_available
     }

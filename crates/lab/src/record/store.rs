@@ -1,4 +1,5 @@
-//! One JSON file a run, replaced as the run goes on, so that an interrupted run keeps what it has.
+//! One JSON file per benchmark, replaced during the benchmark, so that an interrupted benchmark
+//! keeps its measurements.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,32 +15,32 @@ use crate::error::{LabError, LabErrorKind, Result};
 /// Held while a record is written.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// Waits until no record is half written; none is begun while what this returns is held. For who is
-/// about to end the process.
+/// Waits until no record is partly written, and blocks new writes while the guard is held. For
+/// callers that are about to end the process.
 pub fn pause_writing() -> MutexGuard<'static, ()> {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where a run's record is kept.
+/// The file of a benchmark's record.
 #[derive(Clone, Debug)]
 pub struct RecordFile {
     path: PathBuf,
 }
 
 impl RecordFile {
-    /// A new file in `dir` (made if absent), named by the time the run began; a number is added
-    /// where two runs begin within a second.
+    /// Creates a new file in `dir` (created if missing), named by the start time. A number is
+    /// appended if two benchmarks start within the same second.
     pub fn create(dir: &Path, record: &RunRecord) -> Result<RecordFile> {
         RecordFile::create_named(dir, "", record.started_unix_seconds, record)
     }
 
-    /// A new file whose name begins with the experiment's.
+    /// Creates a new file whose name begins with the experiment's name.
     pub fn create_lab(dir: &Path, record: &LabRecord) -> Result<RecordFile> {
         let head = format!("{}-", record.experiment);
         RecordFile::create_named(dir, &head, record.started_unix_seconds, record)
     }
 
-    /// The file at `path`, to be replaced by `save`.
+    /// Refers to the existing file at `path`, which `save` replaces.
     pub fn existing(path: &Path) -> RecordFile {
         RecordFile { path: path.to_path_buf() }
     }
@@ -51,7 +52,7 @@ impl RecordFile {
         record: &impl Serialize,
     ) -> Result<RecordFile> {
         let whole = pause_writing();
-        std::fs::create_dir_all(dir).map_err(|e| LabError::io("make the folder", dir, &e))?;
+        std::fs::create_dir_all(dir).map_err(|e| LabError::io("create the folder", dir, &e))?;
         let date = utc_text(started_unix_seconds).replace(['-', ':'], "").replace(' ', "-");
         let date = format!("{head}{date}");
         for number in 0..1000u32 {
@@ -73,12 +74,12 @@ impl RecordFile {
         ))
     }
 
-    /// Replaces the file's content, at once or not at all: one line of JSON.
+    /// Replaces the file's content atomically with one line of JSON.
     pub fn save(&self, record: &impl Serialize) -> Result<()> {
         self.replace(record, &pause_writing())
     }
 
-    /// [`RecordFile::save`] by who alone is writing.
+    /// Implements [`RecordFile::save`] for a caller that holds the write lock.
     fn replace(&self, record: &impl Serialize, _alone: &MutexGuard<'_, ()>) -> Result<()> {
         let fail = |e: std::io::Error| LabError::io("write the record", &self.path, &e);
         let mut text = serde_json::to_vec(record).map_err(|e| fail(e.into()))?;
@@ -88,27 +89,27 @@ impl RecordFile {
         std::fs::rename(&next, &self.path).map_err(fail)
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Reads a record. Fails on a newer schema, saying which.
+/// Reads a record. Fails on another schema version; the error names the version.
 pub fn load(path: &Path) -> Result<RunRecord> {
     read(path, "schema_version", SCHEMA_VERSION)
 }
 
-/// Reads the record of an experiment. Fails on a newer schema, saying which.
+/// Reads the record of an experiment. Fails on another schema version; the error names the version.
 pub fn load_lab(path: &Path) -> Result<LabRecord> {
     let mut record: LabRecord = read(path, "lab_schema_version", LAB_SCHEMA_VERSION)?;
     record.note_sizes();
     Ok(record)
 }
 
-/// The record that `name` means: a file whose name ends in `.json`, or the newest record in `dir` of
-/// the experiment of that name (of any, where it is empty). `NAME~1` is the one before the newest,
-/// and so on.
+/// Resolves `name` to a record: a file whose name ends in `.json`, or the newest record in `dir` of
+/// the experiment with that name (of any experiment for an empty name). `NAME~1` is the record
+/// before the newest, and so on.
 pub fn named_lab(dir: &Path, name: &str) -> Result<PathBuf> {
     if name.ends_with(".json") {
         return Ok(PathBuf::from(name));
@@ -119,27 +120,29 @@ pub fn named_lab(dir: &Path, name: &str) -> Result<PathBuf> {
     }
 }
 
-/// The record before which `back` newer ones of the experiment `name` lie in `dir`.
+/// Returns the record of experiment `name` in `dir` that is older than exactly `back` others.
 fn nth_newest_lab(dir: &Path, name: &str, back: usize) -> Result<PathBuf> {
     let entries = std::fs::read_dir(dir).map_err(|e| LabError::io("read the folder", dir, &e))?;
     let started = |path: PathBuf| {
         let record = load_lab(&path).ok()?;
         let is_own = name.is_empty() || record.experiment == name;
-        is_own.then_some((record.started_unix_seconds, path))
+        // Records started in the same second are numbered; path length sorts `-2` before `-10`.
+        let name_bytes = path.as_os_str().len();
+        is_own.then_some((record.started_unix_seconds, name_bytes, path))
     };
     let files = entries.flatten().map(|entry| entry.path());
     let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
-    let mut records: Vec<(u64, PathBuf)> = files.filter_map(started).collect();
+    let mut records: Vec<(u64, usize, PathBuf)> = files.filter_map(started).collect();
     records.sort();
     let count = records.len();
-    let found = count.checked_sub(back + 1).map(|place| records.swap_remove(place).1);
+    let found = count.checked_sub(back + 1).map(|place| records.swap_remove(place).2);
     found.ok_or_else(|| {
         let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
         let dir = dir.display();
         let message = match count {
-            0 => format!("{dir} holds no record{of} yet: esker lab run"),
+            0 => format!("{dir} holds no record{of} yet; run `esker lab run`"),
             _ => format!(
-                "{dir} holds {count} record(s){of}, so that {back} before the newest is none"
+                "{dir} holds {count} record(s){of}, so no record is {back} before the newest"
             ),
         };
         LabError::new(LabErrorKind::Data, message)
@@ -149,7 +152,7 @@ fn nth_newest_lab(dir: &Path, name: &str, back: usize) -> Result<PathBuf> {
 fn read<T: DeserializeOwned>(path: &Path, field: &str, wanted: u32) -> Result<T> {
     let text = std::fs::read(path).map_err(|e| LabError::io("read the record", path, &e))?;
     let bad = |why: String| {
-        LabError::new(LabErrorKind::Data, format!("{} is no record: {why}", path.display()))
+        LabError::new(LabErrorKind::Data, format!("{} is not a record: {why}", path.display()))
     };
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
     let version = value.get(field).and_then(serde_json::Value::as_u64);

@@ -1,5 +1,5 @@
-//! Figures of several places on one scale as inline SVG: a row for each place, in it a lane for each
-//! store with its mark, the spread of its samples and its value.
+//! Figures of several places on one scale as inline SVG: a row per place, with a lane per store
+//! that shows its mark, the spread of its samples and its value.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -12,24 +12,24 @@ use super::plot::{INK, engine_colour};
 /// One store's figure.
 #[derive(Clone, Debug)]
 pub struct Dot {
-    /// Which colour and mark.
+    /// Index of colour and mark.
     pub style: usize,
-    /// The figure; none draws "n/a".
+    /// Value; `None` draws "n/a".
     pub value: Option<f64>,
     /// Smallest and largest sample.
     pub spread: Option<(f64, f64)>,
-    /// What is written beside it.
+    /// Text beside the mark.
     pub text: String,
-    /// Reported, not measured.
+    /// Whether the figure is reported, not measured.
     pub reported: bool,
 }
 
 /// One place.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What it is; nothing where there is only one.
+    /// Name of the place; empty if there is only one.
     pub label: String,
-    /// The stores' figures.
+    /// Figures of the stores.
     pub dots: Vec<Dot>,
 }
 
@@ -42,7 +42,7 @@ const GAP: i32 = 5;
 const FOOT: i32 = 38;
 const TEXT: i32 = 13;
 
-/// All values of the rows, the ends of their spreads among them.
+/// Returns all values of the rows, including the ends of their spreads.
 pub fn values(rows: &[Row]) -> impl Iterator<Item = f64> + Clone {
     rows.iter().flat_map(|row| &row.dots).flat_map(|dot| {
         let ends = dot.spread.into_iter().flat_map(|(low, high)| [low, high]);
@@ -50,7 +50,7 @@ pub fn values(rows: &[Row]) -> impl Iterator<Item = f64> + Clone {
     })
 }
 
-/// Draws the rows over one axis of `unit`.
+/// Draws the rows over one axis in `unit`.
 pub fn dots(rows: &[Row], span: Span, unit: &str, label: &str) -> String {
     let height = rows.iter().map(height_of).sum::<i32>() + FOOT;
     picture((WIDTH as u32, height as u32), label, |area| draw(area, rows, span, (unit, height)))
@@ -98,7 +98,7 @@ fn draw_dot(area: &Area<'_>, dot: &Dot, place: &dyn Fn(f64) -> i32, log: bool, y
     let colour = engine_colour(dot.style);
     let x = place(value);
     if !log {
-        // From zero a length says how much.
+        // On an axis from zero, the length of a bar shows the value.
         area.draw(&PathElement::new(vec![(LEFT, y), (x, y)], colour.stroke_width(3)))?;
     }
     let mut end = x;

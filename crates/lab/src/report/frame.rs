@@ -1,5 +1,5 @@
-//! What pictures over axes have in common: spans, ticks, and the marks that tell lines apart without
-//! colour (a shape and a dash for each).
+//! Common parts of charts with axes: spans, ticks, and styles that distinguish lines without colour
+//! (a shape and a dash each).
 
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -10,7 +10,7 @@ use super::plot::{COLOURS, GRID, INK, SOFT, engine_colour, recolour};
 
 /// A drawing into a string.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-/// How a drawing ends; into a string it cannot fail for want of space.
+/// Result of a drawing. Drawing into a string cannot fail for lack of space.
 pub type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// The ends of one axis, and whether it is logarithmic.
@@ -22,11 +22,12 @@ pub struct Span {
     pub log: bool,
 }
 
-/// A spread from which an axis of values is logarithmic.
+/// Ratio of largest to smallest value from which an axis is logarithmic.
 pub const LOG_FROM: f64 = 40.0;
 
 impl Span {
-    /// An axis of all `values`: from zero, or logarithmic where they spread by `log_from` or more.
+    /// Returns an axis for all `values`: from zero, or logarithmic if their ratio is at least
+    /// `log_from`.
     pub fn of(values: impl Iterator<Item = f64> + Clone, log_from: f64, from_zero: bool) -> Span {
         let low = values.clone().fold(f64::INFINITY, f64::min);
         let high = values.fold(f64::NEG_INFINITY, f64::max);
@@ -42,7 +43,7 @@ impl Span {
         Span { low: if from_zero { low } else { low - room / 2.0 }, high: high + room, log: false }
     }
 
-    /// Where a value lies, from 0 to 1.
+    /// Returns the position of a value, from 0 to 1.
     pub fn share(&self, value: f64) -> f64 {
         if self.log {
             let value = value.max(f64::MIN_POSITIVE);
@@ -51,7 +52,7 @@ impl Span {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// Round values to mark, about `most` of them.
+    /// Returns about `most` round values for ticks.
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         if self.log {
             let decades = (self.high / self.low).log10();
@@ -74,7 +75,7 @@ impl Span {
     }
 }
 
-/// A number of few characters: `1.2M`, `300k`, `0.05`.
+/// Formats a number with few characters: `1.2M`, `300k`, `0.05`.
 pub fn short(value: f64) -> String {
     let size = value.abs();
     let text = match size {
@@ -88,7 +89,7 @@ pub fn short(value: f64) -> String {
     text.replace(".0M", "M").replace(".0G", "G").replace(".00", "")
 }
 
-/// The text of a tick: [`short`] without zeros that say nothing.
+/// Formats a tick like [`short`], without trailing zeros after the decimal point.
 pub fn tick_text(value: f64) -> String {
     let text = short(value);
     match text.contains('.') && text.ends_with('0') {
@@ -97,44 +98,44 @@ pub fn tick_text(value: f64) -> String {
     }
 }
 
-/// About how wide a text is in a picture.
+/// Estimates the width of a text in a picture.
 pub fn width_of(text: &str, size: i32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.56).ceil() as i32
 }
 
-/// A style of text.
+/// Returns a text style.
 pub fn font(colour: &'static RGBColor, size: i32, across: HPos, up: VPos) -> TextStyle<'static> {
-    // The backend divides a size by this before it writes it as pixels.
+    // The backend divides the size by this factor before it writes pixels.
     let size = f64::from(size) * 1.24;
     let style = TextStyle::from(("sans-serif", size).into_font()).color(colour);
     style.pos(Pos::new(across, up))
 }
 
-/// A text in ink or, where it says less, in a soft colour.
+/// Draws a text.
 pub fn text(area: &Area<'_>, text: &str, at: (i32, i32), style: TextStyle<'static>) -> Drawn {
     Ok(area.draw(&Text::new(text.to_string(), at, style))?)
 }
 
-/// A text beside a value.
+/// Returns the style of a text beside a value.
 pub fn ink(size: i32, across: HPos) -> TextStyle<'static> {
     font(&INK, size, across, VPos::Center)
 }
 
-/// A text at an axis.
+/// Returns the style of a text at an axis.
 pub fn soft(size: i32, across: HPos) -> TextStyle<'static> {
     font(&SOFT, size, across, VPos::Center)
 }
 
-/// A thin line of the grid.
+/// Draws a thin grid line.
 pub fn rule(area: &Area<'_>, from: (i32, i32), to: (i32, i32)) -> Drawn {
     Ok(area.draw(&PathElement::new(vec![from, to], GRID.stroke_width(1)))?)
 }
 
-/// Dashes of each style: their length and the gap behind them; 0 is a whole line.
+/// Dashes of each style: dash length and gap; 0 is a solid line.
 const DASHES: [(i32, i32); COLOURS] =
     [(0, 0), (10, 4), (3, 3), (16, 4), (6, 6), (2, 5), (10, 10), (5, 2)];
 
-/// A line in the style of this number; a reported one is dotted and thin.
+/// Draws a line in the style with this number; a reported line is dotted and thin.
 pub fn stroke(area: &Area<'_>, style: usize, points: &[(i32, i32)], reported: bool) -> Drawn {
     let colour = engine_colour(style);
     let (dash, gap) = if reported { (1, 4) } else { DASHES[style % COLOURS] };
@@ -146,7 +147,7 @@ pub fn stroke(area: &Area<'_>, style: usize, points: &[(i32, i32)], reported: bo
     Ok(area.draw(&DashedPathElement::new(points, dash, gap, colour.stroke_width(width)))?)
 }
 
-/// The corners of a style's shape around (0, 0); none is a circle.
+/// Returns the corners of a style's shape around (0, 0); `None` is a circle.
 fn shape(style: usize) -> Option<&'static [(i32, i32)]> {
     const SHAPES: [&[(i32, i32)]; COLOURS - 1] = [
         &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
@@ -173,7 +174,7 @@ fn shape(style: usize) -> Option<&'static [(i32, i32)]> {
     (style % COLOURS).checked_sub(1).map(|place| SHAPES[place])
 }
 
-/// A point in the shape of this number; a reported one is hollow.
+/// Draws a point in the shape with this number; a reported point is hollow.
 pub fn marker(area: &Area<'_>, style: usize, at: (i32, i32), reported: bool) -> Drawn {
     let colour = engine_colour(style);
     let Some(shape) = shape(style) else {
@@ -188,7 +189,7 @@ pub fn marker(area: &Area<'_>, style: usize, at: (i32, i32), reported: bool) -> 
     Ok(area.draw(&Polygon::new(corners, colour.filled()))?)
 }
 
-/// A short line with its mark, for a legend.
+/// Draws a short line with its mark, for a legend.
 pub fn swatch(style: usize, reported: bool) -> String {
     picture((44, 14), "", |area| {
         stroke(area, style, &[(2, 7), (42, 7)], reported)?;
@@ -196,7 +197,7 @@ pub fn swatch(style: usize, reported: bool) -> String {
     })
 }
 
-/// A picture of this size; `label` describes it for who cannot see it.
+/// Creates a picture of this size; `label` describes it for screen readers.
 pub fn picture(
     (width, height): (u32, u32),
     label: &str,
@@ -205,7 +206,7 @@ pub fn picture(
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
-        // Drawing into a string cannot fail for want of space; an error leaves the picture empty.
+        // Drawing into a string cannot fail for lack of space. An error leaves the picture empty.
         let _ = draw(&area);
         let _ = area.present();
     }

@@ -1,7 +1,8 @@
-//! The tables that lead a run on several terms: one for each record, tasks by engines.
+//! The leading tables of a benchmark with several terms: one table per record, tasks by engines.
 //!
-//! Invariants: a table says on which terms it was measured and what each engine was given; the fastest
-//! of a row is marked only among engines that gave right answers.
+//! Invariants:
+//! 1. A table states its terms and the settings given to the engines.
+//! 2. The fastest engine of a row is marked only among engines with correct results.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -23,7 +24,7 @@ struct Sheet<'a> {
     rows: Vec<Row>,
 }
 
-/// A line of a table: what, and a figure for each engine.
+/// A line of a table: its name, and a figure per engine.
 struct Row {
     name: String,
     figures: Vec<Figure>,
@@ -59,6 +60,9 @@ impl Sheet<'_> {
     }
 }
 
+/// An engine's description of its durability contains these words if writes do not survive `kill -9`.
+const LOSES_WITH_PROCESS: &str = "a killed process loses";
+
 type Measure = (&'static str, fn(&EngineTotal) -> Option<f64>, fn(f64) -> String);
 
 const MEASURES: &[Measure] = &[
@@ -67,8 +71,29 @@ const MEASURES: &[Measure] = &[
     ("most on disk", |total| total.disk_bytes_max, bytes_text),
 ];
 
-/// A table's title, and on what terms it was measured.
+/// Returns a table's title, and a description of its terms.
 fn terms(record: &RunRecord) -> (&'static str, String) {
+    let (title, mut about) = own_terms(record);
+    let weaker: Vec<&str> = record
+        .engines
+        .iter()
+        .filter(|engine| {
+            let durability = engine.given.iter().find(|(name, _)| name == "durability");
+            durability.is_some_and(|(_, value)| value.contains(LOSES_WITH_PROCESS))
+        })
+        .map(|engine| engine.name.as_str())
+        .collect();
+    if !weaker.is_empty() {
+        about += &format!(
+            " The durability of {} is weaker: a killed process loses recent writes, which need not \
+             have reached a file when a task ends.",
+            weaker.join(" and ")
+        );
+    }
+    (title, about)
+}
+
+fn own_terms(record: &RunRecord) -> (&'static str, String) {
     let option = |name: &str| record.options.get(name).map_or("its own", String::as_str);
     let durability = option("durability");
     if option("terms") == Terms::Shipped.name() {
@@ -83,12 +108,12 @@ fn terms(record: &RunRecord) -> (&'static str, String) {
     };
     let bits = match option("bloom_bits") {
         "0" | "-1" => "no filter".to_string(),
-        bits => format!("{bits} filter bits a key where the engine has a filter"),
+        bits => format!("{bits} filter bits per key if the engine has a filter"),
     };
     let about = format!(
-        "Every engine is given {} of memtable and {} of cache (one cache of both where it has no \
-         memtable), {bits}, {} compression where it has it, durability {durability}. LMDB maps its file \
-         and takes no limit: its resident memory stands beside the others'.",
+        "Each engine gets {} of memtable and {} of cache (without a memtable: one cache of both \
+         sizes), {bits}, {} compression if available, and durability {durability}. LMDB maps its \
+         file and takes no limit; compare its resident memory with that of the others.",
         size("write_buffer_size"),
         size("cache_size"),
         option("compression"),
@@ -133,19 +158,19 @@ fn total_row(
     Row { name: name.into(), figures: engines.iter().map(figure).collect() }
 }
 
-/// What is common to all tables.
+/// Describes the conditions common to all tables.
 fn common(record: &RunRecord) -> String {
     let work = &record.workload;
     let base = record.base_engine.as_deref().unwrap_or("none");
     format!(
-        "Microseconds an operation, {} pairs of {:.0} + {:.0} bytes, {} thread(s), medians of {} turn(s) \
-         of each engine in turn. In brackets: how many times as fast as {base}; ~ means that no difference \
-         is shown at 95 %, ? that one turn gives no interval.",
+        "Microseconds per operation, {} pairs of {:.0} + {:.0} bytes, {} thread(s), medians of {} \
+         interleaved turn(s) of each engine. In brackets: speed as a multiple of {base}'s; ~ means \
+         no significant difference at 95 %, ? means no interval, because there was one turn.",
         work.rows, work.key_bytes_mean, work.value_bytes_mean, work.threads, work.repetitions
     )
 }
 
-/// Writes the tables as text; the best of each row has a `*`.
+/// Writes the tables as text; the best figure of each row has a `*`.
 pub fn write(records: &[&RunRecord], out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = records.first() else { return Ok(()) };
     writeln!(out, "{}\nThe best of each row has a *.", common(first))?;
@@ -178,7 +203,7 @@ pub fn write(records: &[&RunRecord], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The page: every record's table, then all that each record holds.
+/// Renders the page: every record's table, then all details of each record.
 pub fn page(records: &[&RunRecord]) -> String {
     let mut page = String::new();
     let Some(first) = records.first() else { return page };

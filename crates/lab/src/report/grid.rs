@@ -1,5 +1,5 @@
-//! A record laid out as the document's tables: who measured or reported what, in which row and
-//! column. Pure: text and page are made from the same grids.
+//! A record in the layout of the document's tables: the figures, measured or reported, by row and
+//! column. Pure functions: text and page are made from the same grids.
 
 use std::collections::BTreeMap;
 
@@ -14,66 +14,66 @@ use crate::stats::summary::BASE_ENGINE;
 use crate::stats::unit::Unit;
 use crate::workload::tasks::is_without_engine;
 
-/// One figure: measured, or reported by a document.
+/// One figure, measured or reported by a document.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// The engine, or the store the document names.
+    /// Name of the engine, or of the store in the document.
     pub who: String,
-    /// From the document, on another machine.
+    /// Whether the figure is from the document, measured on another machine.
     pub reported: bool,
-    /// The phase.
+    /// Name of the phase.
     pub phase: String,
     /// The parameters.
     pub params: BTreeMap<String, String>,
-    /// Pairs that were run; none for reported figures.
+    /// Number of pairs in the run; `None` for reported figures.
     pub entries: Option<u64>,
-    /// Bytes of what was put until then where there are steps, and else of those pairs.
+    /// Bytes written up to the step if there are steps, otherwise bytes of those pairs.
     pub bytes: Option<u64>,
-    /// Pairs as the document has them.
+    /// Number of pairs in the document.
     pub document_entries: Option<u64>,
-    /// Every sample, in the series' unit.
+    /// All samples, in the series' unit.
     pub samples: Vec<f64>,
-    /// Their median; none where nothing was measured.
+    /// Median of the samples; `None` without measurements.
     pub value: Option<f64>,
-    /// How many times better than the base engine's figure, in the unit shown: above 1 is better,
-    /// whether more or less of the unit is.
+    /// Advantage over the base engine's figure in the displayed unit: above 1 is better, for units
+    /// where more is better and for units where less is better.
     pub ratio: Option<Ratio>,
-    /// Why there is no value, or what was wrong with it.
+    /// Reason for a missing value, or a problem with it.
     pub note: Option<String>,
 }
 
 /// The figures of one series.
 #[derive(Clone, Debug)]
 pub struct SeriesView<'a> {
-    /// The series.
+    /// Series of the figures.
     pub series: &'a SeriesFile,
-    /// The unit of all figures.
+    /// Unit of all figures.
     pub unit: Unit,
-    /// What the rows are.
+    /// Row axis.
     pub rows: String,
-    /// What the columns are.
+    /// Column axis.
     pub columns: String,
-    /// How the values of its axes were run.
+    /// Sizes used in the runs for the axis values.
     pub sizes: Sizes,
-    /// Measured figures first, then those reported.
+    /// Measured figures first, then reported figures.
     pub figures: Vec<Figure>,
 }
 
-/// One table: rows × columns of one store, or of all where they are an axis.
+/// One table: rows × columns of one store, or of all stores if they are an axis.
 #[derive(Clone, Debug)]
 pub struct Grid {
-    /// What holds for all of it.
+    /// Parameters common to the whole table.
     pub title: String,
-    /// The columns' heads.
+    /// Heads of the columns.
     pub columns: Vec<String>,
-    /// The rows: head, then a figure for each column.
+    /// Rows: head, then a figure per column.
     pub rows: Vec<(String, Vec<Option<Figure>>)>,
-    /// Whether all of it is reported.
+    /// Whether all figures are reported.
     pub reported: bool,
 }
 
-/// Every series of the record, in the experiment's order, in its unit and in each unit that figures
-/// are reported in; those without samples are left out.
+/// Returns every series of the record, in the experiment's order, in its own units and in each unit
+/// of reported figures. Series without samples are omitted.
 pub fn views<'a>(experiment: &'a Experiment, record: &LabRecord) -> Vec<SeriesView<'a>> {
     let series = experiment.file.series.iter().map(|series| series.get_ref());
     series
@@ -96,7 +96,7 @@ fn units(series: &SeriesFile) -> Vec<Unit> {
     units
 }
 
-/// The axis of a unit that stands for several side by side.
+/// Axis of a unit that consists of several units side by side.
 pub const MEASURE: &str = "measure";
 
 fn view<'a>(
@@ -153,39 +153,40 @@ struct Place<'a> {
     index: usize,
     phase: &'a str,
     step: Option<&'a str>,
-    /// Whether engines take part in it.
+    /// Whether the phase depends on the engine.
     by_engines: bool,
 }
 
-/// Whether no engine takes part in a phase of the series.
+/// Returns whether no engine takes part in a phase of the series.
 fn is_engineless(series: &SeriesFile, phase: &str) -> bool {
     series.tasks.is_some() && is_without_engine(phase)
 }
 
 impl<'a> Place<'a> {
-    /// What an engine did here in `unit`, to compare engines by; nothing where the unit is a speed
-    /// and operations arrived at a rate: how many were done then says nothing of the engine.
+    /// Returns an engine's values here in `unit`, for comparing engines. Samples with an arrival
+    /// rate are omitted for units of speed, since their operation count does not depend on the
+    /// engine.
     fn values(&self, engine: &'a str, unit: Unit) -> Vec<f64> {
         let tells = |s: &&TaskSample| s.rate_per_second.is_none() || !unit.is_speed();
         let samples = self.samples(engine).into_iter().filter(tells);
         samples.filter_map(|sample| unit.of(sample)).collect()
     }
 
-    /// How many times better `engine` is here than `base` in `unit`.
+    /// Returns the advantage of `engine` over `base` here in `unit`.
     fn advantage(&self, engine: &'a str, base: &'a str, unit: Unit) -> Option<Ratio> {
         let compared = self.by_engines && engine != base;
         let of = |engine| self.values(engine, unit);
         compared.then(|| unit.advantage(&of(engine), &of(base))).flatten()
     }
 
-    /// An engine's samples, those that only prepare left out.
+    /// Returns an engine's samples, without preparation phases.
     fn samples(&self, engine: &'a str) -> Vec<&'a TaskSample> {
         let own = self.record.of(self.index, (self.phase, self.step), engine);
         own.filter(|sample| !sample.hidden).collect()
     }
 }
 
-/// Every engine's figure at a place.
+/// Returns every engine's figure at a place.
 fn measured<'a>(
     place: &Place<'a>,
     point: &PointRecord,
@@ -219,8 +220,8 @@ fn measured<'a>(
     record.measured_engines().into_iter().filter_map(figure).collect()
 }
 
-/// The speed of `engine` over that of the base engine at every place of the series where both were
-/// measured and engines take part.
+/// Returns the speed ratios of `engine` to the base engine at every place of the series with
+/// measurements of both, except phases without an engine.
 pub fn speeds<'a>(series: &SeriesFile, record: &'a LabRecord, engine: &'a str) -> Vec<Ratio> {
     let Some(base) = base_engine(record) else { return Vec::new() };
     let mut speeds = Vec::new();
@@ -236,13 +237,14 @@ pub fn speeds<'a>(series: &SeriesFile, record: &'a LabRecord, engine: &'a str) -
     speeds
 }
 
-/// The engine ratios refer to: Esker, or the first that was measured.
+/// Returns the base engine of the ratios: Esker, or the first measured engine.
 pub fn base_engine(record: &LabRecord) -> Option<&str> {
     let measured = record.measured_engines();
     measured.iter().find(|name| **name == BASE_ENGINE).or(measured.first()).copied()
 }
 
-/// Rows and columns as the file says, or: the parameter with most values, and the phases.
+/// Returns the rows and columns set in the file. Default: the parameter with the most values, and
+/// the phases.
 fn axes(series: &SeriesFile) -> (String, String) {
     let widest = || {
         if series.steps.is_some() {
@@ -271,7 +273,8 @@ fn axes(series: &SeriesFile) -> (String, String) {
 }
 
 impl Figure {
-    /// Its place on an axis; none for a reported figure that holds for all of it.
+    /// Returns the figure's value on an axis; `None` for a reported figure valid for the whole
+    /// axis.
     pub fn on(&self, axis: &str) -> Option<&str> {
         match axis {
             "phase" => Some(self.phase.as_str()).filter(|phase| !phase.is_empty()),
@@ -280,14 +283,14 @@ impl Figure {
         }
     }
 
-    /// How a store is named beside others.
+    /// Returns the name of the store for display beside others.
     pub fn who_text(&self) -> String {
         if self.reported { format!("{} (reported)", self.who) } else { self.who.clone() }
     }
 }
 
 impl SeriesView<'_> {
-    /// The values there are on an axis, in the order they come.
+    /// Returns the values on an axis, in order of occurrence.
     pub fn keys(&self, axis: &str) -> Vec<String> {
         let mut keys: Vec<String> = Vec::new();
         for figure in &self.figures {
@@ -302,7 +305,8 @@ impl SeriesView<'_> {
         keys
     }
 
-    /// The parameters with several values (and the phase) that are neither rows nor columns.
+    /// Returns the parameters with several values (and the phase) that are neither rows nor
+    /// columns.
     fn rest(&self) -> Vec<String> {
         let measured = self.figures.iter().filter(|figure| !figure.reported);
         let names = measured.flat_map(|figure| figure.params.keys().map(String::as_str));
@@ -316,7 +320,7 @@ impl SeriesView<'_> {
         rest
     }
 
-    /// Every combination of what is neither rows nor columns.
+    /// Returns every combination of the values that are neither rows nor columns.
     pub fn slices(&self) -> Vec<Vec<(String, String)>> {
         let mut slices: Vec<Vec<(String, String)>> = vec![Vec::new()];
         for name in self.rest() {
@@ -335,7 +339,7 @@ impl SeriesView<'_> {
         slices
     }
 
-    /// One value of an axis in words.
+    /// Describes one value of an axis.
     pub fn place_text(&self, axis: &str, key: &str) -> String {
         match axis {
             "phase" | "engine" | MEASURE => key.to_string(),
@@ -343,7 +347,7 @@ impl SeriesView<'_> {
         }
     }
 
-    /// The figures of a slice.
+    /// Returns the figures of a slice.
     pub fn in_slice<'s>(
         &'s self,
         slice: &'s [(String, String)],
@@ -353,7 +357,7 @@ impl SeriesView<'_> {
         })
     }
 
-    /// The tables in the document's shape.
+    /// Returns the tables in the document's layout.
     pub fn grids(&self) -> Vec<Grid> {
         let mut grids = Vec::new();
         let by_engine = self.rows == "engine" || self.columns == "engine";

@@ -1,4 +1,4 @@
-//! The page: one HTML file with its style and pictures inside, readable without a network.
+//! The page: one HTML file with embedded style and pictures, readable without a network.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::record::env::utc_text;
 use crate::record::schema::RunRecord;
 use crate::stats::summary::{Cell, EngineTotal, cells, totals};
 
-/// The whole page.
+/// Renders the whole page.
 pub fn page(record: &RunRecord) -> String {
     let mut page = String::new();
     let title = title(record);
@@ -24,7 +24,7 @@ pub fn page(record: &RunRecord) -> String {
     page
 }
 
-/// A page's beginning, up to its first heading.
+/// Writes the beginning of a page, up to its first heading.
 pub(super) fn begin(page: &mut String, title: &str) {
     let _ = write!(
         page,
@@ -34,12 +34,12 @@ pub(super) fn begin(page: &mut String, title: &str) {
     );
 }
 
-/// A page's end, with how it was measured.
+/// Writes the end of a page, with the description of the method.
 pub(super) fn end(page: &mut String) {
     let _ = writeln!(page, "<h2>How it was measured</h2>{METHOD}</main></body></html>");
 }
 
-/// Everything a page shows of a record, but its heading.
+/// Writes all sections of a record except the heading.
 pub(super) fn sections(page: &mut String, record: &RunRecord) {
     let cells: Vec<Cell> = cells(record).into_iter().filter(|cell| cell.task != "stats").collect();
     speed(page, record, &cells);
@@ -51,7 +51,7 @@ pub(super) fn sections(page: &mut String, record: &RunRecord) {
     samples(page, &cells);
 }
 
-/// Text made safe inside HTML and its attributes.
+/// Escapes text for HTML and its attributes.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -98,7 +98,7 @@ pub(super) fn head(page: &mut String, record: &RunRecord, title: &str) {
         bytes_text(work.raw_bytes as f64)
     );
     if work.bad_rows > 0 {
-        let _ = write!(page, "<p>{} bad rows of the file were left out.</p>", work.bad_rows);
+        let _ = write!(page, "<p>{} bad rows of the file were skipped.</p>", work.bad_rows);
     }
     for warning in &record.warnings {
         let _ = write!(page, "<p class=\"warn\">{}</p>", escape(warning));
@@ -157,18 +157,12 @@ fn speed(page: &mut String, record: &RunRecord, cells: &[Cell]) {
             text: cell.micros_per_op.map_or("n/a".into(), |m| format!("{} µs", micros_text(m))),
         };
         let picture: Vec<Bar> = task.iter().map(bar).collect();
-        figure(
-            page,
-            &task[0].label,
-            about(&task[0].task),
-            &picture,
-            "microseconds of an operation",
-        );
+        figure(page, &task[0].label, about(&task[0].task), &picture, "microseconds per operation");
     }
     page.push_str("</div>\n");
 }
 
-/// The latencies of single operations, where a histogram was asked for.
+/// Writes the latencies of single operations, if histograms were requested.
 fn latencies(page: &mut String, record: &RunRecord, cells: &[Cell]) {
     let timed = |task: &&[Cell]| task.iter().any(|cell| cell.latency.is_some());
     let tasks: Vec<&[Cell]> = by_task(cells).into_iter().filter(timed).collect();
@@ -176,8 +170,8 @@ fn latencies(page: &mut String, record: &RunRecord, cells: &[Cell]) {
         return;
     }
     page.push_str(
-        "<h2>Latency</h2><p class=\"soft\">Microseconds of single operations over the share of \
-         operations that is no slower, first repetition; lower is better.</p>",
+        "<h2>Latency</h2><p class=\"soft\">Microseconds of single operations by percentile, first \
+         repetition; lower is better.</p>",
     );
     let names = record.engines.iter().map(|engine| engine.name.as_str());
     legend(page, names.map(|name| (colour(record, name), name, false)));
@@ -211,8 +205,8 @@ fn amplification(page: &mut String, record: &RunRecord, cells: &[Cell]) {
         return;
     }
     page.push_str(
-        "<h2>Write amplification</h2><p class=\"soft\">Bytes written for each byte the user wrote, \
-         up to the end of the task; shorter is better.</p><div class=\"grid\">\n",
+        "<h2>Write amplification</h2><p class=\"soft\">Bytes written per byte the user wrote, up \
+         to the end of the task; shorter is better.</p><div class=\"grid\">\n",
     );
     for task in tasks {
         let bar = |cell: &Cell| Bar {
@@ -239,8 +233,8 @@ fn whole_turns(page: &mut String, record: &RunRecord, totals: &[EngineTotal]) {
             |ratio| format!("{ratio:.2}"),
         ),
         ("CPU", "seconds of all threads", |total| total.cpu_seconds, |s| format!("{s:.1} s")),
-        ("Peak memory", "the most in any task", |total| total.peak_memory_bytes, bytes_text),
-        ("Disk", "the most after any task", |total| total.disk_bytes_max, bytes_text),
+        ("Peak memory", "maximum during a task", |total| total.peak_memory_bytes, bytes_text),
+        ("Disk", "maximum after a task", |total| total.disk_bytes_max, bytes_text),
     ];
     page.push_str(
         "<h2>Whole turns</h2><p class=\"soft\">All tasks of an engine together; shorter is \
@@ -264,12 +258,12 @@ fn comparison(page: &mut String, record: &RunRecord, cells: &[Cell]) {
     let base = escape(record.base_engine.as_deref().unwrap_or("none"));
     let _ = writeln!(
         page,
-        "<h2>All figures</h2><p class=\"soft\">Ratio: operations a second over those of {base}; \
-         above 1 is faster than {base}.</p>\
-         <div class=\"scroll\"><table><tr><th>task</th><th>engine</th><th class=\"n\">µs/op</th>\
-         <th class=\"n\">ops/s</th><th class=\"n\">ratio</th><th class=\"n\">95 % interval</th>\
-         <th class=\"n\">write amp</th><th class=\"n\">disk</th><th class=\"n\">CPU s</th>\
-         <th class=\"n\">peak memory</th><th class=\"n\">found</th><th>note</th></tr>"
+        "<h2>All figures</h2><p class=\"soft\">Ratio: operations per second divided by those of \
+         {base}; above 1 is faster than {base}.</p><div \
+         class=\"scroll\"><table><tr><th>task</th><th>engine</th><th class=\"n\">µs/op</th><th \
+         class=\"n\">ops/s</th><th class=\"n\">ratio</th><th class=\"n\">95 % interval</th><th \
+         class=\"n\">write amp</th><th class=\"n\">disk</th><th class=\"n\">CPU s</th><th \
+         class=\"n\">peak memory</th><th class=\"n\">found</th><th>note</th></tr>"
     );
     for task in by_task(cells) {
         for (index, cell) in task.iter().enumerate() {
@@ -350,8 +344,8 @@ fn engines(page: &mut String, record: &RunRecord) {
 
 fn samples(page: &mut String, cells: &[Cell]) {
     page.push_str(
-        "<details><summary>Raw samples, microseconds of an operation</summary><div class=\"scroll\">\
-         <table><tr><th>task</th><th>engine</th><th>samples</th></tr>\n",
+        "<details><summary>Raw samples, microseconds per operation</summary><div \
+         class=\"scroll\"><table><tr><th>task</th><th>engine</th><th>samples</th></tr>\n",
     );
     for cell in cells {
         let samples: Vec<String> =

@@ -1,4 +1,4 @@
-//! One JSON object a line for each engine and task; null for what was not measured.
+//! One JSON object per line for each engine and task; null for values not measured.
 
 use std::io::{self, Write};
 

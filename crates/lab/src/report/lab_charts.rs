@@ -1,9 +1,12 @@
-//! The picture of one series in one unit: lines over the knob or size that was varied, or else a row
-//! for each phase; a line or mark for each engine or policy; small multiples on one scale.
+//! The chart of one series in one unit: lines over the varied option or size, or otherwise a row
+//! per phase. Each engine or policy has a line or mark. Several panels share one scale.
 //!
-//! First it is decided what is drawn where, then it is drawn. Always true: a series has one figure
-//! in a unit; panels side by side share both axes; what a document reported is drawn apart, on the
-//! document's own sizes.
+//! The layout is planned first and drawn afterwards.
+//!
+//! Invariants:
+//! 1. A series has one figure per unit.
+//! 2. Panels side by side share both axes.
+//! 3. Figures reported by a document are drawn separately, at the document's own sizes.
 
 use std::fmt::Write;
 
@@ -17,29 +20,29 @@ use super::lines::{self, Axes, Line, Tick, lines};
 use super::sizes::{key_text, number_of};
 use crate::stats::unit::Unit;
 
-/// Most lines of one panel.
+/// Maximum number of lines of one panel.
 const LINES_MAX: usize = 8;
-/// Panels whose values spread over more than this do not share an axis: it would flatten them.
+/// Maximum ratio of values for panels with a shared axis, which a larger ratio would flatten.
 const SHARED_SPREAD_MAX: f64 = 1000.0;
-/// A spread from which the axis of a knob or a size is logarithmic.
+/// Ratio of values from which the axis of an option or a size is logarithmic.
 const LOG_X_FROM: f64 = 10.0;
-/// Gaps between values that differ by less are even.
+/// Maximum ratio of gaps between values that count as evenly spaced.
 const EVEN_GAPS_MAX: f64 = 4.0;
 
-/// What is drawn where.
+/// Assignment of axes to the parts of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Plan {
-    /// The axis that x counts; none where nothing that counts was varied.
+    /// Numeric axis of x; `None` if no numeric axis was varied.
     x: Option<String>,
-    /// The axes a line or mark stands for.
+    /// Axes represented by a line or mark.
     lines: Vec<String>,
-    /// The axis of the rows, without x.
+    /// Axis of the rows, without x.
     rows: Option<String>,
-    /// The axes that have panels of their own.
+    /// Axes with separate panels.
     panels: Vec<String>,
 }
 
-/// The figures of a view that are drawn together: those measured, or those reported.
+/// The figures of a view that are drawn together: either the measured or the reported ones.
 struct Part<'a> {
     view: &'a SeriesView<'a>,
     figures: Vec<&'a Figure>,
@@ -52,7 +55,7 @@ impl<'a> Part<'a> {
         Part { view, figures: own.collect(), reported }
     }
 
-    /// The values of an axis among these figures, in the order they come.
+    /// Returns the values of an axis among these figures, in order of occurrence.
     fn keys(&self, axis: &str) -> Vec<String> {
         let mut keys: Vec<String> = Vec::new();
         for key in self.figures.iter().filter_map(|figure| figure.on(axis)) {
@@ -63,7 +66,7 @@ impl<'a> Part<'a> {
         keys
     }
 
-    /// The axes with several values.
+    /// Returns the axes with several values.
     fn varied(&self) -> Vec<String> {
         let params = self.figures.iter().flat_map(|figure| figure.params.keys());
         let mut axes: Vec<String> = vec!["phase".into(), "engine".into()];
@@ -76,7 +79,7 @@ impl<'a> Part<'a> {
         axes
     }
 
-    /// A value of an axis as a number: as it was run, or as the document has it.
+    /// Returns a value of an axis as a number: the one used in the run, or the document's.
     fn number(&self, axis: &str, key: &str) -> Option<f64> {
         if self.reported { number_of(key) } else { self.view.sizes.number(axis, key) }
     }
@@ -99,7 +102,7 @@ impl<'a> Part<'a> {
         let mut plan = Plan { x, ..Plan::default() };
         let rest = varied.iter().filter(|axis| Some(*axis) != plan.x.as_ref());
         let mut rest: Vec<String> = rest.cloned().collect();
-        // Engines first, then policies, then further counts; phases and measures last.
+        // Engines first, then policies, then further numeric axes; phases and measures last.
         rest.sort_by_key(|axis| match axis.as_str() {
             "engine" => 0,
             "phase" => 3,
@@ -126,7 +129,7 @@ impl<'a> Part<'a> {
         plan
     }
 
-    /// Whether all figures fit on one axis of values.
+    /// Returns whether all figures fit on one value axis.
     fn near(&self, axis: &str) -> bool {
         let keys = self.keys(axis);
         let ranges = keys.iter().map(|key| {
@@ -136,7 +139,7 @@ impl<'a> Part<'a> {
         grouped(&ranges.collect::<Vec<_>>(), SHARED_SPREAD_MAX).len() < 2
     }
 
-    /// The values of a figure on several axes, as words.
+    /// Describes the values of a figure on several axes.
     fn words(&self, figure: &Figure, axes: &[String]) -> String {
         let word = |axis: &String| {
             let key = figure.on(axis)?;
@@ -149,8 +152,8 @@ impl<'a> Part<'a> {
         axes.iter().filter_map(word).collect::<Vec<_>>().join(", ")
     }
 
-    /// What the lines or marks are called, each once, with their styles: an engine's own where a line
-    /// stands for an engine.
+    /// Returns the names of the lines or marks, each once, with their styles. If lines are per
+    /// engine, the style is the engine's own.
     fn names(&self, plan: &Plan, whos: &Whos) -> Vec<(usize, String)> {
         let mut names: Vec<(usize, String)> = Vec::new();
         let by_engine = plan.lines.is_empty() || plan.lines == ["engine"];
@@ -169,18 +172,18 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Smallest and largest of some values; none of none.
+/// Smallest and largest of some values; `None` without values.
 pub type Range = Option<(f64, f64)>;
 
-/// Smallest and largest of the values above zero.
+/// Returns the smallest and largest value above zero.
 fn range(values: impl Iterator<Item = f64>) -> Range {
     let above: Vec<f64> = values.filter(|value| *value > 0.0).collect();
     let low = above.iter().copied().reduce(f64::min)?;
     Some((low, above.iter().copied().reduce(f64::max)?))
 }
 
-/// Which ranges share an axis: together they spread over no more than `most`, or than one of them
-/// does by itself. The groups are in the order of their first ranges.
+/// Groups the ranges that share an axis: their combined ratio is at most `most`, or at most the
+/// ratio of one of them alone. Groups are in the order of their first ranges.
 pub fn grouped(ranges: &[Range], most: f64) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Range, Vec<usize>)> = Vec::new();
     for (place, own) in ranges.iter().enumerate() {
@@ -203,7 +206,7 @@ pub fn grouped(ranges: &[Range], most: f64) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, members)| members).collect()
 }
 
-/// What each style stands for: styles, names, and whether they are reported.
+/// Writes a legend of styles with names, and whether each is reported.
 pub fn legend<'a>(page: &mut String, marks: impl Iterator<Item = (usize, &'a str, bool)>) {
     page.push_str("<p class=\"legend\">");
     for (style, name, reported) in marks {
@@ -212,7 +215,7 @@ pub fn legend<'a>(page: &mut String, marks: impl Iterator<Item = (usize, &'a str
     page.push_str("</p>\n");
 }
 
-/// The figure of a view.
+/// Draws the figure of a view.
 pub fn charts(page: &mut String, view: &SeriesView<'_>, whos: &Whos) {
     let measured = Part::of(view, false);
     let plan = measured.plan();
@@ -221,8 +224,8 @@ pub fn charts(page: &mut String, view: &SeriesView<'_>, whos: &Whos) {
     let reported = Part::of(view, true);
     if !reported.figures.is_empty() {
         page.push_str(
-            "<details><summary>What the document reported, on its own machine, at its own sizes and \
-             on a scale of its own</summary>",
+            "<details><summary>Figures of the document, from its own machine, at its own sizes and \
+             with a separate scale</summary>",
         );
         part(page, &reported, &reported.plan(), whos);
         page.push_str("</details>");
@@ -230,7 +233,7 @@ pub fn charts(page: &mut String, view: &SeriesView<'_>, whos: &Whos) {
     page.push_str("</figure>\n");
 }
 
-/// One panel: its title, and what is in it.
+/// One panel: its title and figures.
 struct Panel<'a> {
     title: String,
     figures: Vec<&'a Figure>,
@@ -247,7 +250,7 @@ fn part(page: &mut String, part: &Part<'_>, plan: &Plan, whos: &Whos) {
         }
     }
     let by_measure = plan.panels.iter().any(|axis| axis == MEASURE);
-    // By the medians: a single slow turn does not part phases.
+    // Ranges use the medians, so that a single slow run does not separate phases.
     let ranges: Vec<Range> = panels
         .iter()
         .map(|panel| range(panel.figures.iter().filter_map(|figure| figure.value)))
@@ -277,7 +280,7 @@ fn part(page: &mut String, part: &Part<'_>, plan: &Plan, whos: &Whos) {
     }
 }
 
-/// What is shown, in words.
+/// Writes the caption of a part.
 fn caption(
     page: &mut String,
     part: &Part<'_>,
@@ -304,18 +307,18 @@ fn caption(
     }
     let panels: usize = groups.iter().map(Vec::len).sum();
     match (panels > 1, by_measure, groups.len() > 1) {
-        (true, true, _) => told.push("a panel with a scale of its own for each measure".into()),
+        (true, true, _) => told.push("a panel with its own scale for each measure".into()),
         (true, _, false) => {
             told.push(format!("a panel for each {}, all on one scale", each(&plan.panels)));
         }
         (true, _, true) => told.push(format!(
-            "a panel for each {}; far apart, so that not all are on one scale",
+            "a panel for each {}; the values differ too much for one scale",
             each(&plan.panels)
         )),
         _ => {}
     }
     let told = escape(&told.join("; "));
-    // A figure has one caption, the measured part's.
+    // A figure has one caption, that of the measured part.
     let _ = match part.reported {
         false => write!(page, "<figcaption>{}<small>{told}</small></figcaption>", escape(&title)),
         true => write!(page, "<p><b>{}</b><br><small>{told}</small></p>", escape(&title)),
@@ -325,7 +328,7 @@ fn caption(
 fn panel_head(page: &mut String, part: &Part<'_>, title: &str) {
     page.push_str("<div class=\"panel\">");
     if !title.is_empty() {
-        // A phase of one's own may be called like a task.
+        // A phase of the user's own may have the same name as a task.
         let about = if part.view.series.tasks.is_some() { about(title) } else { "" };
         let _ = write!(page, "<b>{}</b> <small class=\"soft\">{about}</small>", escape(title));
     }
@@ -337,14 +340,14 @@ fn about(phase: &str) -> &'static str {
     row.map_or("", |row| row.about)
 }
 
-/// Smallest and largest sample around the median; none of one sample.
+/// Returns the smallest and largest sample; `None` if they are equal.
 fn spread(figure: &Figure) -> Option<(f64, f64)> {
     let low = figure.samples.iter().copied().reduce(f64::min)?;
     let high = figure.samples.iter().copied().reduce(f64::max)?;
     (high > low).then_some((low, high))
 }
 
-/// Panels of lines over `axis`.
+/// Draws panels of lines over `axis`.
 fn over(
     page: &mut String,
     part: &Part<'_>,
@@ -408,7 +411,7 @@ fn over(
     }
 }
 
-/// The unit of a panel: the view's, or its measure's.
+/// Returns the unit of a panel: the view's unit, or that of its measure.
 fn unit_of<'a>(part: &'a Part<'_>, panel: &'a Panel<'_>) -> &'a str {
     let measure = panel.figures.first().and_then(|figure| figure.on(MEASURE));
     match part.view.unit {
@@ -417,7 +420,7 @@ fn unit_of<'a>(part: &'a Part<'_>, panel: &'a Panel<'_>) -> &'a str {
     }
 }
 
-/// Where the values of a knob or a size lie, the same in all panels.
+/// Positions of the values of an option or a size, equal in all panels.
 struct XScale {
     places: Vec<(String, f64)>,
     ticks: Vec<Tick>,
@@ -434,7 +437,7 @@ impl XScale {
         let above = range(places.iter().map(|(_, value)| *value));
         let wide = above.is_some_and(|(low, high)| high / low >= LOG_X_FROM) && !even(&places);
         if zero && wide {
-            // No logarithm of 0: the values stand side by side.
+            // 0 has no logarithm, so the values are spaced evenly.
             for (place, (_, at)) in places.iter_mut().enumerate() {
                 *at = place as f64;
             }
@@ -457,15 +460,15 @@ impl XScale {
     }
 }
 
-/// Whether values lie about as far from one another everywhere, as steps do: then no logarithm is
-/// wanted, however far they reach.
+/// Returns whether values are about evenly spaced, as steps are. Such values need no logarithmic
+/// axis, whatever their range.
 fn even(places: &[(String, f64)]) -> bool {
     let gaps = || places.windows(2).map(|pair| pair[1].1 - pair[0].1);
     let (least, most) = (gaps().fold(f64::INFINITY, f64::min), gaps().fold(0.0, f64::max));
     places.len() > 2 && most < EVEN_GAPS_MAX * least
 }
 
-/// Panels of rows.
+/// Draws panels of rows.
 fn by_rows(
     page: &mut String,
     part: &Part<'_>,

@@ -1,8 +1,9 @@
-//! Two records of one experiment side by side: what differs in how they were measured, and which
-//! figures differ beyond doubt.
+//! Comparison of two records of one experiment: differences of the conditions, and figures with a
+//! significant difference.
 //!
-//! Invariants: a figure is compared only with the same phase of the same engine at the same point;
-//! what makes two records no measure of each other is found before any figure is shown.
+//! Invariants:
+//! 1. A figure is compared only with the same phase of the same engine at the same point.
+//! 2. Conditions that make two records incomparable are found before any figure is shown.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -14,17 +15,17 @@ use crate::record::lab::{LabRecord, PointRecord};
 use crate::stats::unit::Unit;
 use crate::workload::tasks::is_without_engine;
 
-/// Something in which two records differ.
+/// A difference between two records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// A sentence that says what, before and after.
+    /// Sentence with the values before and after.
     pub what: String,
-    /// Whether speeds of the two records say nothing about each other for it.
+    /// Whether it makes speeds of the two records incomparable.
     pub incomparable: bool,
 }
 
-/// Keys of an experiment's file that do not change what is done at a point: they explain, judge or
-/// draw it, or say which points and turns there are.
+/// Keys of an experiment file without an effect on the work at a point: descriptions, expectations,
+/// display, and the choice of points and runs.
 const NOT_DONE: &[&str] = &[
     "about",
     "also",
@@ -46,14 +47,15 @@ fn same_point(one: &PointRecord, other: &PointRecord) -> bool {
     (&one.series, &one.params, one.entries) == (&other.series, &other.params, other.entries)
 }
 
-/// The points that two records have in common, by their places: only those can be compared.
+/// Returns the index pairs of the points that two records have in common. Only these can be
+/// compared.
 pub fn points_in_common(before: &LabRecord, after: &LabRecord) -> Vec<(usize, usize)> {
     let twin = |one: &PointRecord| after.points.iter().position(|other| same_point(one, other));
     let points = before.points.iter().enumerate();
     points.filter_map(|(place, point)| Some((place, twin(point)?))).collect()
 }
 
-/// In what two records of one experiment differ, besides their figures.
+/// Returns the differences between two records of one experiment, except figures.
 pub fn differences(before: &LabRecord, after: &LabRecord) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut note = |name: &str, old: String, new: String, incomparable: bool| {
@@ -94,7 +96,7 @@ pub fn differences(before: &LabRecord, after: &LabRecord) -> Vec<Difference> {
     found
 }
 
-/// Series in common that the two experiments' files describe differently.
+/// Returns the common series with different descriptions in the two experiment files.
 fn other_series(
     before: &LabRecord,
     after: &LabRecord,
@@ -111,14 +113,14 @@ fn other_series(
     series.into_iter().filter(differs).map(sentence).collect()
 }
 
-/// An experiment's file without what only explains it.
+/// Parses an experiment file, without the keys in `NOT_DONE`.
 fn described(text: &str) -> toml::Table {
     let mut table: toml::Table = text.parse().unwrap_or_default();
     table.retain(|key, _| !NOT_DONE.contains(&key));
     table
 }
 
-/// What a file says of how a series is run: its own part, and what holds for all series.
+/// Returns a file's settings for a series: its own, and those for all series.
 fn of_series(file: &toml::Table, name: &str) -> (toml::Table, toml::Table) {
     let mut shared = file.clone();
     let all = shared.remove("series");
@@ -130,7 +132,7 @@ fn of_series(file: &toml::Table, name: &str) -> (toml::Table, toml::Table) {
     (shared, own)
 }
 
-/// Options that an engine was given different values of at a point in common, each told once.
+/// Returns options with different values for an engine at a common point, each once.
 fn other_settings(
     before: &LabRecord,
     after: &LabRecord,
@@ -157,7 +159,7 @@ fn other_settings(
     told.into_iter().map(|what| Difference { what, incomparable: true }).collect()
 }
 
-/// Compares two records of one experiment; says how many figures got slower beyond doubt.
+/// Compares two records of one experiment; returns the number of significantly slower figures.
 pub fn write_comparison(
     before: &LabRecord,
     after: &LabRecord,
@@ -213,8 +215,11 @@ pub fn write_comparison(
         ]);
     }
     align_right(&mut table, 4);
-    writeln!(out, "Operations a second; speed: after over before, above 1 is faster\n{table}")?;
-    writeln!(out, "{faster} faster, {slower} slower, {same} without a difference shown")?;
+    writeln!(
+        out,
+        "Operations per second; speed: after divided by before, above 1 is faster\n{table}"
+    )?;
+    writeln!(out, "{faster} faster, {slower} slower, {same} without a significant difference")?;
     Ok(slower)
 }
 

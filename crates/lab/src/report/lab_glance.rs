@@ -1,5 +1,5 @@
-//! The page's first part: all of an experiment in one table, the triangle of reading, writing and
-//! space, and where the engines were not compared on equal terms.
+//! The summary at the top of the page: the whole experiment in one table, the triangle of reading,
+//! writing and space, and unequal conditions of engines.
 
 use std::fmt::Write;
 
@@ -16,16 +16,17 @@ use crate::record::lab::LabRecord;
 use crate::record::schema::EngineRecord;
 use crate::stats::compare::median;
 
-/// One engine over all places it was measured at.
+/// One engine, summarized over all its measurements.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Glance {
-    /// The engine.
+    /// Name of the engine.
     pub engine: String,
-    /// Geometric mean of its speed over the base engine's; none for the base, or where there is none.
+    /// Geometric mean of the speed ratio to the base engine; `None` for the base, or without a
+    /// ratio.
     pub speed: Option<f64>,
-    /// Places where it is faster, slower, and where no difference is shown.
+    /// Number of places where it is faster, slower, and without a significant difference.
     pub places: [usize; 3],
-    /// Geometric mean of its reads' time over the fastest engine's.
+    /// Geometric mean of the ratio of its read times to the fastest engine's.
     pub read: Option<f64>,
     /// Median write amplification when quiet.
     pub write: Option<f64>,
@@ -38,7 +39,7 @@ fn geometric(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| (sum / values.len() as f64).exp())
 }
 
-/// Every measured engine, in order.
+/// Returns the summary of every measured engine, in order.
 pub fn glances(record: &LabRecord, views: &[SeriesView<'_>]) -> Vec<Glance> {
     let engines = record.measured_engines();
     let reads = reads(record, &engines);
@@ -47,7 +48,7 @@ pub fn glances(record: &LabRecord, views: &[SeriesView<'_>]) -> Vec<Glance> {
         let mut seen: Vec<&str> = Vec::new();
         let mut ratios = Vec::new();
         for view in views {
-            // A series that is shown in several units is counted once, by its speed.
+            // A series shown in several units is counted once, by its speed.
             if seen.contains(&view.series.name.as_str()) {
                 continue;
             }
@@ -78,7 +79,7 @@ pub fn glances(record: &LabRecord, views: &[SeriesView<'_>]) -> Vec<Glance> {
     engines.iter().enumerate().map(glance).collect()
 }
 
-/// For each engine: its times of reading phases over those of the fastest there.
+/// Returns, per engine, the ratios of its times in reading phases to the fastest times there.
 fn reads(record: &LabRecord, engines: &[&str]) -> Vec<Vec<f64>> {
     let mut all = vec![Vec::new(); engines.len()];
     let mut seen: Vec<(usize, &str, Option<&str>)> = Vec::new();
@@ -108,18 +109,18 @@ fn reads(record: &LabRecord, engines: &[&str]) -> Vec<Vec<f64>> {
     all
 }
 
-/// Where an engine is not on equal terms with the others, as sentences without an end.
+/// Returns the unequal conditions of an engine, as sentences without a full stop.
 pub fn unequal(engine: &EngineRecord, given: &[(String, String)]) -> Vec<String> {
     let mut told = Vec::new();
     let Some(can) = engine.capabilities else { return told };
     let own =
         |name: &str| given.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
     if !can.persistent {
-        told.push("keeps nothing on a disk".to_string());
+        told.push("stores nothing on a disk".to_string());
     } else {
         match own("durability") {
             Some(text) if text.contains("loses") || text.starts_with("none") => {
-                told.push(format!("not crash-safe as it was run ({text})"));
+                told.push(format!("not crash-safe with these settings ({text})"));
             }
             _ if !can.sync => told.push("cannot sync a write".into()),
             _ => {}
@@ -131,7 +132,7 @@ pub fn unequal(engine: &EngineRecord, given: &[(String, String)]) -> Vec<String>
     if own("compression")
         .is_some_and(|text| text.contains("not offered") || text.contains("not built"))
     {
-        told.push("stores values as they are, where others may compress".into());
+        told.push("stores values uncompressed, while others may compress".into());
     }
     if !can.concurrent_writers {
         told.push("one writer at a time".into());
@@ -139,7 +140,7 @@ pub fn unequal(engine: &EngineRecord, given: &[(String, String)]) -> Vec<String>
     told
 }
 
-/// The options the experiment gives to `engine` and to no other, where there are any.
+/// Returns the options that the experiment gives only to `engine`; `None` if there are none.
 pub fn own_options(experiment: &Experiment, engine: &str) -> Option<String> {
     let file = &experiment.file;
     let series = file.series.iter().map(|series| &series.get_ref().options);
@@ -154,10 +155,10 @@ pub fn own_options(experiment: &Experiment, engine: &str) -> Option<String> {
             own.push(text);
         }
     }
-    (!own.is_empty()).then(|| format!("options of its own: {}", own.join(" ")))
+    (!own.is_empty()).then(|| format!("own options: {}", own.join(" ")))
 }
 
-/// The table, the bars and the triangle.
+/// Writes the table, the bars and the triangle.
 pub fn glance(page: &mut String, record: &LabRecord, views: &[SeriesView<'_>], whos: &Whos) {
     let all = glances(record, views);
     let base = base_engine(record).unwrap_or("none");
@@ -179,9 +180,9 @@ pub fn glance(page: &mut String, record: &LabRecord, views: &[SeriesView<'_>], w
     let picture: Vec<Bar> = all.iter().map(bar).collect();
     let _ = writeln!(
         page,
-        "<figure><figcaption>Speed over {base}'s<small>geometric mean over every place both were \
-         measured at; longer is faster</small></figcaption>{}</figure>",
-        bars(&picture, &format!("speed over that of {base}"))
+        "<figure><figcaption>Speed relative to {base}<small>geometric mean over all places \
+         measured for both; longer is faster</small></figcaption>{}</figure>",
+        bars(&picture, &format!("speed relative to {base}"))
     );
     if let Some(picture) = triangle(&all, whos) {
         let _ = writeln!(
@@ -195,7 +196,7 @@ pub fn glance(page: &mut String, record: &LabRecord, views: &[SeriesView<'_>], w
         "speed",
         "faster",
         "slower",
-        "no difference shown",
+        "no significant difference",
         "reads, × the fastest",
         "write amplification",
         "space amplification",
@@ -223,11 +224,11 @@ const HEIGHT: u32 = 300;
 const RADIUS: f64 = 104.0;
 const CENTRE: (f64, f64) = (180.0, 172.0);
 
-/// Directions of the three axes, and their names.
+/// Directions and names of the three axes.
 const CORNERS: [(f64, f64, &str); 3] =
     [(0.0, -1.0, "reading"), (0.866, 0.5, "writing"), (-0.866, 0.5, "space")];
 
-/// The triangle of those engines that have all three; none where fewer than two have.
+/// Draws the triangle of the engines with all three values; `None` for fewer than two engines.
 fn triangle(all: &[Glance], whos: &Whos) -> Option<String> {
     let values = |glance: &Glance| Some([glance.read?, glance.write?, glance.space?]);
     let whole: Vec<(&Glance, [f64; 3])> =
@@ -250,7 +251,7 @@ fn triangle(all: &[Glance], whos: &Whos) -> Option<String> {
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, (WIDTH, HEIGHT)).into_drawing_area();
-        // Drawing into a string cannot fail for want of space; an error leaves the picture empty.
+        // Drawing into a string cannot fail for lack of space. An error leaves the picture empty.
         let _ = draw_triangle(&root, &whole, &spans, &place, whos);
         let _ = root.present();
     }
@@ -344,7 +345,7 @@ mod tests {
         let known = crate::experiment::check::Known { engines: &["reference", "other"], config };
         let experiment = Experiment::parse("x", text, &known).expect("right");
         let told = own_options(&experiment, "reference").expect("some");
-        assert_eq!(told, "options of its own: depth=7 way=up");
+        assert_eq!(told, "own options: depth=7 way=up");
         assert_eq!(own_options(&experiment, "other"), None);
     }
 

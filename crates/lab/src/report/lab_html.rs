@@ -1,4 +1,4 @@
-//! An experiment's page: one HTML file with its pictures inside, readable without a network.
+//! An experiment's page: one HTML file with embedded pictures, readable without a network.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::table::system_line_of;
 use crate::experiment::check::Experiment;
 use crate::record::lab::LabRecord;
 
-/// The whole page.
+/// Renders the whole page.
 pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     let mut page = String::new();
     let title = escape(&experiment.file.title);
@@ -47,7 +47,7 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     page
 }
 
-/// What may have spoiled the run, and what could not be measured.
+/// Writes the conditions that may have distorted the experiment, and the missing measurements.
 fn warnings(page: &mut String, record: &LabRecord) {
     for warning in &record.warnings {
         let _ = write!(page, "<p class=\"warn\">{}</p>", escape(warning));
@@ -64,11 +64,11 @@ fn warnings(page: &mut String, record: &LabRecord) {
     }
     let _ = write!(
         page,
-        "<details class=\"warn\"><summary>{} not measured</summary>",
+        "<details class=\"warn\"><summary>{} missing</summary>",
         if missing.len() == 1 {
-            "One thing was".into()
+            "One measurement is".into()
         } else {
-            format!("{} things were", missing.len())
+            format!("{} measurements are", missing.len())
         }
     );
     for line in missing {
@@ -77,7 +77,7 @@ fn warnings(page: &mut String, record: &LabRecord) {
     page.push_str("</details>");
 }
 
-/// Where to find what on the page.
+/// Writes the table of contents.
 fn contents(
     page: &mut String,
     experiment: &Experiment,
@@ -97,7 +97,7 @@ fn contents(
     page.push_str(" <a href=\"#turns\">Whole turns</a> <a href=\"#given\">Terms</a></nav>\n");
 }
 
-/// A series' name; with its unit where it was shown in another before.
+/// Returns a series' name, with its unit if an earlier view shows it in another unit.
 fn heading(views: &[SeriesView<'_>], view: &SeriesView<'_>) -> String {
     let name = &view.series.name;
     let first = views.iter().find(|other| other.series.name == *name);
@@ -108,7 +108,7 @@ fn heading(views: &[SeriesView<'_>], view: &SeriesView<'_>) -> String {
     }
 }
 
-/// Everyone with figures: name, and whether they are reported.
+/// All stores with figures: name, and whether they are reported.
 pub type Whos = Vec<(String, bool)>;
 
 fn whos(views: &[SeriesView<'_>]) -> Whos {
@@ -124,7 +124,7 @@ fn whos(views: &[SeriesView<'_>]) -> Whos {
     whos
 }
 
-/// The colour of a store: its place among all.
+/// Returns the colour of a store: its index among all stores.
 pub fn colour(whos: &Whos, name: &str) -> usize {
     whos.iter().position(|(who, _)| who == name).unwrap_or(0)
 }
@@ -213,7 +213,7 @@ fn given(page: &mut String, experiment: &Experiment, record: &LabRecord) {
         escape(&commit),
         record.seed,
         harness.map_or("n/a".into(), |nanos| format!(
-            "{nanos:.1} ns an operation: the clock and the counting"
+            "{nanos:.1} ns per operation: the clock and the counting"
         )),
     );
 }

@@ -1,4 +1,4 @@
-//! The page's second part: what the phases cost besides time.
+//! Second part of the page: the costs of the phases other than time.
 
 use std::fmt::Write;
 
@@ -19,25 +19,26 @@ type Measure = (&'static str, &'static str, fn(&Turn<'_>) -> Option<f64>, fn(f64
 const MEASURES: &[Measure] = &[
     (
         "Write amplification",
-        "bytes written for each byte the user wrote, the close included",
+        "bytes written per byte the user wrote, including the close",
         |turn| turn.session.write_amplification,
         |ratio| format!("{ratio:.2}"),
     ),
     (
         "Write amplification, quiet",
-        "the same when background work was done, before the close",
+        "the same after the background work has ended, before the close",
         |turn| turn.quiet.and_then(|quiet| quiet.write_amplification),
         |ratio| format!("{ratio:.2}"),
     ),
     (
         "Space amplification",
-        "bytes on disk for each byte of the pairs that are there, when quiet",
+        "bytes on disk per byte of live pairs, after the background work has ended",
         |turn| turn.quiet.and_then(|quiet| quiet.space_amplification),
         |ratio| format!("{ratio:.2}"),
     ),
     (
         "Read amplification",
-        "bytes read by calls for each byte the user read or wrote; maps are not counted",
+        "bytes read by system calls per byte the user read or wrote; memory-mapped reads are not \
+         counted",
         |turn| turn.session.read_amplification,
         |ratio| format!("{ratio:.2}"),
     ),
@@ -49,13 +50,13 @@ const MEASURES: &[Measure] = &[
     ),
 ];
 
-/// One engine's turn, and what was found when it was quiet.
+/// One engine's run, and its state when quiet.
 struct Turn<'a> {
     session: &'a SessionRecord,
     quiet: Option<Quiet>,
 }
 
-/// The turns of an engine at a point.
+/// Returns the runs of an engine at a point.
 fn turns<'a>(record: &'a LabRecord, point: usize, engine: &'a str) -> Vec<Turn<'a>> {
     let own = record.sessions.iter().filter(|t| t.point == point && t.session.engine == engine);
     let turn = |session: &'a SessionRecord| {
@@ -71,7 +72,7 @@ fn turns<'a>(record: &'a LabRecord, point: usize, engine: &'a str) -> Vec<Turn<'
     own.map(|t| turn(&t.session)).collect()
 }
 
-/// Whole turns: one picture for each measure, in it a row for each series.
+/// Draws whole runs: one picture per measure, with a row per series.
 pub fn measures(page: &mut String, experiment: &Experiment, record: &LabRecord, whos: &Whos) {
     if record.sessions.is_empty() {
         return;

@@ -1,5 +1,5 @@
-//! An experiment's tables on its page: in the document's shape, coloured by what is better in the
-//! unit shown, or as heat maps where two options are crossed.
+//! An experiment's tables on its page: in the document's layout, coloured by advantage in the
+//! displayed unit, or as heat maps for two crossed options.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use super::grid::{Grid, SeriesView};
 use super::html::escape;
 use super::lab_text::cell_text;
 
-/// Most rows of a series' tables that are shown at once.
+/// Maximum number of table rows of a series that are shown unfolded.
 const OPEN_ROWS_MAX: usize = 16;
 
-/// The tables in the document's shape, folded away where they are long.
+/// Writes the tables in the document's layout, folded if they are long.
 pub fn tables(page: &mut String, view: &SeriesView<'_>) {
     let grids = view.grids();
     let rows: usize = grids.iter().map(|grid| grid.rows.len()).sum();
@@ -54,7 +54,7 @@ fn table(page: &mut String, view: &SeriesView<'_>, grid: &Grid) {
             };
             let style = match (cell.as_ref().and_then(|figure| figure.value), heat) {
                 (Some(value), Some((low, high))) if high > low => {
-                    // By its logarithm, and the better the stronger.
+                    // By logarithm; a better value is more intense.
                     let part = ((value.max(1e-9) / low.max(1e-9)).ln()
                         / (high.max(1e-9) / low.max(1e-9)).ln())
                     .clamp(0.0, 1.0);
@@ -74,13 +74,13 @@ fn table(page: &mut String, view: &SeriesView<'_>, grid: &Grid) {
     page.push_str("</table></div>\n");
 }
 
-/// Whether the series' tables cross two options, and are drawn as heat maps.
+/// Returns whether the series' tables cross two options and are drawn as heat maps.
 fn heats(view: &SeriesView<'_>) -> bool {
     let varied = |axis: &str| view.series.vary.keys().any(|name| name.get_ref() == axis);
     varied(&view.rows) && varied(&view.columns)
 }
 
-/// The range of a heat map.
+/// Returns the value range of a heat map.
 fn heat(view: &SeriesView<'_>, grid: &Grid) -> Option<(f64, f64)> {
     if !heats(view) {
         return None;

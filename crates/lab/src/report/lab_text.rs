@@ -1,4 +1,4 @@
-//! An experiment's report as text: a terminal's tables, Markdown, or CSV.
+//! An experiment's report as text: terminal tables, Markdown or CSV.
 
 use std::io::{self, Write};
 
@@ -11,12 +11,12 @@ use crate::experiment::check::Experiment;
 use crate::record::env::utc_text;
 use crate::record::lab::{LabRecord, PointRecord};
 
-/// How tables are drawn.
+/// Form of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// For a terminal.
+    /// Terminal tables.
     Terminal,
-    /// Markdown's pipes.
+    /// Markdown tables.
     Markdown,
 }
 
@@ -71,12 +71,12 @@ pub fn write(
     writeln!(
         out,
         "\nIn brackets: above 1 is better than {base} at the same point, in the unit of the table; \
-         ~ means no difference is shown at 95 %, ? that one turn gives no interval. Reported figures \
-         are from other machines."
+         ~ means no significant difference at 95 %, ? means no interval, because there was one \
+         turn. Reported figures are from other machines."
     )
 }
 
-/// What stands in brackets behind a view's figures; none where nothing does.
+/// Describes the values in brackets after a view's figures; `None` if there are none.
 pub fn brackets(view: &SeriesView<'_>, base: &str) -> Option<String> {
     let any = view.figures.iter().any(|figure| figure.ratio.is_some());
     let (better, over) = match view.unit.more_is_better() {
@@ -86,9 +86,9 @@ pub fn brackets(view: &SeriesView<'_>, base: &str) -> Option<String> {
     any.then(|| format!("{better} is better. In brackets: {over}; above 1 is better than {base}."))
 }
 
-/// What each engine was given, and where it is not on equal terms.
+/// Writes the settings given to each engine, and its unequal conditions.
 fn terms(experiment: &Experiment, record: &LabRecord, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\nGiven, at the first point; varied options differ at the others:")?;
+    writeln!(out, "\nSettings at the first point; varied options differ at the other points:")?;
     for engine in &record.engines {
         let first = record.points.iter().find_map(|point| point.given.get(&engine.name));
         let Some(given) = first else { continue };
@@ -103,7 +103,7 @@ fn terms(experiment: &Experiment, record: &LabRecord, out: &mut dyn Write) -> io
     Ok(())
 }
 
-/// What the engines of a series had their memory limited to.
+/// Describes the memory limits of the engines of a series.
 pub fn limits(record: &LabRecord, series: &str) -> Vec<String> {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     let own = record.sessions.iter().filter(|turn| record.points[turn.point].series == series);
@@ -123,13 +123,13 @@ pub fn limits(record: &LabRecord, series: &str) -> Vec<String> {
     told.iter().map(line).collect()
 }
 
-/// What was not measured, and why.
+/// Describes a point that was not measured, with the reason.
 pub fn left_out(point: &PointRecord) -> String {
     let why = point.not_available.as_deref().unwrap_or_default();
     format!("{}, {} entries: n/a ({why})", point.series, count_text(point.entries as f64))
 }
 
-/// When, where and how much, in a line.
+/// Returns a line with time, place and size of the measurements.
 pub fn circumstances(experiment: &Experiment, record: &LabRecord) -> String {
     let machine = &record.machine;
     format!(
@@ -160,7 +160,7 @@ fn table(view: &SeriesView<'_>, grid: &Grid, form: Form) -> Table {
     table
 }
 
-/// A figure with its ratio to the base engine.
+/// Formats a figure with its ratio to the base engine.
 pub fn cell_text(figure: &Figure) -> String {
     let Some(value) = figure.value else { return "n/a".into() };
     match figure.ratio {
@@ -169,7 +169,7 @@ pub fn cell_text(figure: &Figure) -> String {
     }
 }
 
-/// A number with as many digits as mean something.
+/// Formats a number with its significant digits.
 pub fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 10_000.0 => count_text(value),

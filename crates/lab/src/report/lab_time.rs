@@ -1,5 +1,5 @@
-//! The page's pictures of time: throughput in tenths of a second with stalls shaded, and latencies
-//! on an axis of nines.
+//! The page's charts of time: throughput per tenth of a second with stalls shaded, and latencies on
+//! an axis of nines.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ use crate::record::lab::LabRecord;
 use crate::record::schema::TaskSample;
 use crate::stats::unit::Unit;
 
-/// Fewest tenths of a second that are drawn.
+/// Minimum number of tenths of a second that are drawn.
 const BUCKETS_MIN: usize = 8;
 
 /// One phase at the last point of its series: each engine's first sample.
@@ -27,16 +27,16 @@ struct PhaseSamples<'a> {
     samples: Vec<&'a TaskSample>,
 }
 
-/// Both kinds of pictures, and the table of percentiles.
+/// Draws both kinds of charts, and the table of percentiles.
 pub fn pictures(page: &mut String, experiment: &Experiment, record: &LabRecord, whos: &Whos) {
     let phases = phases(experiment, record);
     let timed = |phase: &&PhaseSamples<'_>| phase.samples.iter().any(|s| long(s));
     if phases.iter().any(|phase| timed(&phase)) {
         page.push_str(
-            "<h2 id=\"time\">Throughput over time</h2><p class=\"soft\">Operations in each tenth of a second, \
-             first repetition, last point of each series; shaded in an engine's colour where it \
-             stood almost still (under a tenth of its median). Pictures in one block share the \
-             scale of throughput.</p>\n",
+            "<h2 id=\"time\">Throughput over time</h2><p class=\"soft\">Operations in each tenth \
+             of a second, first repetition, last point of each series; shaded in an engine's \
+             colour where its throughput is below a tenth of its median. Pictures in one block \
+             share the scale of throughput.</p>\n",
         );
         marks(page, &phases, whos);
         let timed: Vec<&PhaseSamples<'_>> = phases.iter().filter(timed).collect();
@@ -58,8 +58,8 @@ pub fn pictures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
         return;
     }
     page.push_str(
-        "<h2 id=\"latency\">Latency</h2><p class=\"soft\">Microseconds of single operations over the share that is \
-         no slower, on an axis of nines. All pictures have one scale of time.</p>\n",
+        "<h2 id=\"latency\">Latency</h2><p class=\"soft\">Microseconds of single operations by \
+         percentile, on an axis of nines. All pictures share one time scale.</p>\n",
     );
     marks(page, &phases, whos);
     page.push_str("<div class=\"grid\">\n");
@@ -76,7 +76,7 @@ pub fn pictures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
     percentiles(page, &with_latency);
 }
 
-/// Whether [`pictures`] draws throughput over time, and latency.
+/// Returns whether [`pictures`] draws throughput over time, and whether it draws latency.
 pub fn sections(experiment: &Experiment, record: &LabRecord) -> (bool, bool) {
     let phases = phases(experiment, record);
     let any = |is: fn(&TaskSample) -> bool| {
@@ -114,7 +114,7 @@ fn figure(page: &mut String, title: &str, picture: &str) {
     let _ = writeln!(page, "<figure><figcaption>{}</figcaption>{picture}</figure>", escape(title));
 }
 
-/// The styles of the engines there are.
+/// Writes the legend of the engines in the phases.
 fn marks(page: &mut String, phases: &[PhaseSamples<'_>], whos: &Whos) {
     let engines = phases.iter().flat_map(|phase| &phase.samples).map(|s| s.engine.as_str());
     let mut names: Vec<&str> = Vec::new();
@@ -126,15 +126,15 @@ fn marks(page: &mut String, phases: &[PhaseSamples<'_>], whos: &Whos) {
     legend(page, names.iter().map(|name| (colour(whos, name), *name, false)));
 }
 
-/// Phases whose highest throughputs are no further apart share a scale.
+/// Maximum ratio of peak throughputs for phases with a shared scale.
 const SHARED_RATES_MAX: f64 = 6.0;
 
-/// The tenths of a second that are whole: the last one is not.
+/// Returns the complete tenths of a second, without the incomplete last one.
 fn whole(timeline: &Timeline) -> &[u32] {
     &timeline.operations[..timeline.operations.len().saturating_sub(1)]
 }
 
-/// Thousands of operations a second in the best tenth of a second of any engine.
+/// Returns the peak of any engine, in thousands of operations per second over a tenth of a second.
 fn rate_most(phase: &PhaseSamples<'_>) -> f64 {
     let timelines = phase.samples.iter().filter_map(|sample| sample.timeline.as_ref());
     let drawn = timelines.flat_map(whole);
@@ -166,7 +166,7 @@ fn over_time(phase: &PhaseSamples<'_>, whos: &Whos, span: Span) -> String {
     picture
 }
 
-/// How still an engine stood, and how still the machine did meanwhile, in a sentence.
+/// Describes an engine's stalls, and the machine's own pauses at the same time, in one sentence.
 fn stall_text(sample: &TaskSample) -> String {
     let parts = STALLS.iter().filter_map(|(name, of)| Some(format!("{name} {}", of(sample)?)));
     format!("{}: {}", sample.engine, parts.collect::<Vec<_>>().join(", "))
@@ -174,10 +174,10 @@ fn stall_text(sample: &TaskSample) -> String {
 
 type StallPart = (&'static str, fn(&TaskSample) -> Option<String>);
 
-/// What is told of stalls, beside what a thread that only slept meanwhile met with.
+/// Stall figures of a sample, with the pauses of a sleeping thread for comparison.
 const STALLS: &[StallPart] = &[
     ("longest operation, ms", |sample| Unit::SlowestMs.of(sample).map(number)),
-    ("windows of 100 ms without one", |sample| {
+    ("windows of 100 ms without an operation", |sample| {
         Unit::EmptyWindows.of(sample).map(|windows| format!("{windows:.0}"))
     }),
     ("stalled s", |sample| Some(format!("{:.1}", sample.timeline.as_ref()?.stalled_seconds()))),
@@ -185,7 +185,7 @@ const STALLS: &[StallPart] = &[
     ("its longest pause, ms", |sample| Unit::IdleMaxMs.of(sample).map(number)),
 ];
 
-/// Stalls as text, for a terminal: the engine's beside the machine's own.
+/// Writes stalls as text for a terminal: the engine's beside the machine's own.
 pub fn write_stalls(
     experiment: &Experiment,
     record: &LabRecord,
@@ -215,10 +215,10 @@ fn phase_nines(phase: &PhaseSamples<'_>, whos: &Whos, span: Span) -> String {
     nines(&phase.title, phase.samples.iter().filter_map(curve).collect(), Some(span))
 }
 
-/// An engine's latencies: its name, its colour, and which latency what share is no slower than.
+/// An engine's latencies: name, colour, and curve of operation shares with their latencies.
 pub(super) type Curve = (String, usize, Vec<(f64, f64)>);
 
-/// Latencies over the share of operations that is no slower, on an axis of nines.
+/// Draws latencies over the share of operations that is no slower, on an axis of nines.
 pub(super) fn nines(title: &str, curves: Vec<Curve>, y_span: Option<Span>) -> String {
     let place = |share: f64| -(1.0 - share).log10();
     let marks = ["0", "p90", "p99", "p99.9", "p99.99", "p99.999", "p99.9999"];
@@ -234,7 +234,7 @@ pub(super) fn nines(title: &str, curves: Vec<Curve>, y_span: Option<Span>) -> St
         below: None,
     };
     let ticks: Vec<Tick> = marks.iter().enumerate().map(tick).filter(|t| t.at <= most).collect();
-    let axes = Axes { x: "no slower", y: "µs", ticks, y_span, ..Axes::default() };
+    let axes = Axes { x: "percentile", y: "µs", ticks, y_span, ..Axes::default() };
     lines(&all, &axes, &format!("latency of {title}"))
 }
 
@@ -286,7 +286,7 @@ fn percentiles(page: &mut String, phases: &[&PhaseSamples<'_>]) {
     page.push_str("</table></div></details>\n");
 }
 
-/// The percentiles as text, for a terminal.
+/// Writes the percentiles as text for a terminal.
 pub fn write_percentiles(
     experiment: &Experiment,
     record: &LabRecord,

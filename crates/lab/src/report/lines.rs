@@ -1,7 +1,7 @@
-//! Line plots as inline SVG: a line, a dash and a mark for each store, dotted and hollow where a
-//! document reported it.
+//! Line plots as inline SVG: a line, a dash and a mark per store, dotted and hollow for reported
+//! figures.
 //!
-//! Values that spread over decades are drawn on a logarithmic scale, and the axis says so.
+//! Values that span decades are drawn on a logarithmic scale, which the axis states.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -15,43 +15,43 @@ use super::plot::{SOFT, engine_colour};
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Whose.
+    /// Name of the store.
     pub name: String,
-    /// Which colour, dash and mark.
+    /// Index of colour, dash and mark.
     pub style: usize,
-    /// Reported, not measured.
+    /// Whether the line is reported, not measured.
     pub reported: bool,
-    /// Its points, by x.
+    /// Points, ordered by x.
     pub points: Vec<(f64, f64)>,
-    /// Smallest and largest sample at some x.
+    /// Spreads: x, smallest and largest sample.
     pub spreads: Vec<(f64, f64, f64)>,
 }
 
-/// One mark of the x axis.
+/// One tick of the x axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
-    /// Where it is.
+    /// Position.
     pub at: f64,
-    /// What stands there.
+    /// Text at the tick.
     pub text: String,
-    /// What stands below that.
+    /// Text below the first text.
     pub below: Option<String>,
 }
 
-/// A plot's fixed parts.
+/// Fixed parts of a plot.
 #[derive(Clone, Debug, Default)]
 pub struct Axes<'a> {
-    /// What x is.
+    /// Label of the x axis.
     pub x: &'a str,
-    /// What y is.
+    /// Label of the y axis.
     pub y: &'a str,
-    /// Stretches of x to shade: from, to, and whose colour.
+    /// Shaded intervals of x: start, end, and index of the colour.
     pub shaded: Vec<(f64, f64, usize)>,
-    /// Marks of the x axis instead of round numbers.
+    /// Ticks of the x axis, replacing round numbers.
     pub ticks: Vec<Tick>,
-    /// The x axis' ends, where other plots share them.
+    /// Ends of the x axis, if shared with other plots.
     pub x_span: Option<Span>,
-    /// The y axis' ends, where other plots share them.
+    /// Ends of the y axis, if shared with other plots.
     pub y_span: Option<Span>,
 }
 
@@ -62,14 +62,14 @@ const RIGHT: i32 = WIDTH - 14;
 const TOP: i32 = 10;
 const TEXT: i32 = 13;
 const LOG_X_FROM: f64 = 20.0;
-/// Most points that are each marked.
+/// Maximum number of points with a mark each.
 const MARKED_MAX: usize = 17;
-/// Marks of a line of more points.
+/// Number of marks of a line with more points.
 const MARKS: usize = 6;
-/// Most points of a line that is dashed: among more, dashes are lost.
+/// Maximum number of points of a dashed line; with more points, dashes become invisible.
 const DASHED_MAX: usize = 40;
 
-/// All values of the lines, the ends of their spreads among them.
+/// Returns all values of the lines, including the ends of their spreads.
 pub fn values(lines: &[Line]) -> impl Iterator<Item = f64> + Clone {
     lines.iter().flat_map(|line| {
         let ends = line.spreads.iter().flat_map(|spread| [spread.1, spread.2]);
@@ -137,7 +137,7 @@ fn draw_axes(area: &Area<'_>, frame: &Frame, axes: &Axes<'_>) -> Drawn {
         let at = frame.x(tick.at);
         rule(area, (at, frame.bottom), (at, frame.bottom + 4))?;
         let middle = at.clamp(half, WIDTH - half);
-        // What would run into the text before it is left out.
+        // A text that would overlap the previous text is omitted.
         if middle - half < free_from {
             continue;
         }
@@ -178,7 +178,7 @@ fn draw_line(area: &Area<'_>, frame: &Frame, line: &Line, index: usize) -> Drawn
     Ok(())
 }
 
-/// Lines whose marks are set apart from each other along x.
+/// Number of lines whose marks are offset from each other along x.
 const COLOURS_SHARED: usize = 8;
 
 #[cfg(test)]

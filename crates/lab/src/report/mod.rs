@@ -1,4 +1,4 @@
-//! Reports: rows, tables, JSON lines and pages with pictures, made from a record alone.
+//! Reports: rows, tables, JSON lines and pages with charts, made from a record alone.
 
 pub mod dots;
 pub mod frame;

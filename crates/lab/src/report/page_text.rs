@@ -1,6 +1,6 @@
-//! The page's fixed parts: its style and its words about the method.
+//! Fixed parts of the page: its style and the description of the method.
 
-/// Colours, layout and print, light and dark; nothing is fetched.
+/// Colours, layout and print, light and dark; loads nothing from a network.
 pub const STYLE: &str = r#"
 :root { color-scheme: light dark; --paper:#fbfaf7; --card:#fff; --ink:#1d2126; --soft:#66707a; --grid:#c9cdd2;
  --line:#e4e2dc; --good:#0b5f9e; --bad:#b5430a;
@@ -50,28 +50,29 @@ h2 { scroll-margin-top:1rem; }
 details { margin-top:.8rem; } summary { cursor:pointer; }
 "#;
 
-/// How it was measured and what that cannot show.
+/// Description of the method and its limits.
 pub const METHOD: &str = "\
-<p>Each engine takes its turn within each repetition, and the order changes from one repetition to the next. \
-Only one engine is open at a time, in a directory of its own. Keys, values and the order of operations are made \
-before the clock starts and are the same for every engine. Every read is compared with what was written.</p>\
+<p>Each engine takes one turn in each repetition, and the order of the engines changes from repetition to repetition. \
+Only one engine is open at a time, in its own directory. Keys, values and the order of operations are prepared \
+before the clock starts and are the same for every engine. Every read is compared with the written data.</p>\
 <p>Times are medians over the repetitions; the thin line on a bar runs from the smallest to the largest sample. \
-A ratio compares with the base engine, by operations a second where nothing else is said, and above 1 is better; its \
-interval is a bootstrap of both medians at 95 %, and \
-<em>~</em> marks an interval that holds 1: no difference is shown; \
+A ratio compares with the base engine, by operations per second unless the text names another unit, and above 1 is \
+better. Its interval is a bootstrap of both medians at 95 %. \
+<em>~</em> marks an interval that contains 1: there is no significant difference. \
 <em>?</em> marks a ratio of single turns, which have no interval. With three repetitions an interval is little \
-more than the range of what was seen.</p>\
-<p>Write amplification is bytes the process gave to write calls (the system's <code>wchar</code>; pages made dirty, \
-<code>write_bytes</code>, for an engine that writes to a map) for each byte of keys and values written. Work put off \
-until after a task is counted where it happens: the figures of whole turns include it up to the close. Peak memory \
-is the most that was resident, less what the lab held; mapped file pages count. Disk is the blocks allocated.</p>\
-<p>What this cannot show: a disk without a cache in front, a store much larger than memory, a machine under other \
-load, or an application's own mix. The people who wrote the base engine also wrote this lab.</p>";
+more than the range of the samples.</p>\
+<p>Write amplification is the number of bytes that the process passed to write calls (the system's <code>wchar</code>; \
+for an engine that writes to a memory map, the dirtied pages, <code>write_bytes</code>) per byte of keys and values \
+written. Work that an engine defers until after a task counts where it happens: the figures of whole turns include it \
+up to the close. Peak memory is the maximum resident memory, minus the memory of the lab; mapped file pages count. \
+Disk is the number of allocated blocks in bytes.</p>\
+<p>These measurements do not show a disk without a cache, a store much larger than memory, a machine under other \
+load, or the mix of a particular application. The authors of the base engine also wrote this lab.</p>";
 
-/// What an experiment's page says besides.
+/// Additional description on an experiment's page.
 pub const LAB_METHOD: &str = "\
-<p>An experiment is a text file: every option, size and phase on this page is in it, and the record keeps it. \
-Rows, axes and headings name the \
-sizes that ran; the document's own stand beside or below them, and absolute figures are not those of the full size. Reported figures are the document's, from its own machine: they are context, \
-never a target, and only their shape can be compared. Figures in brackets compare with the base engine in the unit of the table: above 1 is better, \
-whether more or less of the unit is.</p>";
+<p>An experiment is a text file: it contains every option, size and phase on this page, and the record keeps it. \
+Rows, axes and headings name the sizes that ran. The sizes of the document are beside or below them, and absolute \
+figures are not the figures of the full size. Reported figures are the document's, from its own machine: they are \
+context, never a target, and only their shape can be compared. Figures in brackets compare with the base engine in \
+the unit of the table: above 1 is better, whether more or less of the unit is better.</p>";

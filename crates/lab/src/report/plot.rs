@@ -1,7 +1,7 @@
-//! Pictures as inline SVG: horizontal bars, one for each engine, with the spread of the samples.
+//! Charts as inline SVG: horizontal bars, one per engine, with the spread of the samples.
 //!
-//! Colours are placeholders in the drawing and become CSS variables in the text, so that one
-//! picture serves light and dark pages.
+//! Colours are placeholders in the drawing and become CSS variables in the SVG text, so that one
+//! chart works on light and dark pages.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -9,19 +9,19 @@ use plotters::style::text_anchor::{HPos, VPos};
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// The engine's name.
+    /// Name of the engine.
     pub name: String,
-    /// Which colour: the engine's place in the run.
+    /// Index of the colour: the engine's index in the benchmark.
     pub colour: usize,
-    /// The bar's length; none draws "n/a".
+    /// Length of the bar; `None` draws "n/a".
     pub value: Option<f64>,
     /// Smallest and largest sample.
     pub spread: Option<(f64, f64)>,
-    /// What is written beside the bar.
+    /// Text beside the bar.
     pub text: String,
 }
 
-/// Colours there are; engines beyond share them in turn.
+/// Number of colours; further engines reuse them in turn.
 pub const COLOURS: usize = 8;
 
 const WIDTH: u32 = 360;
@@ -33,18 +33,18 @@ pub(super) const INK: RGBColor = RGBColor(1, 1, 1);
 pub(super) const SOFT: RGBColor = RGBColor(2, 2, 2);
 pub(super) const GRID: RGBColor = RGBColor(3, 3, 3);
 
-/// The placeholder of an engine's colour.
+/// Returns the placeholder of an engine's colour.
 pub(super) fn engine_colour(index: usize) -> RGBColor {
     RGBColor(4, 4, (index % COLOURS) as u8)
 }
 
-/// Draws the bars from 0 to the largest value; `label` describes the picture for who cannot see it.
+/// Draws the bars from 0 to the largest value; `label` describes the chart for screen readers.
 pub fn bars(bars: &[Bar], label: &str) -> String {
     let height = (bars.len().max(1) as i32 * ROW_HEIGHT + 6) as u32;
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
-        // Drawing into a string cannot fail for want of space; an error leaves the picture empty.
+        // Drawing into a string cannot fail for lack of space. An error leaves the picture empty.
         let _ = draw(&root, bars, height as i32);
         let _ = root.present();
     }
@@ -94,7 +94,8 @@ fn font(colour: &'static RGBColor, side: HPos) -> TextStyle<'static> {
     super::frame::font(colour, 12, side, VPos::Center)
 }
 
-/// Swaps placeholder colours for CSS variables and lets the page size the picture.
+/// Replaces placeholder colours by CSS variables, and removes the fixed size, so that the page
+/// determines it.
 pub(super) fn recolour(svg: &str, label: &str, width: u32) -> String {
     let mut text = svg.to_string();
     for (colour, variable) in [(INK, "ink"), (SOFT, "soft"), (GRID, "grid")] {

@@ -1,7 +1,8 @@
-//! What was run, in words, beside what the document has: sizes of points, values of axes, shares.
+//! Descriptions of the actual sizes beside the document's: sizes of points, values of axes,
+//! fractions.
 //!
-//! Tables and pictures are laid out by the document's values, so that reported figures find their
-//! place; what they show is what ran.
+//! Tables and charts are laid out by the document's values, so that reported figures line up. The
+//! displayed values are those of the runs.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +13,26 @@ use crate::experiment::plan::params_run;
 use crate::record::lab::{LabRecord, PointRecord};
 use crate::run::config::bytes_of;
 
-/// One value of an axis as it was run.
+/// One value of an axis as used in the runs.
 #[derive(Clone, Debug, PartialEq)]
 struct Ran {
-    /// The value as text.
+    /// Value as text.
     text: String,
-    /// The value as a number, in the axis' unit.
+    /// Value as a number, in the axis' unit.
     number: f64,
 }
 
-/// How the values of a series' axes were run.
+/// Values used in the runs for the axes of a series.
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
-    /// By axis and the document's value; those that were run as the document has them are not in it.
+    /// Values by axis and document value; contains only values that differ from the document's.
     ran: BTreeMap<(String, String), Ran>,
-    /// Whose values they are otherwise.
+    /// Origin of the other values, for display.
     whose: &'static str,
 }
 
 impl Sizes {
-    /// Those of one series.
+    /// Returns the sizes of one series.
     pub fn of(experiment: &Experiment, series: &SeriesFile, record: &LabRecord) -> Sizes {
         let mut ran = BTreeMap::new();
         for point in record.points.iter().filter(|point| point.series == series.name) {
@@ -45,7 +46,7 @@ impl Sizes {
             }
             for step in &point.steps {
                 let number = step.put_bytes as f64;
-                // A series that varies its sizes, too, puts different amounts in a step.
+                // A series with varied sizes writes different amounts in the same step.
                 let key = ("step".to_string(), step.step.clone());
                 if step.put_bytes > 0 {
                     ran.entry(key).or_insert(Ran { text: bytes_text(number), number });
@@ -59,7 +60,7 @@ impl Sizes {
         self.ran.get(&(axis.to_string(), key.to_string()))
     }
 
-    /// A value of an axis: what was run, and what the document has where it differs.
+    /// Describes a value of an axis: the value in the run, and the document's if different.
     pub fn label(&self, axis: &str, key: &str) -> String {
         match self.ran(axis, key) {
             Some(ran) => format!("{} ({} {})", ran.text, self.whose, key_text(key)),
@@ -67,7 +68,7 @@ impl Sizes {
         }
     }
 
-    /// What was run in few characters, and the document's value where it differs.
+    /// Describes the value in the run with few characters, and the document's value if different.
     pub fn mark(&self, axis: &str, key: &str) -> (String, Option<String>) {
         match self.ran(axis, key) {
             Some(ran) => (ran.text.clone(), Some(key_text(key))),
@@ -75,17 +76,17 @@ impl Sizes {
         }
     }
 
-    /// The value that was run as a number; none where it is none.
+    /// Returns the value in the run as a number; `None` if it is no number.
     pub fn number(&self, axis: &str, key: &str) -> Option<f64> {
         self.ran(axis, key).map(|ran| ran.number).or_else(|| number_of(key))
     }
 
-    /// Whether any value of an axis was run otherwise than the document has it.
+    /// Returns whether any value of an axis in the runs differs from the document's.
     pub fn differ(&self, axis: &str) -> bool {
         self.ran.keys().any(|(own, _)| own == axis)
     }
 
-    /// What an axis counts.
+    /// Describes the quantity of an axis.
     pub fn axis(&self, axis: &str) -> String {
         match axis {
             "step" if self.differ(axis) => "data put so far".into(),
@@ -93,7 +94,7 @@ impl Sizes {
         }
     }
 
-    /// Which of its series' points one is, and which step, as far as the series varies; each part
+    /// Describes a point and a step within the series, by the parameters that vary; each part
     /// begins with a comma.
     pub fn place(
         &self,
@@ -110,19 +111,19 @@ impl Sizes {
         all.map(|(axis, key)| format!(", {} {}", self.axis(axis), self.label(axis, key))).collect()
     }
 
-    /// Whose sizes they are where they are not those run.
+    /// Returns the origin of the sizes that differ from those in the runs.
     pub fn whose(&self) -> &'static str {
         self.whose
     }
 }
 
-/// A key as a number: `4096`, `4M`.
+/// Parses a key as a number: `4096`, `4M`.
 pub fn number_of(key: &str) -> Option<f64> {
     let plain = key.parse::<f64>().ok();
     plain.or_else(|| bytes_of(key).map(|bytes| bytes as f64))
 }
 
-/// A document's value: long counts with thousands set apart.
+/// Formats a document's value; long counts have thousands separators.
 pub fn key_text(key: &str) -> String {
     match key.parse::<u64>() {
         Ok(count) if count >= 10_000 => count_text(count as f64),
@@ -130,8 +131,8 @@ pub fn key_text(key: &str) -> String {
     }
 }
 
-/// The parameters of a point that were run with another value. A record written before they were
-/// noted has them from its experiment.
+/// Returns the parameters of a point run with a different value. For a record without this field,
+/// they are derived from its experiment.
 fn run_at(
     experiment: &Experiment,
     series: &SeriesFile,
@@ -143,19 +144,19 @@ fn run_at(
     params_run(experiment, series, &point.params, point.share)
 }
 
-/// Whose sizes an experiment names.
+/// Returns the origin of the sizes in an experiment.
 fn whose(experiment: &Experiment) -> &'static str {
     if experiment.file.document.is_some() { "document" } else { "full size" }
 }
 
-/// The least and the most as one text, or as two with `to` between them.
+/// Formats the minimum and maximum as one text if equal, otherwise with `to` between them.
 fn range(mut values: Vec<u64>, text: impl Fn(f64) -> String) -> Option<String> {
     values.sort_unstable();
     let (low, high) = (text(*values.first()? as f64), text(*values.last()? as f64));
     Some(if low == high { low } else { format!("{low} to {high}") })
 }
 
-/// A share in per cent, with two digits that mean something.
+/// Formats a fraction in per cent with two significant digits.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let decimals = (1.0 - percent.max(1e-6).log10().floor()).clamp(0.0, 6.0) as usize;
@@ -166,7 +167,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// Which share of the document's sizes was run, and by which `--scale`.
+/// Describes the fraction of the document's sizes in the runs, and the `--scale`.
 pub fn share_text(experiment: &Experiment, record: &LabRecord) -> String {
     let mut shares: Vec<f64> = record.points.iter().map(|point| point.share).collect();
     shares.sort_unstable_by(f64::total_cmp);
@@ -181,7 +182,7 @@ pub fn share_text(experiment: &Experiment, record: &LabRecord) -> String {
     format!("{share} (--scale {})", record.scale)
 }
 
-/// What was run of a series: pairs and bytes, beside the document's pairs where they differ.
+/// Describes the sizes of a series' runs: pairs and bytes, and the document's pairs if different.
 pub fn ran_text(experiment: &Experiment, record: &LabRecord, series: &str) -> Option<String> {
     let points: Vec<&PointRecord> =
         record.points.iter().filter(|point| point.series == series).collect();

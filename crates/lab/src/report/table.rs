@@ -9,7 +9,7 @@ use crate::record::schema::{EngineRecord, Machine, RunRecord, TaskSample};
 use crate::stats::compare::Ratio;
 use crate::stats::summary::{Cell, cells, totals};
 
-/// db_bench's row for a cell: name, micros/op, MB/s where bytes are counted, found, error.
+/// Formats a cell as a db_bench row: name, micros/op, MB/s if bytes are counted, found, error.
 pub fn row(cell: &Cell) -> String {
     let name = &cell.label;
     let Some(micros) = cell.micros_per_op else {
@@ -30,7 +30,7 @@ pub fn row(cell: &Cell) -> String {
     line
 }
 
-/// The row of one sample, for the live account.
+/// Formats the row of one sample, for progress messages.
 pub fn sample_row(sample: &TaskSample) -> String {
     let rate = sample.user_bytes.filter(|_| sample.elapsed_seconds > 0.0);
     row(&Cell {
@@ -44,7 +44,7 @@ pub fn sample_row(sample: &TaskSample) -> String {
     })
 }
 
-/// db_bench's header: what ran, where, on which data.
+/// Writes db_bench's header: date, machine and data of the benchmark.
 pub fn write_header(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
     let machine = &record.machine;
     let work = &record.workload;
@@ -66,18 +66,18 @@ pub fn write_header(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The commit of the measuring program, and whether its sources had changes.
+/// Describes the commit of the measuring program, and whether its sources had changes.
 pub fn commit_text(commit: Option<&str>, dirty: Option<bool>) -> String {
     let changes = if dirty == Some(true) { " with changes" } else { "" };
     commit.map_or_else(|| "unknown".into(), |commit| format!("{commit}{changes}"))
 }
 
-/// Kernel, distribution and file system in one line.
+/// Describes distribution, kernel, memory and file system in one line.
 pub fn system_line(record: &RunRecord) -> String {
     system_line_of(&record.machine)
 }
 
-/// The same, of a machine.
+/// Describes a machine as [`system_line`] does.
 pub fn system_line_of(machine: &Machine) -> String {
     let memory = machine.memory_bytes.map(|bytes| format!("{} memory", bytes_text(bytes as f64)));
     let files = machine.file_system.as_ref().map(|name| format!("stores on {name}"));
@@ -85,7 +85,7 @@ pub fn system_line_of(machine: &Machine) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Each engine's rows, medians over the repetitions, headed by what it was given.
+/// Writes each engine's rows, with medians over the repetitions, after its settings.
 pub fn write_rows(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
     let cells = cells(record);
     for engine in &record.engines {
@@ -103,7 +103,7 @@ pub fn write_rows(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// An engine's name, description and settings, or why it did not run.
+/// Describes an engine with name, description and settings, or the reason why it did not run.
 pub fn engine_line(engine: &EngineRecord) -> String {
     let mut line = format!("Engine:     {}", engine.name);
     if let Some(description) = &engine.description {
@@ -142,7 +142,7 @@ fn write_latency(
     )
 }
 
-/// Where nothing was finished, and the machine's own pauses meanwhile.
+/// Writes the number of intervals without a completed operation, and the machine's own pauses.
 fn write_stalls(cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     if let Some(windows) = cell.empty_windows {
         writeln!(out, "Windows of 100 ms without an operation: {windows}")?;
@@ -155,14 +155,14 @@ fn write_stalls(cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// The comparison: a line for each task and engine, then each engine's totals.
+/// Writes the comparison: a line per task and engine, then each engine's totals.
 pub fn write_comparison(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
     let cells: Vec<Cell> = cells(record).into_iter().filter(|cell| cell.task != "stats").collect();
     let base = record.base_engine.as_deref().unwrap_or("none");
     writeln!(
         out,
-        "\nMedians of {} repetition(s); ratio: operations a second over those of {base} (above 1 is \
-         faster), with its 95 % interval",
+        "\nMedians of {} repetition(s); ratio: operations per second divided by those of {base} \
+         (above 1 is faster), with its 95 % interval",
         record.workload.repetitions
     )?;
     let ratio_head = format!("ratio to {base}");
@@ -197,7 +197,7 @@ pub fn write_comparison(record: &RunRecord, out: &mut dyn Write) -> io::Result<(
     }
     align_right(&mut table, 2);
     writeln!(out, "{table}")?;
-    writeln!(out, "\nWhole turns: all tasks of one engine, opening and closing included")?;
+    writeln!(out, "\nWhole turns: all tasks of one engine, including the open and the close")?;
     let mut table = plain_table(&["engine", "write amp", "CPU s", "peak mem", "most disk"]);
     for total in totals(record) {
         table.add_row(vec![
@@ -212,7 +212,7 @@ pub fn write_comparison(record: &RunRecord, out: &mut dyn Write) -> io::Result<(
     writeln!(out, "{table}")
 }
 
-/// A table without lines.
+/// Creates a table without lines.
 pub fn plain_table(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -220,7 +220,7 @@ pub fn plain_table(head: &[&str]) -> Table {
     table
 }
 
-/// Aligns the columns from number `from` on to the right.
+/// Right-aligns the columns from index `from` on.
 pub fn align_right(table: &mut Table, from: usize) {
     for column in table.column_iter_mut().skip(from) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -231,7 +231,7 @@ fn na() -> String {
     "n/a".into()
 }
 
-/// Microseconds with as many digits as mean something.
+/// Formats microseconds with their significant digits.
 pub fn micros_text(micros: f64) -> String {
     match micros {
         _ if micros >= 1000.0 => format!("{micros:.0}"),
@@ -240,7 +240,7 @@ pub fn micros_text(micros: f64) -> String {
     }
 }
 
-/// A count with thousands set apart.
+/// Formats a count with thousands separators.
 pub fn count_text(count: f64) -> String {
     let digits = format!("{:.0}", count.max(0.0));
     let mut text = String::new();
@@ -253,7 +253,8 @@ pub fn count_text(count: f64) -> String {
     text
 }
 
-/// `1.00` of the base engine; `1.23`; `1.23 ~` where the interval shows no difference, `1.23 ?` where one turn gives no interval.
+/// Formats a ratio: `1.00` for the base engine; `1.23`; `1.23 ~` if the interval shows no
+/// difference; `1.23 ?` if there is no interval because there is only one run.
 pub fn ratio_text(ratio: &Ratio) -> String {
     let mark = match ratio.interval {
         None => " ?",
@@ -266,7 +267,7 @@ pub fn ratio_text(ratio: &Ratio) -> String {
     }
 }
 
-/// `0.98..1.41`, or nothing without an interval.
+/// Formats an interval as `0.98..1.41`; empty without an interval.
 pub fn interval_text(ratio: &Ratio) -> String {
     if ratio.is_base() {
         return String::new();
@@ -274,7 +275,7 @@ pub fn interval_text(ratio: &Ratio) -> String {
     ratio.interval.map_or(String::new(), |(low, high)| format!("{low:.2}..{high:.2}"))
 }
 
-/// Bytes in the unit people read.
+/// Formats bytes in a readable unit.
 pub fn bytes_text(bytes: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut rest = bytes;

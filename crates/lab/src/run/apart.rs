@@ -1,9 +1,10 @@
-//! A turn in a process of its own: for engines whose licence asks not to be linked into others, and
-//! under a memory limit, where the system may end the process.
+//! Runs in a subprocess, for engines whose licence forbids linking them into other programs, and
+//! under a memory limit, where the kernel may kill the process.
 //!
-//! The child is this very program, called with [`CHILD_ARGUMENTS`]. It reads one [`Request`] as JSON
-//! from its standard input, runs the whole turn (so that nothing between the two is in any clock),
-//! and writes one [`Reply`] to its standard output; what it says meanwhile goes to standard error.
+//! The child is this program itself, called with [`CHILD_ARGUMENTS`]. It reads one [`Request`] as
+//! JSON from its standard input, executes the whole run (so that no communication is part of a
+//! measured time), and writes one [`Reply`] to its standard output. Its messages go to standard
+//! error.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,62 +20,62 @@ use crate::experiment::plan::Point;
 use crate::measure::limit::MemoryLimit;
 use crate::record::schema::{SessionRecord, TaskSample};
 
-/// What the child is called with.
+/// Arguments of the child.
 pub const CHILD_ARGUMENTS: &[&str] = &["lab", "turn"];
 
-/// What the child is to do.
+/// Request to the child.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Request {
-    /// The engine, as `name` or `name=path`.
+    /// Engine, as `name` or `name=path`.
     pub engine: String,
-    /// The flags that were given, by name.
+    /// Flags given by the user, by name.
     pub flags: BTreeMap<String, String>,
-    /// Which turn.
+    /// Work of the run.
     pub work: Work,
 }
 
-/// The kinds of turns.
+/// Kinds of runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Work {
     /// The tasks of a benchmark.
     Bench {
-        /// Folder the engines' folders lie in.
+        /// Parent directory of the engines' directories.
         base_dir: PathBuf,
-        /// From 0.
+        /// Repetition, from 0.
         repetition: usize,
-        /// Place of the turn in the run.
+        /// Index of the run in the benchmark.
         turn: usize,
     },
     /// A point of an experiment.
     Lab {
-        /// The experiment's name.
+        /// Name of the experiment.
         name: String,
-        /// Its TOML.
+        /// TOML text of the experiment.
         text: String,
-        /// The point.
+        /// Point of the experiment.
         point: Box<Point>,
         /// Seed of data and operations.
         seed: u64,
-        /// Folder the engines' folders lie in.
+        /// Parent directory of the engines' directories.
         base_dir: PathBuf,
-        /// From 0.
+        /// Repetition, from 0.
         repetition: usize,
-        /// Place of the turn in the run.
+        /// Index of the run in the experiment.
         turn: usize,
     },
-    /// A YCSB workload by itself.
+    /// A single YCSB workload.
     Ycsb {
-        /// Its properties, as a file.
+        /// Properties, as a file.
         properties: String,
-        /// Whether the load is reported.
+        /// Whether the load phase is reported.
         load: bool,
-        /// Whether the workload is run after it.
+        /// Whether the run phase follows the load phase.
         run: bool,
     },
 }
 
 impl Work {
-    /// The memory limit it is done under.
+    /// Returns the memory limit of the work.
     fn memory_limit(&self) -> Option<u64> {
         match self {
             Work::Lab { point, .. } => point.memory_limit,
@@ -83,46 +84,47 @@ impl Work {
     }
 }
 
-/// How a child ends that was interrupted: Ctrl-C goes to it and to this process alike.
+/// Exit code of an interrupted child; Ctrl-C reaches the child and this process alike.
 const INTERRUPTED: i32 = 130;
-/// Looks for this process's own end after a child's, 10 ms apart.
+/// Number of checks, 10 ms apart, whether this process is also ending after a child was
+/// interrupted.
 const ENDING_LOOKS: usize = 100;
 
-/// How the system ends a process that needs more memory than it may have.
+/// Signal with which the kernel kills a process that exceeds its memory limit.
 const KILLED: i32 = 9;
 
-/// What the child answers.
+/// Answer of the child.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Reply {
-    /// The samples, each with its phase's label and its step.
+    /// Samples, each with its phase's label and its step.
     pub samples: Vec<(String, Option<String>, TaskSample)>,
-    /// The turn as a whole; none for YCSB by itself.
+    /// Record of the run as a whole; `None` for a single YCSB workload.
     pub session: Option<SessionRecord>,
-    /// What the engine was given.
+    /// Settings given to the engine.
     pub given: Vec<(String, String)>,
-    /// What may have spoiled the turn.
+    /// Conditions that may have distorted the run.
     pub warnings: Vec<String>,
-    /// Why it could not be run.
+    /// Reason why the run was not possible.
     pub error: Option<String>,
 }
 
-/// Called by the child: when its parent ends, it ends too.
+/// Called by the child, so that it ends when its parent ends.
 pub fn end_with_parent() {
-    // Where the system does not offer it, a child whose parent is killed ends after its turn.
+    // Without support by the system, a child whose parent is killed ends after its run.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
-/// Runs a turn in a child of `program`. What the child says goes to `talk`. Fails when there is no
-/// program to call, when the child ends without an answer, and with the error it answers.
+/// Executes a run in a child of `program`. The child's messages go to `talk`. Fails if there is no
+/// program, if the child ends without an answer, and with the error in the answer.
 pub fn run(program: Option<&Path>, request: &Request, talk: &mut dyn Write) -> Result<Reply> {
     let Some(program) = program else {
         return Err(LabError::new(
             LabErrorKind::NotInstalled,
-            "runs in a process of its own only, and there is no program to call for it",
+            "needs a separate process, but no program for it is known",
         ));
     };
     let fail = |what: &str, e: std::io::Error| {
-        LabError::engine(format!("{}: cannot {what} a process of its own: {e}", request.engine))
+        LabError::engine(format!("{}: cannot {what} a separate process: {e}", request.engine))
     };
     let mut child = Command::new(program)
         .args(CHILD_ARGUMENTS)
@@ -132,7 +134,7 @@ pub fn run(program: Option<&Path>, request: &Request, talk: &mut dyn Write) -> R
         .spawn()
         .map_err(|e| fail("start", e))?;
     if let Some(mut input) = child.stdin.take() {
-        // A child that ended early is noticed by its missing answer.
+        // A child that ended early is detected by its missing answer.
         let _ = serde_json::to_writer(&mut input, request);
     }
     let (output, told) = (child.stdout.take(), child.stderr.take());
@@ -152,7 +154,7 @@ pub fn run(program: Option<&Path>, request: &Request, talk: &mut dyn Write) -> R
     let status = child.wait().map_err(|e| fail("end", e))?;
     MemoryLimit::remove_left(child.id());
     if status.code() == Some(INTERRUPTED) {
-        // The end of this process may be under way; what the child left then is no result.
+        // This process may also be ending; the child's partial output is then not a result.
         for _ in 0..ENDING_LOOKS {
             super::place::wait_when_ending();
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -161,7 +163,7 @@ pub fn run(program: Option<&Path>, request: &Request, talk: &mut dyn Write) -> R
     let reply: Reply = serde_json::from_slice(&answer).map_err(|_| {
         let why = match request.work.memory_limit().filter(|_| status.signal() == Some(KILLED)) {
             Some(bytes) => format!(
-                "needs more than the {} MiB that memory was limited to: the system ended its process",
+                "needs more than the memory limit of {} MiB; the system ended its process",
                 bytes >> 20
             ),
             None => format!("its process ended without an answer ({status})"),

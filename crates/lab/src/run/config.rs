@@ -1,6 +1,6 @@
-//! The settings of a benchmark run and the flags that set them, named as db_bench names them.
+//! Settings of a benchmark and their flags, with db_bench's names.
 //!
-//! No command-line library is known here: the command hands every `--name=value` to
+//! This module uses no command-line library: the command passes every `--name=value` to
 //! [`BenchConfig::set`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,17 +12,17 @@ use crate::workload::csv::{CsvPairs, read_pairs};
 use crate::workload::dataset::Dataset;
 use crate::workload::tasks::TASKS_DEFAULT;
 
-/// On what terms engines stand beside each other.
+/// Terms of the comparison between engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Terms {
-    /// Every engine is given the same memory, blocks, filters and compression, where it has them.
+    /// Every engine gets the same memory, blocks, filters and compression, as far as supported.
     Equal,
     /// Every engine keeps its own defaults.
     Shipped,
 }
 
 impl Terms {
-    /// The name that flags and records have for it.
+    /// Returns the name used in flags and records.
     pub fn name(self) -> &'static str {
         match self {
             Terms::Equal => "equal",
@@ -34,77 +34,80 @@ impl Terms {
         let known = [Terms::Equal, Terms::Shipped];
         let found = known.into_iter().find(|terms| terms.name() == text.trim());
         found.ok_or_else(|| {
-            format!("--terms are equal or shipped, or both with a comma, not {text:?}")
+            format!("--terms must be equal, shipped, or both with a comma, found {text:?}")
         })
     }
 }
 
-/// The sources a program was built from.
+/// Sources that a program was built from.
 #[derive(Clone, Debug, Default)]
 pub struct BuiltFrom {
-    /// The commit; none where the build did not know it.
+    /// Commit; `None` if unknown to the build.
     pub commit: Option<String>,
     /// Whether the sources differed from that commit.
     pub dirty: Option<bool>,
 }
 
-/// Settings of one run. [`Default`] gives db_bench's defaults and three repetitions.
+/// Settings of a benchmark. [`Default`] gives db_bench's defaults and three repetitions.
 #[derive(Clone, Debug)]
 pub struct BenchConfig {
     /// Tasks, comma-separated, run in order.
     pub benchmarks: String,
     /// Engines, comma-separated: a name, or `name:path` of a library with LevelDB's C interface.
     pub engines: String,
-    /// Entries. Default 1,000,000, or all rows of the CSV.
+    /// Number of entries. Default 1,000,000, or all rows of the CSV file.
     pub num: Option<u64>,
-    /// Reads of each read task. Default: as many as entries.
+    /// Number of reads of each read task. Default: the number of entries.
     pub reads: Option<u64>,
-    /// Entries that each seek of `seekrandom` walks on. Default 0.
+    /// Number of entries that each seek of `seekrandom` reads after the seek. Default 0.
     pub seek_nexts: u64,
-    /// Keys of each call of `multireadrandom`. Default 32.
+    /// Number of keys per call of `multireadrandom`. Default 32.
     pub batch_size: usize,
-    /// The terms of the run; with several, one run each, in this order. Default equal.
+    /// Terms of the benchmark; with several, one benchmark each, in this order. Default equal.
     pub terms: Vec<Terms>,
-    /// Threads of each task. Default 1.
+    /// Number of threads of each task. Default 1.
     pub threads: usize,
-    /// Whether the threads of a task share its operations, so that the store comes out as one thread
-    /// leaves it, or each does all of them, as db_bench's do. Scans are whole either way. Default off.
+    /// Whether the threads of a task share its operations, so that the store has the same content
+    /// as with one thread. Otherwise each thread does all operations, as in db_bench. Scans are
+    /// complete either way. Default off.
     pub share_operations: bool,
-    /// Bytes of a generated key. Default 16.
+    /// Size of a generated key in bytes. Default 16.
     pub key_size: usize,
-    /// Bytes of a generated value. Default 100.
+    /// Size of a generated value in bytes. Default 100.
     pub value_size: usize,
-    /// Size a generated value can be compressed to, as a share. Default 0.5.
+    /// Fraction of its size to which a generated value can be compressed. Default 0.5.
     pub compression_ratio: f64,
     /// Seed of data and operations. Default 301.
     pub seed: u64,
-    /// Time single operations and print their distribution. Default off.
+    /// Whether single operations are timed and their distribution printed. Default off.
     pub histogram: bool,
-    /// Keep the store found in `db`; tasks that need an empty one are left out. Default off.
+    /// Whether the existing store in `db` is kept; tasks that need an empty store are skipped.
+    /// Default off.
     pub use_existing_db: bool,
-    /// Folder for the stores, one folder an engine in it, kept afterwards. Default: a temporary one.
+    /// Directory for the stores, kept afterwards, with one subdirectory per engine. Default: a
+    /// temporary directory.
     pub db: Option<PathBuf>,
-    /// Pairs come from this file instead of being generated.
+    /// File of the pairs; `None` generates them.
     pub csv: Option<PathBuf>,
-    /// The CSV's key column, by name or number from 1. Default 1.
+    /// Key column of the CSV file, by name or number from 1. Default 1.
     pub key_column: String,
-    /// The CSV's value column, by name or number from 1. Default 2.
+    /// Value column of the CSV file, by name or number from 1. Default 2.
     pub value_column: String,
-    /// How often each engine takes its turn. Default 3.
+    /// Number of runs of each engine. Default 3.
     pub repetitions: usize,
-    /// Print JSON lines instead of rows and tables. Default off.
+    /// Whether JSON lines are printed instead of rows and tables. Default off.
     pub json: bool,
-    /// Folder of the record; none writes no record. Default `bench/record`.
+    /// Directory of the record; `None` writes no record. Default `bench/record`.
     pub record_dir: Option<PathBuf>,
-    /// File for the HTML page. Default: none is written.
+    /// File for the HTML page. Default: no page is written.
     pub html: Option<PathBuf>,
-    /// Show progress bars; the command sets it when stderr is a terminal. Default off.
+    /// Whether progress bars are shown; the command sets this if stderr is a terminal. Default off.
     pub progress: bool,
-    /// The program that runs turns of engines in a process of their own; none runs them here.
+    /// Program for runs in a subprocess; `None` executes all runs in this process.
     pub child: Option<PathBuf>,
-    /// What the measuring program was built from, for the record.
+    /// Sources of the measuring program, for the record.
     pub built_from: BuiltFrom,
-    /// What every engine is given.
+    /// Settings given to every engine.
     pub store: StoreOptions,
     engine_option_names: BTreeMap<String, BTreeSet<String>>,
     given_flags: BTreeMap<String, String>,
@@ -146,27 +149,31 @@ impl Default for BenchConfig {
     }
 }
 
-/// Entries when neither `--num` nor a CSV says otherwise.
+/// Number of entries without `--num` and without a CSV file.
 const NUM_DEFAULT: u64 = 1_000_000;
 const THREADS_MAX: u64 = 1024;
-/// Room that is promised to an engine beyond its data.
+/// Space promised to an engine beyond its data, in bytes.
 pub const DATA_BYTES_SPARE: u64 = 256 << 20;
 
-/// Every flag [`BenchConfig::set`] takes besides engine options: name, value, meaning.
+/// Every flag accepted by [`BenchConfig::set`] besides engine options: name, value, meaning.
 pub const FLAGS: &[(&str, &str, &str)] = &[
     ("benchmarks", "LIST", "tasks, comma-separated"),
     ("engines", "LIST", "engines, comma-separated; NAME:PATH for a library with LevelDB's C API"),
     ("num", "N", "entries (1000000, or all rows of the CSV)"),
     ("reads", "N", "reads of each read task (-1: as many as entries)"),
-    ("seek_nexts", "N", "entries that each seek of seekrandom walks on (0)"),
-    ("batch_size", "N", "keys of each call of multireadrandom (32)"),
+    ("seek_nexts", "N", "entries that seekrandom reads after each seek (0)"),
+    ("batch_size", "N", "keys per call of multireadrandom (32)"),
     (
         "terms",
         "LIST",
-        "equal: the flags' settings for every engine; shipped: each one's defaults (equal)",
+        "equal: the flags' settings for all engines; shipped: each engine's defaults (equal)",
     ),
     ("threads", "N", "threads of each task (1)"),
-    ("share_operations", "", "each thread does its part of a task's operations, not all of them"),
+    (
+        "share_operations",
+        "",
+        "divide a task's operations among its threads, instead of repeating all of them",
+    ),
     ("key_size", "BYTES", "bytes of a generated key (16)"),
     ("value_size", "BYTES", "bytes of a generated value (100)"),
     ("compression_ratio", "SHARE", "size a generated value compresses to (0.5)"),
@@ -178,7 +185,7 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("bloom_bits", "N", "filter bits per key of every engine (-1: none)"),
     ("compression", "NAME", "none, snappy, lz4 or zstd (snappy)"),
     ("durability", "NAME", "none, buffered or sync (buffered)"),
-    ("histogram", "", "time single operations and print their distribution"),
+    ("histogram", "", "time single operations and print the distribution of their times"),
     ("db", "DIR", "folder for the stores, kept afterwards"),
     ("use_existing_db", "", "keep the store in --db"),
     ("seed", "N", "seed of data and operations (301)"),
@@ -186,12 +193,12 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("key-column", "COLUMN", "key column, by name or number (1)"),
     ("value-column", "COLUMN", "value column, by name or number (2)"),
     ("repetitions", "N", "turns of each engine (3)"),
-    ("json", "", "print one JSON object a line"),
+    ("json", "", "print one JSON object per line"),
     ("record", "DIR", "folder of the record file (bench/record; none: no record)"),
     ("html", "FILE", "write a page with pictures"),
 ];
 
-/// The flags that are options of every store.
+/// Flags that are options of every store.
 const STORE_FLAGS: &[&str] = &[
     "write_buffer_size",
     "max_file_size",
@@ -205,7 +212,7 @@ const STORE_FLAGS: &[&str] = &[
 ];
 
 impl BenchConfig {
-    /// Lets `set` take options of one engine by these names, alone or as `engine.name`.
+    /// Makes `set` accept options of one engine under these names, alone or as `engine.name`.
     pub fn accept_engine_options(
         &mut self,
         engine: &str,
@@ -215,14 +222,14 @@ impl BenchConfig {
         known.extend(names.into_iter().map(Into::into));
     }
 
-    /// Whether `name` is a switch that may stand without a value.
+    /// Returns whether `name` is a switch that needs no value.
     pub fn is_switch(name: &str) -> bool {
         let name = clean(name);
         FLAGS.iter().any(|(flag, value, _)| clean(flag) == name && value.is_empty())
     }
 
     /// Sets the flag `name` (leading dashes are ignored, `-` and `_` are the same) to `value`.
-    /// Generic flags go to every engine; any other name must be an option of an engine. Errors
+    /// Generic flags apply to every engine; any other name must be an option of an engine. Errors
     /// are sentences.
     pub fn set(&mut self, name: &str, value: &str) -> std::result::Result<(), String> {
         let name = clean(name);
@@ -236,7 +243,7 @@ impl BenchConfig {
         Ok(())
     }
 
-    /// Whether `name` is an option every engine is given.
+    /// Returns whether `name` is an option for every engine.
     pub fn is_store_flag(name: &str) -> bool {
         STORE_FLAGS.contains(&clean(name).as_str())
     }
@@ -262,7 +269,7 @@ impl BenchConfig {
             "compression_ratio" => {
                 let ratio: f64 = value.parse().unwrap_or(f64::NAN);
                 if !(0.0..=1.0).contains(&ratio) {
-                    return Err(format!("--{name} is a share from 0 to 1, not {value:?}"));
+                    return Err(format!("--{name} must be a share from 0 to 1, found {value:?}"));
                 }
                 self.compression_ratio = ratio;
             }
@@ -304,12 +311,12 @@ impl BenchConfig {
             }
             "compression" => {
                 self.store.compression = Compression::parse(value).ok_or_else(|| {
-                    format!("--compression is none, snappy, lz4 or zstd, not {value:?}")
+                    format!("--compression must be none, snappy, lz4 or zstd, found {value:?}")
                 })?;
             }
             "durability" => {
                 self.store.durability = Durability::parse(value).ok_or_else(|| {
-                    format!("--durability is none, buffered or sync, not {value:?}")
+                    format!("--durability must be none, buffered or sync, found {value:?}")
                 })?;
             }
             _ => return Ok(false),
@@ -336,13 +343,13 @@ impl BenchConfig {
         Ok(false)
     }
 
-    /// Bytes of pairs that a store has to have room for, of which the data has `raw_bytes`.
+    /// Returns the bytes of pairs that a store needs space for, if the data has `raw_bytes`.
     pub fn data_bytes_expected(&self, raw_bytes: u64) -> u64 {
         let times = if self.share_operations { 1 } else { self.threads as u64 };
         raw_bytes * times + DATA_BYTES_SPARE
     }
 
-    /// Makes the data: generated, or read from the CSV, whose bad rows are returned beside it.
+    /// Creates the data: generated, or read from the CSV file, whose bad rows are also returned.
     pub fn dataset(&self) -> Result<(Dataset, CsvPairs)> {
         let Some(path) = &self.csv else {
             let data = Dataset::generated(
@@ -360,7 +367,7 @@ impl BenchConfig {
         Ok((data, found))
     }
 
-    /// The flags that describe this run, by name, defaults included.
+    /// Returns the flags that describe this benchmark, by name, including defaults.
     pub fn options(&self) -> BTreeMap<String, String> {
         let store = &self.store;
         let mut options = self.given_flags.clone();
@@ -395,7 +402,7 @@ impl BenchConfig {
         options
     }
 
-    /// The flags a child process needs to come to the same settings.
+    /// Returns the flags that give a child process the same settings.
     pub fn flags_given(&self) -> BTreeMap<String, String> {
         let mut flags = self.given_flags.clone();
         for (name, path) in [("csv", &self.csv), ("db", &self.db)] {
@@ -404,7 +411,7 @@ impl BenchConfig {
         flags
     }
 
-    /// Checks what single flags cannot: combinations.
+    /// Checks combinations of flags.
     pub fn validate(&self) -> Result<()> {
         if self.use_existing_db && self.db.is_none() {
             return Err(LabError::usage("--use_existing_db needs --db"));
@@ -421,11 +428,12 @@ fn switch(name: &str, value: &str) -> std::result::Result<bool, String> {
     match value.to_ascii_lowercase().as_str() {
         "" | "1" | "true" | "yes" | "on" => Ok(true),
         "0" | "false" | "no" | "off" => Ok(false),
-        _ => Err(format!("--{name} is on or off, not {value:?}")),
+        _ => Err(format!("--{name} must be on or off, found {value:?}")),
     }
 }
 
-/// A whole number, with K, M, G (of 1024) or KiB, MiB, GiB after it; none where it is none.
+/// Parses a whole number, optionally with K, M, G or KiB, MiB, GiB, all powers of 1024; `None` if
+/// invalid.
 pub fn bytes_of(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -442,8 +450,8 @@ pub fn bytes_of(text: &str) -> Option<u64> {
 fn in_range(name: &str, value: &str, low: u64, high: u64) -> std::result::Result<u64, String> {
     match bytes_of(value) {
         Some(number) if (low..=high).contains(&number) => Ok(number),
-        Some(_) => Err(format!("--{name} must be {low} to {high}, not {value}")),
-        None => Err(format!("--{name} is a whole number, not {value:?}")),
+        Some(_) => Err(format!("--{name} must be {low} to {high}, found {value}")),
+        None => Err(format!("--{name} must be a whole number, found {value:?}")),
     }
 }
 

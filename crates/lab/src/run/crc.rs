@@ -1,6 +1,6 @@
-//! CRC-32C in software, for the task that measures the machine and no engine.
+//! CRC-32C in software, for the task that measures the machine instead of an engine.
 //!
-//! Eight tables, eight bytes a step (Kounavis and Berry: "A systematic approach to building high
+//! Eight tables, eight bytes per step (Kounavis and Berry: "A systematic approach to building high
 //! performance software-based CRC generators", 2005).
 
 const POLYNOMIAL_REFLECTED: u32 = 0x82F6_3B78;
@@ -33,7 +33,7 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// CRC-32C (Castagnoli) of `data`.
+/// Returns the CRC-32C (Castagnoli) of `data`.
 pub fn crc32c(data: &[u8]) -> u32 {
     let mut crc = !0u32;
     let mut chunks = data.chunks_exact(8);

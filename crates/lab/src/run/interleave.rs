@@ -1,7 +1,7 @@
-//! Who goes when: within each repetition every engine takes one turn, and the first one changes.
+//! Order of the runs: in each repetition every engine runs once, with a rotating first engine.
 //!
-//! A B C, B C A, C A B: slow drifts of the machine and the wear of earlier turns fall on all
-//! engines alike. Only one engine is open at any time, and dirty pages are synced between turns.
+//! A B C, B C A, C A B: slow drifts of the machine and the effects of earlier runs affect all
+//! engines alike. Only one engine is open at any time, and dirty pages are synced between runs.
 
 use std::path::Path;
 
@@ -15,41 +15,42 @@ use crate::target::Engine;
 use crate::workload::dataset::Dataset;
 use crate::workload::tasks::{TaskSpec, parse_tasks};
 
-/// An engine of the run: its name, and the engine or why it cannot run.
+/// An engine of the benchmark: its name, and the engine or the reason why it cannot run.
 pub struct Candidate {
-    /// The name it was asked for by.
+    /// Name under which it was requested.
     pub name: String,
-    /// The engine, or the sentence that says why not.
+    /// Engine, or the reason why it is not available.
     pub engine: Result<Box<dyn Engine>>,
 }
 
-/// The run's fixed parts.
+/// Fixed parts of the benchmark.
 pub struct Run<'a> {
     /// Settings, with `data_bytes_expected` filled in.
     pub config: &'a BenchConfig,
     /// Tasks in order.
     pub tasks: &'a [TaskSpec],
-    /// The pairs.
+    /// Pairs to write and read.
     pub data: &'a Dataset,
-    /// Folder the engines' folders lie in.
+    /// Parent directory of the engines' directories.
     pub base_dir: &'a Path,
-    /// Gives freed memory back to the system, so that one engine's is not seen in the next one's.
+    /// Returns freed memory to the operating system, so that it is not attributed to the next
+    /// engine.
     pub settle_memory: &'a dyn Fn(),
 }
 
-/// What is told while the run goes on.
+/// Receiver of progress during the benchmark.
 pub trait Observer: Listener {
-    /// A turn is over and its samples are in the record.
+    /// A run ended and its samples are in the record.
     fn turn_done(&mut self, record: &RunRecord);
 }
 
-/// The order of `engines` indices in `repetition`.
+/// Returns the order of the engine indices in `repetition`.
 pub fn order(engines: usize, repetition: usize) -> Vec<usize> {
     (0..engines).map(|place| (place + repetition) % engines.max(1)).collect()
 }
 
-/// Runs every turn and puts the samples into `record`, whose engines are in the order of
-/// `candidates`. An engine that fails is left out from then on; the others go on.
+/// Executes every run and adds the samples to `record`, whose engines are in the order of
+/// `candidates`. An engine that fails is excluded from then on; the others continue.
 pub fn run(
     run: &Run<'_>,
     candidates: &[Candidate],
@@ -100,7 +101,7 @@ fn turn_apart(
     for sample in &samples {
         observer.sample(sample);
     }
-    let session = reply.session.ok_or_else(|| LabError::engine("the turn has no end"))?;
+    let session = reply.session.ok_or_else(|| LabError::engine("the turn has no final result"))?;
     Ok((samples, session))
 }
 
@@ -115,8 +116,8 @@ impl Observer for Silent {
     fn turn_done(&mut self, _: &RunRecord) {}
 }
 
-/// One turn of a benchmark with these settings by itself: in the folder, of the repetition and at
-/// the place in the run that `place` says.
+/// Executes one run of a benchmark with these settings. `place` contains the directory, the
+/// repetition and the index of the run.
 pub fn single_turn(
     config: &BenchConfig,
     engine: &dyn Engine,

@@ -1,4 +1,4 @@
-//! Running: the settings, one engine's turn, the timed loops, and who goes when.
+//! Execution: the settings, one engine's run, the timed loops, and the order of the runs.
 
 pub mod apart;
 pub mod config;

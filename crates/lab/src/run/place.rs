@@ -1,7 +1,8 @@
-//! Where an engine's store lies, and the promise never to remove what the lab did not make.
+//! Directory of an engine's store, with the guarantee that only directories made by the lab are
+//! removed.
 //!
-//! An engine gets `BASE/NAME/` with a mark file in it and its store in `BASE/NAME/store`. Only a
-//! folder with the mark is emptied.
+//! An engine gets `BASE/NAME/` with a marker file, and its store in `BASE/NAME/store`. Only a
+//! directory with the marker is emptied.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,15 +11,15 @@ use crate::error::{LabError, LabErrorKind, Result};
 
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// From here on no folder is made any more: this process is about to remove them and end.
+/// Stops the creation of directories, because this process is about to remove them and exit.
 pub fn make_no_more() {
     ENDING.store(true, Ordering::SeqCst);
 }
 
-/// Waits for the end of the process where [`make_no_more`] was called; else returns at once.
+/// Waits for the end of the process if [`make_no_more`] was called; otherwise returns at once.
 ///
-/// What a run meets while its stores are being removed is no result: whoever is about to report,
-/// print or record one calls this first.
+/// Failures of a run during the removal of its stores are no results, so code that reports, prints
+/// or records a result calls this first.
 pub fn wait_when_ending() {
     while ENDING.load(Ordering::SeqCst) {
         std::thread::park_timeout(std::time::Duration::from_millis(50));
@@ -34,15 +35,15 @@ fn refuse_when_ending() -> Result<()> {
 
 const MARK: &str = "made-by-esker-bench";
 
-/// One engine's folder.
+/// One engine's directory.
 #[derive(Clone, Debug)]
 pub struct Place {
     folder: PathBuf,
 }
 
 impl Place {
-    /// The folder of `engine` under `base`, made and marked if absent. Fails when it exists
-    /// without the mark.
+    /// Returns the directory of `engine` under `base`, created with the marker if missing. Fails if
+    /// it exists without the marker.
     pub fn prepare(base: &Path, engine: &str) -> Result<Place> {
         refuse_when_ending()?;
         let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
@@ -53,24 +54,24 @@ impl Place {
             return Err(LabError::new(
                 LabErrorKind::Io,
                 format!(
-                    "{} exists and was not made by a benchmark; it is left alone",
+                    "{} exists, and no benchmark created it; it was left untouched",
                     folder.display()
                 ),
             ));
         }
-        let fail = |e: std::io::Error| LabError::io("make the folder", &folder, &e);
+        let fail = |e: std::io::Error| LabError::io("create the folder", &folder, &e);
         std::fs::create_dir_all(folder.join("store")).map_err(fail)?;
         std::fs::write(mark, "stores in this folder are removed by the next run\n")
             .map_err(fail)?;
         Ok(Place { folder })
     }
 
-    /// Where the store lies.
+    /// Returns the directory of the store.
     pub fn store(&self) -> PathBuf {
         self.folder.join("store")
     }
 
-    /// Removes the store and leaves an empty folder for the next.
+    /// Removes the store and leaves an empty directory for the next one.
     pub fn empty(&self) -> Result<()> {
         refuse_when_ending()?;
         let store = self.store();
@@ -82,7 +83,7 @@ impl Place {
         std::fs::create_dir_all(&store).map_err(fail)
     }
 
-    /// Removes the folder with all in it.
+    /// Removes the directory with its content.
     pub fn remove(self) -> Result<()> {
         std::fs::remove_dir_all(&self.folder)
             .map_err(|e| LabError::io("remove the folder", &self.folder, &e))

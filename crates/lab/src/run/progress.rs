@@ -1,40 +1,39 @@
-//! The live line of a run: which engine, which task, how far, how fast, how long still.
+//! The progress line of a run: engine, task, progress, rate and time left.
 //!
-//! Nothing is drawn unless asked for; a hidden line costs one branch every few thousand
-//! operations.
+//! Nothing is drawn unless requested. A hidden line costs one branch every few thousand operations.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Operations between two looks at the line.
+/// Number of operations between two updates of the line.
 pub const TICK_OPERATIONS: usize = 4096;
 
 fn write_rate(state: &ProgressState, out: &mut dyn std::fmt::Write) {
-    // The line is only talk: what cannot be written is left out.
+    // The line is informational, so write errors are ignored.
     let _ = write!(out, "{:.0}/s", state.per_sec());
 }
 
-/// The time left, once some operations say how long one takes.
+/// Writes the time left, once an estimate is possible.
 fn write_left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
     if let Some(text) = left_text(state.pos(), state.eta()) {
         let _ = write!(out, "{text}");
     }
 }
 
-/// `3s left`; nothing before the first operation is counted.
+/// Formats `3s left`; `None` before the first operation is counted.
 fn left_text(done: u64, left: Duration) -> Option<String> {
     (done > 0).then(|| format!("{:#} left", indicatif::HumanDuration(left)))
 }
 
-/// The line of one task.
+/// Progress line of one task.
 #[derive(Clone, Debug)]
 pub struct Progress {
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// A line for `total` operations, drawn on stderr if `shown`.
+    /// Creates a line for `total` operations, drawn on stderr if `shown`.
     pub fn new(shown: bool, title: &str, total: u64) -> Progress {
         if !shown {
             return Progress { bar: None };
@@ -49,7 +48,7 @@ impl Progress {
         Progress { bar: Some(bar) }
     }
 
-    /// Adds `operations` done.
+    /// Adds completed operations.
     #[inline]
     pub fn add(&self, operations: u64) {
         if let Some(bar) = &self.bar {
@@ -57,7 +56,7 @@ impl Progress {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

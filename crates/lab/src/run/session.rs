@@ -1,4 +1,4 @@
-//! One engine's turn: every task in order on a directory of its own, measured and checked.
+//! One engine's run: every task in order on its own directory, measured and checked.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,32 +23,32 @@ use crate::workload::prepare::{OpList, Plan, Prepared, prepare};
 use crate::workload::rng::mix;
 use crate::workload::tasks::{TaskKind, TaskSpec};
 
-/// What a turn is given.
+/// Input of a run.
 pub struct Turn<'a> {
-    /// Whose turn it is.
+    /// Engine to run.
     pub engine: &'a dyn Engine,
-    /// The run's settings, with `data_bytes_expected` filled in.
+    /// Settings of the benchmark, with `data_bytes_expected` filled in.
     pub config: &'a BenchConfig,
-    /// The pairs.
+    /// Pairs to write and read.
     pub data: &'a Dataset,
-    /// Where its store lies.
+    /// Directory of the store.
     pub place: &'a Place,
-    /// From 0.
+    /// Repetition, from 0.
     pub repetition: usize,
-    /// Place of the turn in the run, from 0.
+    /// Index of the run in the benchmark, from 0.
     pub turn: usize,
-    /// Gives freed memory back to the system, so that what the lab held for the task before is not
-    /// counted as the engine's.
+    /// Returns freed memory to the operating system, so that the lab's memory for the previous task
+    /// is not attributed to the engine.
     pub settle_memory: &'a dyn Fn(),
-    /// The memory limit in force; the lab's own lists are added to it.
+    /// Active memory limit; the lab's own lists are added to it.
     pub limit: Option<&'a MemoryLimit>,
 }
 
-/// What a turn says while it runs.
+/// Receiver of a run's progress.
 pub trait Listener {
-    /// A task is done.
+    /// A task is complete.
     fn sample(&mut self, sample: &TaskSample);
-    /// The task `stats` gave this text.
+    /// The task `stats` returned this text.
     fn stats(&mut self, engine: &str, text: &str);
 }
 
@@ -58,14 +58,15 @@ struct Session<'a> {
     oracle: Oracle,
     generation: u32,
     baseline_bytes: u64,
-    /// Written through maps by the stores closed so far.
+    /// Bytes written through maps by the stores closed so far.
     mapped_bytes: u64,
 }
 
-/// Operations of a checksum task.
+/// Maximum number of operations of a checksum task.
 const CHECKSUM_BLOCKS: u64 = 125_000;
 
-/// Keeps the sample of a part of a turn that ended with `result`; false when the turn ends there.
+/// Keeps the sample of a part of a run that ended with `result`; returns false if the run ends
+/// there.
 pub(crate) fn keep(
     mut sample: TaskSample,
     result: Result<()>,
@@ -82,7 +83,7 @@ pub(crate) fn keep(
     goes_on
 }
 
-/// Notes a close that failed with the last sample, unless that failed itself.
+/// Records a failed close in the last sample, unless that sample failed itself.
 pub(crate) fn note_close(closed: Result<()>, samples: &mut [TaskSample]) {
     if let (Err(error), Some(last)) = (closed, samples.last_mut())
         && last.error.is_none()
@@ -91,7 +92,7 @@ pub(crate) fn note_close(closed: Result<()>, samples: &mut [TaskSample]) {
     }
 }
 
-/// Runs all tasks. An engine's error ends the turn; what was measured until then is returned.
+/// Runs all tasks. An engine's error ends the run; the samples measured before it are returned.
 pub fn run(
     turn: &Turn<'_>,
     tasks: &[TaskSpec],
@@ -134,8 +135,9 @@ pub fn run(
     (samples, record)
 }
 
-/// Bytes read by calls for each byte the user passed. An engine that reads through a map makes fewer
-/// read calls than the user reads bytes, and has none.
+/// Returns the bytes read by calls per byte read or written by the user. `None` for an engine that
+/// reads through a map, which shows as fewer read-call bytes than a tenth of the bytes read by the
+/// user.
 pub(crate) fn read_amplification(used: &Used, samples: &[TaskSample]) -> Option<f64> {
     let read: u64 = samples.iter().map(|sample| sample.user_read_bytes).sum();
     let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
@@ -143,13 +145,13 @@ pub(crate) fn read_amplification(used: &Used, samples: &[TaskSample]) -> Option<
     Some(calls as f64 / (read + written) as f64)
 }
 
-/// Processor time of the idle threads of all phases.
+/// Returns the processor time of the idle threads of all phases.
 pub(crate) fn idle_cpu_seconds(samples: &[TaskSample]) -> f64 {
     samples.iter().filter_map(|sample| sample.idle).map(|idle| idle.cpu_seconds).sum()
 }
 
 impl Session<'_> {
-    /// Waits until the store is quiet and notes what that has cost, in the last sample.
+    /// Waits until the store is quiet and records the cost in the last sample.
     fn quiet(&self, since: &Moment, samples: &mut [TaskSample]) {
         let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
         let (Some(target), Some(last)) = (&self.target, samples.last_mut()) else { return };
@@ -163,12 +165,12 @@ impl Session<'_> {
         last.quiet = Some(Quiet::found(waited, amplified, live, &self.turn.place.store()));
     }
 
-    /// Bytes of the pairs that are there; after an existing store was opened nobody knows.
+    /// Returns the bytes of the live pairs; `None` for an existing store, whose content is unknown.
     fn live_bytes(&self) -> Option<u64> {
         self.oracle.is_known().then(|| self.oracle.live_bytes(self.turn.data))
     }
 
-    /// Room below the memory limit for the lists that are about to be made.
+    /// Raises the memory limit for the lists that the lab is about to create.
     fn make_room(&self) {
         let Some(limit) = self.turn.limit else { return };
         let config = self.turn.config;
@@ -177,15 +179,16 @@ impl Session<'_> {
         limit.spare(self.oracle.memory_bytes() + operations * config.threads as u64 * each);
     }
 
-    /// The limit for the task itself: what is left for engine and page cache, where it holds.
+    /// Sets the limit for the task itself; returns the bytes left for engine and page cache, if the
+    /// limit is in effect.
     fn tighten(&self, prepared: &Prepared) -> Option<u64> {
         let limit = self.turn.limit?;
         let own = self.oracle.memory_bytes() + prepared.memory_bytes();
         limit.spare(own).then(|| limit.bytes())
     }
 
-    /// Where all was deleted, one key is put behind the deleted ones, for [`TaskKind::ReadFirst`]
-    /// to find.
+    /// After a deletion of all keys, writes one key behind the tombstones for
+    /// [`TaskKind::ReadFirst`] to find.
     fn put_last(&mut self) -> Result<()> {
         if !self.oracle.is_known() || self.oracle.live().next().is_some() {
             return Ok(());
@@ -208,7 +211,7 @@ impl Session<'_> {
         self.target.take().map_or(Ok(()), |target| target.close())
     }
 
-    /// Bytes written through maps during this turn, by the engine's count.
+    /// Returns the bytes written through maps during this run, by the engine's count.
     fn mapped_so_far(&self) -> u64 {
         self.mapped_bytes + self.target.as_ref().map_or(0, |target| target.mapped_write_bytes())
     }
@@ -225,11 +228,11 @@ impl Session<'_> {
         let can = self.turn.engine.capabilities();
         match task.kind {
             _ if task.fresh && self.turn.config.use_existing_db => {
-                Some("needs an empty store; left out with --use_existing_db")
+                Some("needs an empty store; skipped with --use_existing_db")
             }
             _ if task.sync && !can.sync => Some("the engine offers no sync"),
             TaskKind::Compact if !can.compact => Some("the engine offers no compaction"),
-            TaskKind::Open if !can.persistent => Some("the engine keeps nothing on disk"),
+            TaskKind::Open if !can.persistent => Some("the engine stores nothing on disk"),
             _ => None,
         }
     }
@@ -261,7 +264,7 @@ impl Session<'_> {
         if task.kind == TaskKind::Stats {
             let text = self.target.as_ref().and_then(|target| target.stats());
             if self.turn.repetition == 0 {
-                let text = text.as_deref().unwrap_or("it gives none\n");
+                let text = text.as_deref().unwrap_or("the engine has no statistics\n");
                 listener.stats(self.turn.engine.name(), text);
             }
             return Ok(());
@@ -327,7 +330,7 @@ impl Session<'_> {
             let done = Done { operations: 1, elapsed: start.elapsed(), ..Done::default() };
             return Ok(Outcome { done, writer: None, wall: None });
         }
-        let target = self.target.as_deref().ok_or_else(|| LabError::engine("nothing is open"))?;
+        let target = self.target.as_deref().ok_or_else(|| LabError::engine("no store is open"))?;
         let context = Context {
             target,
             data: self.turn.data,
@@ -381,7 +384,10 @@ impl Session<'_> {
         sample.wrong = done.wrong;
         if done.wrong > 0 {
             let first = done.first_wrong.unwrap_or_default();
-            sample.error = Some(format!("{} wrong of {}: {first}", done.wrong, done.operations));
+            sample.error = Some(format!(
+                "{} of {} operations were wrong: {first}",
+                done.wrong, done.operations
+            ));
         }
         if self.turn.engine.capabilities().persistent {
             let amplified =
@@ -398,7 +404,7 @@ impl Session<'_> {
 struct Outcome {
     done: Done,
     writer: Option<Done>,
-    /// From the common start to the last thread's end.
+    /// Time from the common start to the end of the last thread.
     wall: Option<Duration>,
 }
 
@@ -408,7 +414,8 @@ fn note_reads(
     (found, bytes): (u64, u64),
     sample: &mut TaskSample,
 ) {
-    // Where a key is there, what is read is as long as what was written; summed after the clock.
+    // A found key's pair is as long as the written pair; the sum is computed outside the measured
+    // time.
     let pair = |list: &OpList, index: usize| match list.values[index] {
         value if value.is_absent() => 0,
         value => list.keys.get(index).len() as u64 + value.len_bytes(),
@@ -492,7 +499,7 @@ fn run_threads(
     })
 }
 
-/// How much the reading tasks read.
+/// Amounts of the reading tasks.
 #[derive(Clone, Copy)]
 struct Amounts {
     reads: u64,

@@ -1,7 +1,7 @@
-//! The timed loops: each does the operations of one list and checks what comes back.
+//! The timed loops. Each executes the operations of one list and checks the results.
 //!
-//! Inside the clock there is nothing but the engine's call, a compare with the expected bytes and
-//! a counter; with a histogram, also one clock reading an operation.
+//! The measured time contains only the engine's call, a comparison with the expected bytes and a
+//! counter; with a histogram, also one clock reading per operation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,39 +15,39 @@ use crate::workload::dataset::Dataset;
 use crate::workload::prepare::OpList;
 use crate::workload::values::ValueRef;
 
-/// What the loops share.
+/// Data shared by the loops.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The open store.
     pub target: &'a dyn Target,
-    /// The pairs.
+    /// Pairs to write and read.
     pub data: &'a Dataset,
     /// Whether reads are checked.
     pub checked: bool,
     /// Whether single operations are timed.
     pub histogram: bool,
-    /// The live line.
+    /// Progress line.
     pub progress: &'a Progress,
 }
 
-/// What one thread did.
+/// Result of one thread.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// Operations finished.
+    /// Number of completed operations.
     pub operations: u64,
-    /// The thread's own time.
+    /// Time of the thread.
     pub elapsed: Duration,
-    /// Keys found, for reads.
+    /// Number of keys found by reads.
     pub found: u64,
-    /// Bytes of keys and values passed.
+    /// Bytes of keys and values transferred.
     pub bytes: u64,
-    /// Reads that did not give what was written.
+    /// Number of reads with a result different from the written data.
     pub wrong: u64,
-    /// The first of them, for people.
+    /// Description of the first wrong read.
     pub first_wrong: Option<String>,
     /// Latencies of single operations.
     pub latencies: Option<Latencies>,
-    /// Operations finished over time, where single operations are timed.
+    /// Completed operations over time, if single operations are timed.
     pub timeline: Option<Timeline>,
 }
 
@@ -59,7 +59,7 @@ impl Done {
         }
     }
 
-    /// Adds what another thread did.
+    /// Adds the result of another thread.
     pub fn merge(&mut self, other: Done) {
         self.operations += other.operations;
         self.elapsed += other.elapsed;
@@ -80,7 +80,7 @@ impl Done {
     }
 }
 
-/// Runs `op` for each index, timing the whole and, if asked, each.
+/// Calls `op` for each index, and times the whole and, if requested, each call.
 #[inline]
 fn each(
     context: &Context<'_>,
@@ -90,7 +90,7 @@ fn each(
     calls(context, count, |index, done| op(index, done).map(|()| 1))
 }
 
-/// The same, where a call does as many operations as `op` says.
+/// Like [`each`], for calls that complete as many operations as `op` returns.
 #[inline]
 fn calls(
     context: &Context<'_>,
@@ -100,7 +100,7 @@ fn calls(
     let mut done = Done::default();
     let mut latencies = context.histogram.then(Latencies::new);
     let mut timeline = Timeline::default();
-    // Operations the live line has not heard of.
+    // Operations not yet added to the progress line.
     let mut untold = 0;
     let start = Instant::now();
     let mut last = start;
@@ -124,7 +124,7 @@ fn calls(
     Ok(done)
 }
 
-/// Puts the list.
+/// Puts the pairs of the list.
 pub fn puts(context: &Context<'_>, list: &OpList, sync: bool) -> Result<Done> {
     let mut done = each(context, list.len(), |index, _| {
         let value = context.data.value(list.values[index]);
@@ -161,7 +161,8 @@ pub fn gets(context: &Context<'_>, list: &OpList) -> Result<Done> {
     })
 }
 
-/// Gets the list's keys, `together` in a call, and compares the values. A latency is that of a call.
+/// Gets the list's keys with multi-gets of `together` keys, and compares the values. A latency is
+/// that of one call.
 pub fn gets_together(context: &Context<'_>, list: &OpList, together: usize) -> Result<Done> {
     let mut keys: Vec<&[u8]> = Vec::with_capacity(together.min(list.len()));
     calls(context, list.len().div_ceil(together), |call, done| {
@@ -184,13 +185,15 @@ pub fn gets_together(context: &Context<'_>, list: &OpList, together: usize) -> R
             }
         })?;
         if next != places.end {
-            done.mistake(|| format!("{} keys in a call got {} answers", keys.len(), next - first));
+            done.mistake(|| {
+                format!("a call with {} keys returned {} answers", keys.len(), next - first)
+            });
         }
         Ok(keys.len() as u32)
     })
 }
 
-/// Whether `value` is the expected one, and one is expected.
+/// Returns whether `value` is the expected one; false if no value is expected.
 #[inline]
 fn is_value(data: &Dataset, value: &[u8], expected: ValueRef) -> bool {
     !expected.is_absent() && value == data.value(expected)
@@ -200,12 +203,12 @@ fn describe(key: &[u8], found: bool, expected: ValueRef) -> String {
     let key = key.escape_ascii();
     match (found, expected.is_absent()) {
         (false, _) => format!("key {key} was not found"),
-        (true, true) => format!("key {key} was found and should not be there"),
+        (true, true) => format!("key {key} was found, but must not exist"),
         (true, false) => format!("key {key} has another value than the one written"),
     }
 }
 
-/// Seeks the list's keys and compares where each lands.
+/// Seeks the list's keys and compares the pair at each position.
 pub fn seeks(context: &Context<'_>, list: &OpList) -> Result<Done> {
     each(context, list.len(), |index, done| {
         let key = list.keys.get(index);
@@ -219,14 +222,14 @@ pub fn seeks(context: &Context<'_>, list: &OpList) -> Result<Done> {
         done.found += u64::from(found && exact);
         let fits = if found { right && !expected.is_absent() } else { expected.is_absent() };
         if context.checked && !fits {
-            done.mistake(|| format!("a seek to {} landed wrong", key.escape_ascii()));
+            done.mistake(|| format!("a seek to {} returned a wrong pair", key.escape_ascii()));
         }
         Ok(())
     })
 }
 
-/// Seeks the list's keys, walks `nexts` entries on from where each lands, and compares every pair
-/// with those of `walk`. Where the content is unknown, the order alone is checked.
+/// Seeks the list's keys, reads `nexts` entries from each position on, and compares every pair with
+/// the pairs of `walk`. If the content is unknown, only the order is checked.
 pub fn seeks_on(context: &Context<'_>, list: &OpList, walk: &OpList, nexts: usize) -> Result<Done> {
     let mut before: Vec<u8> = Vec::new();
     each(context, list.len(), |index, done| {
@@ -253,13 +256,15 @@ pub fn seeks_on(context: &Context<'_>, list: &OpList, walk: &OpList, nexts: usiz
         let short = context.checked && seen != walk.len().saturating_sub(start).min(nexts + 1);
         if wrong || short {
             let sought = sought.escape_ascii();
-            done.mistake(|| format!("a seek to {sought} walked wrong over {seen} pairs"));
+            done.mistake(|| {
+                format!("a seek to {sought} and its {seen} pairs returned wrong content")
+            });
         }
         Ok(())
     })
 }
 
-/// Opens an iterator at the first key, again and again, and compares the pair there.
+/// Opens an iterator at the first key, repeatedly, and compares the pair there.
 pub fn firsts(context: &Context<'_>, list: &OpList) -> Result<Done> {
     each(context, list.len(), |index, done| {
         let (expected, first) = (list.values[index], list.keys.get(index));
@@ -273,15 +278,17 @@ pub fn firsts(context: &Context<'_>, list: &OpList) -> Result<Done> {
         let fits = if found { right && !expected.is_absent() } else { expected.is_absent() };
         if context.checked && !fits {
             done.mistake(|| match found {
-                true => "the first pair is not the one that is there".into(),
-                false => format!("the store is empty where {} is first", first.escape_ascii()),
+                true => "the store returned a wrong first pair".into(),
+                false => {
+                    format!("the store is empty, expected the first key {}", first.escape_ascii())
+                }
             });
         }
         Ok(())
     })
 }
 
-/// Scans from one end and compares each pair; `limit` pairs at most.
+/// Scans at most `limit` pairs from one end and compares each.
 pub fn scan(
     context: &Context<'_>,
     list: &OpList,
@@ -299,7 +306,9 @@ pub fn scan(
                 && (key != list.keys.get(index)
                     || list.values.get(index).is_none_or(|&v| value != context.data.value(v)))
             {
-                done.mistake(|| format!("pair {index} of the scan is {}", key.escape_ascii()));
+                done.mistake(|| {
+                    format!("pair {index} of the scan is wrong: {}", key.escape_ascii())
+                });
             }
             done.bytes += (key.len() + value.len()) as u64;
             index += 1;
@@ -319,12 +328,12 @@ pub fn scan(
     done.found = index as u64;
     done.latencies = latencies;
     if context.checked && index != list.len() {
-        done.mistake(|| format!("the scan gave {index} pairs where {} are stored", list.len()));
+        done.mistake(|| format!("the scan returned {index} pairs, expected {}", list.len()));
     }
     Ok(done)
 }
 
-/// Puts the list again and again until `stop`; says how many were put.
+/// Puts the pairs of the list repeatedly until `stop`; returns the number of puts.
 pub fn puts_until(context: &Context<'_>, list: &OpList, stop: &AtomicBool) -> Result<Done> {
     let mut done = Done::default();
     let start = Instant::now();
@@ -339,7 +348,7 @@ pub fn puts_until(context: &Context<'_>, list: &OpList, stop: &AtomicBool) -> Re
     Ok(done)
 }
 
-/// Checksums blocks of 4 KiB.
+/// Computes checksums of blocks of 4 KiB.
 pub fn checksums(context: &Context<'_>, count: usize) -> Result<Done> {
     let block = vec![b'x'; 4096];
     let mut sum = 0u32;
@@ -352,7 +361,7 @@ pub fn checksums(context: &Context<'_>, count: usize) -> Result<Done> {
     Ok(done)
 }
 
-/// One operation that is a single call.
+/// Executes one operation that is a single call.
 pub fn once(context: &Context<'_>, call: impl FnOnce() -> Result<()>) -> Result<Done> {
     let mut call = Some(call);
     each(context, 1, |_, _| call.take().map_or(Ok(()), |call| call()))

@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::rng::Rng;
 
-/// A ratio and where it lies with 95 % confidence.
+/// A ratio with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Median of one sample over the median of the other.
     pub ratio: f64,
-    /// The interval's ends; none with fewer than two samples on either side.
+    /// Ends of the interval; `None` with fewer than two samples on either side.
     pub interval: Option<(f64, f64)>,
 }
 
 const RESAMPLES: usize = 2000;
 
-/// The middle value (mean of the middle two); none of nothing.
+/// Returns the median (mean of the middle two); `None` without samples.
 pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted: Vec<f64> = samples.iter().copied().filter(|x| x.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -29,7 +29,8 @@ pub fn median(samples: &[f64]) -> Option<f64> {
     }
 }
 
-/// median(`of`) / median(`to`) with a 95 % interval from resampling both, by a fixed seed.
+/// Returns median(`of`) / median(`to`) with a 95 % interval from resampling both, with a fixed
+/// seed.
 pub fn ratio(of: &[f64], to: &[f64]) -> Option<Ratio> {
     let point = median(of)? / median(to).filter(|&base| base > 0.0)?;
     if of.len() < 2 || to.len() < 2 {
@@ -49,15 +50,15 @@ pub fn ratio(of: &[f64], to: &[f64]) -> Option<Ratio> {
 }
 
 impl Ratio {
-    /// The base engine beside itself: exactly 1, and no sample can say otherwise.
+    /// Ratio of the base engine to itself: exactly 1, independent of samples.
     pub const BASE: Ratio = Ratio { ratio: 1.0, interval: Some((1.0, 1.0)) };
 
-    /// Whether this is the base engine beside itself.
+    /// Returns whether this is the ratio of the base engine to itself.
     pub fn is_base(&self) -> bool {
         *self == Ratio::BASE
     }
 
-    /// Whether the interval leaves 1 out; false without an interval.
+    /// Returns whether the interval excludes 1; false without an interval.
     pub fn shows_difference(&self) -> bool {
         self.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0)
     }

@@ -1,4 +1,4 @@
-//! A record boiled down: one [`Cell`] for each engine and task, one [`EngineTotal`] an engine.
+//! Summary of a record: one [`Cell`] per engine and task, one [`EngineTotal`] per engine.
 
 use super::compare::{Ratio, median, ratio};
 use crate::measure::histogram::LatencySummary;
@@ -7,70 +7,70 @@ use crate::measure::timeline::Timeline;
 use crate::record::schema::{RunRecord, TaskSample};
 use crate::workload::tasks::is_without_engine;
 
-/// The engine ratios refer to, where it runs.
+/// Preferred base engine of the ratios.
 pub const BASE_ENGINE: &str = "esker";
 
-/// One engine's samples of one task. Medians over repetitions; none where nothing was measured.
+/// One engine's samples of one task: medians over the repetitions; `None` without measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// The engine's name.
+    /// Name of the engine.
     pub engine: String,
-    /// The task's name.
+    /// Name of the task.
     pub task: String,
-    /// Place of the task in the list.
+    /// Index of the task in the list.
     pub position: usize,
-    /// The task's name, numbered where it comes more than once.
+    /// Name of the task, numbered if repeated.
     pub label: String,
-    /// Microseconds of an operation.
+    /// Microseconds per operation.
     pub micros_per_op: Option<f64>,
-    /// Operations a second, all threads together.
+    /// Operations per second of all threads together.
     pub ops_per_sec: Option<f64>,
-    /// Megabytes a second, where db_bench counts bytes.
+    /// Megabytes per second, if db_bench counts bytes for the task.
     pub mb_per_sec: Option<f64>,
-    /// Operations a second as a ratio to the base engine's.
+    /// Ratio of operations per second to the base engine's.
     pub ratio: Option<Ratio>,
-    /// Bytes written for each byte the user wrote.
+    /// Bytes written per byte written by the user.
     pub write_amplification: Option<f64>,
-    /// Disk blocks taken after the task.
+    /// Bytes of disk blocks allocated after the task.
     pub disk_bytes: Option<f64>,
     /// CPU seconds of all threads.
     pub cpu_seconds: Option<f64>,
-    /// Most memory the engine held, the largest of all repetitions.
+    /// Peak memory of the engine in bytes, the maximum of all repetitions.
     pub peak_memory_bytes: Option<f64>,
-    /// Keys found in the first repetition.
+    /// Number of keys found in the first repetition.
     pub found: Option<u64>,
-    /// Operations of one repetition.
+    /// Number of operations of one repetition.
     pub operations: u64,
-    /// Microseconds of an operation, one for each repetition.
+    /// Microseconds per operation, one value per repetition.
     pub samples: Vec<f64>,
     /// Latencies of the first repetition.
     pub latency: Option<LatencySummary>,
-    /// Windows of 100 ms in which no operation ended, in the first repetition.
+    /// Number of 100 ms windows without a completed operation in the first repetition.
     pub empty_windows: Option<usize>,
-    /// How late an idle thread woke in the first repetition.
+    /// Wake-up delays of an idle thread in the first repetition.
     pub idle: Option<IdlePauses>,
-    /// The first thing that went wrong or does not apply.
+    /// First failure, or first reason why the task does not apply.
     pub error: Option<String>,
-    /// The task does not apply.
+    /// Whether the task does not apply.
     pub not_available: bool,
 }
 
-/// One engine over its whole turns.
+/// One engine over its whole runs.
 #[derive(Clone, Debug, Default)]
 pub struct EngineTotal {
-    /// The engine's name.
+    /// Name of the engine.
     pub engine: String,
-    /// Bytes written for each byte the user wrote, over a whole turn, closing included.
+    /// Bytes written per byte written by the user, over a whole run including the close.
     pub write_amplification: Option<f64>,
-    /// CPU seconds of a turn.
+    /// CPU seconds of a run.
     pub cpu_seconds: Option<f64>,
-    /// The most memory any task held.
+    /// Peak memory of any task in bytes.
     pub peak_memory_bytes: Option<f64>,
-    /// The most disk taken after any task.
+    /// Maximum disk usage after any task in bytes.
     pub disk_bytes_max: Option<f64>,
 }
 
-/// All cells: tasks in their order, within each the engines in theirs.
+/// Returns all cells, ordered by task and then by engine.
 pub fn cells(record: &RunRecord) -> Vec<Cell> {
     let mut tasks: Vec<(usize, &str)> =
         record.samples.iter().map(|sample| (sample.position, sample.task.as_str())).collect();
@@ -94,7 +94,8 @@ pub fn cells(record: &RunRecord) -> Vec<Cell> {
             let is_base = record.base_engine.as_ref() == Some(&engine.name);
             cell.ratio = match &base {
                 _ if is_without_engine(task) => None,
-                // An engine beside itself is 1, whatever its samples scatter.
+                // The ratio of the base engine to itself is 1, independent of the scatter of its
+                // samples.
                 Some(_) if is_base => cell.ops_per_sec.map(|_| Ratio::BASE),
                 base => base.as_ref().and_then(|base| ratio(&speeds(&samples), base)),
             };
@@ -143,7 +144,7 @@ fn most(values: impl Iterator<Item = u64>) -> Option<f64> {
     values.max().map(|value| value as f64)
 }
 
-/// Totals of the engines that ran.
+/// Returns the totals of the engines that ran.
 pub fn totals(record: &RunRecord) -> Vec<EngineTotal> {
     let total = |name: &str| {
         let sessions: Vec<_> = record.sessions.iter().filter(|s| s.engine == name).collect();

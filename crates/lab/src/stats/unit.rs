@@ -1,4 +1,4 @@
-//! The units tables and figures are in, and how a sample is read in each.
+//! Units of tables and figures, and the conversion of samples to them.
 
 use super::compare::{Ratio, median, ratio};
 use crate::record::schema::TaskSample;
@@ -6,57 +6,57 @@ use crate::record::schema::TaskSample;
 /// A unit of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Microseconds of an operation.
+    /// Microseconds per operation.
     MicrosPerOp,
-    /// Operations a second.
+    /// Operations per second.
     OpsPerSec,
-    /// Thousands of operations a second.
+    /// Thousands of operations per second.
     KopsPerSec,
-    /// Operations a millisecond.
+    /// Operations per millisecond.
     OpsPerMs,
-    /// Seconds of the whole phase.
+    /// Duration of the whole phase in seconds.
     Seconds,
-    /// Bytes written for each byte the user wrote.
+    /// Bytes written per byte written by the user.
     WriteAmplification,
-    /// The same when the store is quiet, after the last phase of a turn.
+    /// The same once the store is quiet, after the last phase of a run.
     QuietWriteAmplification,
-    /// Bytes on disk for each byte of the pairs, when the store is quiet.
+    /// Bytes on disk per byte of the pairs, once the store is quiet.
     SpaceAmplification,
     /// Gigabytes (10^9) written.
     WrittenGb,
-    /// Milliseconds of an operation.
+    /// Milliseconds per operation.
     MillisPerOp,
-    /// Bytes on disk right after the phase for each byte of the pairs that are there.
+    /// Bytes on disk right after the phase per byte of the live pairs.
     DiskOverLive,
-    /// 4 KiB fetched from the device for each operation, by whatever part of the engine; what the
-    /// system reads ahead is counted.
+    /// Reads of 4 KiB from the device per operation, by any part of the engine, including
+    /// read-ahead by the operating system.
     DeviceReads,
-    /// Bytes got from read calls, of files the system has in memory, too, for each byte that the
-    /// user read. None for an engine that reads through a map.
+    /// Bytes returned by read calls per byte read by the user, including reads served from the page
+    /// cache. `None` for an engine that reads through a map.
     ReadAmplification,
-    /// Most memory held during the phase, in MiB.
+    /// Peak memory during the phase, in MiB.
     PeakMib,
-    /// 99.9 % of the operations took no longer, in milliseconds.
+    /// 99.9th percentile of the latency, in milliseconds.
     P999Ms,
-    /// The slowest operation, in milliseconds.
+    /// Maximum latency, in milliseconds.
     SlowestMs,
-    /// Windows of 100 ms in which no operation ended.
+    /// Number of 100 ms windows without a completed operation.
     EmptyWindows,
-    /// 99.9 % of the times an idle thread woke no later, in milliseconds.
+    /// 99.9th percentile of an idle thread's wake-up delay, in milliseconds.
     IdleP999Ms,
-    /// The latest an idle thread woke, in milliseconds.
+    /// Maximum wake-up delay of an idle thread, in milliseconds.
     IdleMaxMs,
-    /// The five before this side by side.
+    /// The five previous units side by side.
     Stalls,
 }
 
-/// What [`Unit::Stalls`] shows.
+/// Units shown for [`Unit::Stalls`].
 const STALLS: &[Unit] =
     &[Unit::P999Ms, Unit::SlowestMs, Unit::EmptyWindows, Unit::IdleP999Ms, Unit::IdleMaxMs];
-/// Bytes of what is called a read of the device.
+/// Size of a device read, in bytes.
 const DEVICE_READ_BYTES: f64 = 4096.0;
 
-/// All units, by the names files use.
+/// All units with their names in files.
 pub const UNITS: &[(&str, Unit)] = &[
     ("us/op", Unit::MicrosPerOp),
     ("ops/s", Unit::OpsPerSec),
@@ -81,81 +81,84 @@ pub const UNITS: &[(&str, Unit)] = &[
 ];
 
 impl Unit {
-    /// The unit called `name`.
+    /// Returns the unit named `name`.
     pub fn parse(name: &str) -> Option<Unit> {
         UNITS.iter().find(|(known, _)| *known == name).map(|&(_, unit)| unit)
     }
 
-    /// The name files use.
+    /// Returns the name used in files.
     pub fn name(self) -> &'static str {
         UNITS.iter().find(|(_, unit)| *unit == self).map_or("", |(name, _)| name)
     }
 
-    /// The unit in words, for titles.
+    /// Returns a description of the unit for titles.
     pub fn title(self) -> &'static str {
         match self {
-            Unit::MicrosPerOp => "microseconds an operation",
-            Unit::MillisPerOp => "milliseconds an operation",
-            Unit::OpsPerSec => "operations a second",
-            Unit::KopsPerSec => "thousand operations a second",
-            Unit::OpsPerMs => "operations a millisecond",
+            Unit::MicrosPerOp => "microseconds per operation",
+            Unit::MillisPerOp => "milliseconds per operation",
+            Unit::OpsPerSec => "operations per second",
+            Unit::KopsPerSec => "thousand operations per second",
+            Unit::OpsPerMs => "operations per millisecond",
             Unit::Seconds => "seconds of the phase",
             Unit::WrittenGb => "gigabytes written",
-            Unit::PeakMib => "most memory held, MiB",
+            Unit::PeakMib => "peak memory, MiB",
             _ => self.name(),
         }
     }
 
-    /// What stands in a table of this unit: itself, or several side by side.
+    /// Returns the units shown in a table of this unit: itself, or several side by side.
     pub fn parts(self) -> Vec<Unit> {
         if self == Unit::Stalls { STALLS.to_vec() } else { vec![self] }
     }
 
-    /// Whether single operations must be timed for it.
+    /// Returns whether the unit needs the latencies of single operations.
     pub fn needs_latencies(self) -> bool {
         use Unit::{EmptyWindows, P999Ms, SlowestMs, Stalls};
         matches!(self, P999Ms | SlowestMs | EmptyWindows | Stalls)
     }
 
-    /// What the name does not say.
+    /// Returns an explanation beyond the name.
     pub fn about(self) -> Option<&'static str> {
         Some(match self {
             Unit::DeviceReads => {
-                "A device read is 4 KiB fetched from storage (read_bytes of /proc/self/io), read-ahead \
-                 and the engine's background work included."
+                "A device read is 4 KiB fetched from storage (read_bytes of /proc/self/io), \
+                 including read-ahead and the engine's background work."
             }
             Unit::ReadAmplification => {
-                "Bytes got from read calls, of files that memory holds, too, for each byte the user \
-                 read; n/a where files are read through a map."
+                "Bytes returned by read calls, including cached file pages, per byte the user \
+                 read; n/a if files are read through a memory map."
             }
             Unit::Stalls | Unit::IdleMaxMs | Unit::IdleP999Ms => {
-                "The idle thread only slept, a millisecond at a time: its pauses are the machine's own."
+                "The idle thread only slept, for a millisecond at a time, so the machine caused \
+                 its pauses."
             }
             Unit::DiskOverLive => {
-                "Blocks on disk right after the phase over bytes of the live pairs."
+                "Blocks on disk directly after the phase, divided by the bytes of the live pairs."
             }
             _ => return None,
         })
     }
 
-    /// Whether more is better.
+    /// Returns whether more is better.
     pub fn more_is_better(self) -> bool {
         matches!(self, Unit::OpsPerSec | Unit::KopsPerSec | Unit::OpsPerMs)
     }
 
-    /// Whether it tells how fast operations went, which says nothing where they arrive at a rate.
+    /// Returns whether the unit measures speed, which is meaningless for operations with an arrival
+    /// rate.
     pub fn is_speed(self) -> bool {
         use Unit::{KopsPerSec, MicrosPerOp, MillisPerOp, OpsPerMs, OpsPerSec, Seconds};
         matches!(self, MicrosPerOp | OpsPerSec | KopsPerSec | OpsPerMs | Seconds | MillisPerOp)
     }
 
-    /// Whether it tells of the machine alone, so that engines are not compared in it.
+    /// Returns whether the unit describes only the machine, so that engines are not compared in it.
     pub fn is_of_machine(self) -> bool {
         matches!(self, Unit::IdleP999Ms | Unit::IdleMaxMs)
     }
 
-    /// How many times better `own` is than `base`, both in this unit: above 1 is better, whether
-    /// more or less of the unit is. None where that cannot be said, as of a median of 0.
+    /// Returns the advantage of `own` over `base`, both in this unit: above 1 is better, for units
+    /// where more is better and for units where less is better. `None` if undefined, as for a
+    /// median of 0.
     pub fn advantage(self, own: &[f64], base: &[f64]) -> Option<Ratio> {
         let above_zero = |samples: &[f64]| median(samples).is_some_and(|middle| middle > 0.0);
         if self.is_of_machine() || !above_zero(own) || !above_zero(base) {
@@ -164,7 +167,7 @@ impl Unit {
         if self.more_is_better() { ratio(own, base) } else { ratio(base, own) }
     }
 
-    /// What the sample says in this unit; none where it was not measured.
+    /// Returns the sample's value in this unit; `None` if it was not measured.
     pub fn of(self, sample: &TaskSample) -> Option<f64> {
         if sample.error.is_some() {
             return None;
@@ -194,7 +197,7 @@ impl Unit {
             }
             Unit::ReadAmplification => {
                 let user = Some(sample.user_read_bytes).filter(|&bytes| bytes > 0)?;
-                // An engine that reads through a map makes fewer read calls than the user reads.
+                // An engine that reads through a map has fewer read-call bytes than the user reads.
                 let calls = sample.used?.read_call_bytes.filter(|&calls| calls > user / 10)?;
                 Some(calls as f64 / user as f64)
             }

@@ -1,44 +1,44 @@
-//! Pairs from a CSV file (or one of JSON lines, by its name): which columns, which rows are bad, and why.
+//! Pairs from a CSV file, or from a JSON lines file by its name.
 //!
-//! Quoted fields and line breaks inside them are understood. A bad row is counted and reported
-//! by its line, never silently dropped.
+//! Quoted fields may contain line breaks. A bad row is counted and reported with its line, never
+//! silently dropped.
 
 use std::path::Path;
 
 use crate::error::{LabError, LabErrorKind, Result};
 
-/// A row that could not be used.
+/// An unusable row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRow {
-    /// Line of the file where the row starts, from 1.
+    /// First line of the row in the file, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// Reason why it is unusable.
     pub why: String,
 }
 
-/// The pairs of a file, in its order.
+/// Pairs of a file, in file order.
 #[derive(Clone, Debug, Default)]
 pub struct CsvPairs {
     /// Key and value of each good row.
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The rows left out.
+    /// Unusable rows.
     pub bad_rows: Vec<BadRow>,
 }
 
 impl CsvPairs {
-    /// How many rows were left out and why the first was, if any were.
+    /// Describes the number of bad rows and the reason of the first; `None` without bad rows.
     pub fn left_out(&self) -> Option<String> {
         let BadRow { line, why } = self.bad_rows.first()?;
         let count = self.bad_rows.len();
-        Some(format!("{count} bad row(s) were left out, the first is line {line}: {why}"))
+        Some(format!("{count} bad row(s) were skipped, the first is line {line}: {why}"))
     }
 }
 
-/// Longest key taken, in bytes.
+/// Maximum key length in bytes.
 pub(super) const KEY_BYTES_MAX: usize = 64 << 10;
 
 /// Reads at most `rows_max` good rows of `path`. Columns are given by the header's name or by
-/// number from 1. Fails when the file cannot be read or a column does not exist.
+/// number from 1. Fails if the file cannot be read or a column does not exist.
 pub fn read_pairs(
     path: &Path,
     key_column: &str,
@@ -91,7 +91,7 @@ fn pair_of(
     value: usize,
 ) -> std::result::Result<(Vec<u8>, Vec<u8>), String> {
     if row.len() != fields {
-        return Err(format!("{} fields where the header has {fields}", row.len()));
+        return Err(format!("found {} fields, expected {fields} as in the header", row.len()));
     }
     let (key, value) = (row.get(key).unwrap_or_default(), row.get(value).unwrap_or_default());
     if key.is_empty() {

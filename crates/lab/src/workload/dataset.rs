@@ -1,7 +1,7 @@
-//! The pairs a run works on: generated like db_bench's, or the rows of a CSV file.
+//! The pairs of a benchmark: generated as by db_bench, or the rows of a CSV file.
 //!
-//! A *row* is one write of a full fill. Rows may share a key (a CSV's key column may repeat), so
-//! keys have ids of their own, in byte order: id `i` is the i-th smallest key.
+//! A *row* is one write of a full fill. Rows may share a key (a CSV file's key column may repeat),
+//! so keys have their own ids in byte order: id `i` is the i-th smallest key.
 
 use super::csv::CsvPairs;
 use super::keys::{KeyBuffer, digits};
@@ -9,7 +9,7 @@ use super::rng::{Rng, mix};
 use super::values::{ValuePool, ValueRef};
 use crate::error::{LabError, LabErrorKind, Result};
 
-/// Pairs to write and the pool their values are cut from.
+/// Pairs to write, and the pool that provides their values.
 #[derive(Debug)]
 pub struct Dataset {
     pool: ValuePool,
@@ -22,15 +22,16 @@ enum Source {
     Rows { keys: KeyBuffer, rows: Vec<(u32, ValueRef)>, last_row_of_key: Vec<u32> },
 }
 
-/// One write: which key, and what value.
+/// One write: key id and value.
 pub type Write = (u32, ValueRef);
 
-/// Value bytes of the task fill100K.
+/// Value size of the task fill100K, in bytes.
 pub const BIG_VALUE_BYTES: usize = 100_000;
 
 impl Dataset {
-    /// `entries` keys 0, 1, 2 … in decimal of `key_bytes`, with values of `value_bytes` that
-    /// compress to about `ratio`. Fails when the keys do not fit or ids would overflow.
+    /// Generates `entries` keys 0, 1, 2 … in decimal with `key_bytes` bytes, and values of
+    /// `value_bytes` that compress to about `ratio`. Fails if the keys do not fit or ids would
+    /// overflow.
     pub fn generated(
         entries: u64,
         key_bytes: usize,
@@ -51,9 +52,9 @@ impl Dataset {
         Ok(Dataset { pool, source: Source::Generated { entries, key_bytes, value_bytes } })
     }
 
-    /// The rows of a file, in its order. Fails when the values pass 4 GiB.
+    /// Takes the rows of a file, in file order. Fails if the values exceed 4 GiB.
     pub fn from_rows(pairs: &CsvPairs) -> Result<Dataset> {
-        let too_big = || LabError::new(LabErrorKind::Data, "the CSV's values pass 4 GiB");
+        let too_big = || LabError::new(LabErrorKind::Data, "the values of the CSV exceed 4 GiB");
         let mut order: Vec<&[u8]> = pairs.pairs.iter().map(|(key, _)| key.as_slice()).collect();
         order.sort_unstable();
         order.dedup();
@@ -72,7 +73,7 @@ impl Dataset {
         Ok(Dataset { pool, source: Source::Rows { keys, rows, last_row_of_key } })
     }
 
-    /// Writes of a full fill.
+    /// Returns the number of writes of a full fill.
     pub fn rows(&self) -> u64 {
         match &self.source {
             Source::Generated { entries, .. } => *entries,
@@ -80,7 +81,7 @@ impl Dataset {
         }
     }
 
-    /// Different keys.
+    /// Returns the number of distinct keys.
     pub fn key_count(&self) -> usize {
         match &self.source {
             Source::Generated { entries, .. } => *entries as usize,
@@ -88,7 +89,7 @@ impl Dataset {
         }
     }
 
-    /// Mean bytes of a key, over the rows of a full fill.
+    /// Returns the mean bytes of a key, over the rows of a full fill.
     pub fn key_bytes_mean(&self) -> f64 {
         match &self.source {
             Source::Generated { key_bytes, .. } => *key_bytes as f64,
@@ -99,7 +100,7 @@ impl Dataset {
         }
     }
 
-    /// Mean bytes of a value, over the rows of a full fill.
+    /// Returns the mean bytes of a value, over the rows of a full fill.
     pub fn value_bytes_mean(&self) -> f64 {
         match &self.source {
             Source::Generated { value_bytes, .. } => *value_bytes as f64,
@@ -107,7 +108,7 @@ impl Dataset {
         }
     }
 
-    /// Bytes of keys and values of a full fill.
+    /// Returns the bytes of keys and values of a full fill.
     pub fn raw_bytes(&self) -> u64 {
         ((self.key_bytes_mean() + self.value_bytes_mean()) * self.rows() as f64).round() as u64
     }
@@ -127,7 +128,7 @@ impl Dataset {
         }
     }
 
-    /// The key of a row (taken modulo the number of rows).
+    /// Returns the key id of a row, taken modulo the number of rows.
     pub fn key_of_row(&self, row: u64) -> u32 {
         match &self.source {
             Source::Generated { entries, .. } => (row % entries) as u32,
@@ -135,9 +136,9 @@ impl Dataset {
         }
     }
 
-    /// What writing `row` in `generation` writes. With `one_value_per_key`, rows of one key write
-    /// the same value, so that threads may write them in any order. None when the data is too
-    /// small to cut `value_bytes` from.
+    /// Returns the write of `row` in `generation`. With `one_value_per_key`, all rows of a key
+    /// write the same value, so that threads may write them in any order. `None` if the data is too
+    /// small for a value of `value_bytes`.
     pub fn write_of_row(
         &self,
         row: u64,
@@ -167,7 +168,7 @@ impl Dataset {
         }
     }
 
-    /// `count` random rows: generated keys are drawn with replacement, as db_bench does; the rows
+    /// Returns `count` random rows. Generated keys are drawn with replacement, as in db_bench. Rows
     /// of a file come in a shuffled order, each once per round.
     pub fn random_rows(&self, count: u64, rng: &mut Rng) -> Vec<u64> {
         match &self.source {
@@ -187,7 +188,8 @@ impl Dataset {
         }
     }
 
-    /// A suffix no key of the data can end in after another key, so that key + suffix is missing.
+    /// Returns a suffix with which no key of the data can extend another key, so that key + suffix
+    /// is missing.
     pub fn missing_suffix(&self) -> &'static [u8] {
         match &self.source {
             Source::Generated { .. } => b".",
@@ -195,13 +197,13 @@ impl Dataset {
         }
     }
 
-    /// The bytes of a value.
+    /// Returns the bytes of a value.
     #[inline]
     pub fn value(&self, value: ValueRef) -> &[u8] {
         self.pool.get(value)
     }
 
-    /// A fingerprint of the data, so that two records can be told to be about the same pairs.
+    /// Returns a fingerprint of the data, which shows whether two records are about the same pairs.
     pub fn fingerprint(&self) -> u64 {
         let mut sum = mix(self.rows());
         let step = (self.rows() / 1000).max(1);

@@ -1,7 +1,7 @@
-//! Pairs from a file of JSON lines: one object a line, key and value under two names.
+//! Pairs from a JSON lines file: one object per line, with key and value under two field names.
 //!
-//! A text is taken as its bytes, anything else as it is written in JSON. A bad row is counted and
-//! reported by its line, as in CSV files.
+//! A JSON string stands for its bytes, any other value for its JSON text. A bad row is counted and
+//! reported with its line, as in CSV files.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,14 +11,14 @@ use serde_json::Value;
 use super::csv::{BadRow, CsvPairs, KEY_BYTES_MAX};
 use crate::error::{LabError, LabErrorKind, Result};
 
-/// Whether a file of this name holds JSON lines.
+/// Returns whether the file name is that of a JSON lines file.
 pub fn is_json_lines(path: &Path) -> bool {
     let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
     ending.is_some_and(|ending| ending == "jsonl" || ending == "ndjson")
 }
 
-/// Reads at most `rows_max` good rows of `path`. Fails when the file cannot be read, when no row has
-/// both names (naming those of the first row), or when no row is usable.
+/// Reads at most `rows_max` good rows of `path`. Fails if the file cannot be read, if no row has
+/// both fields (the error lists the fields of the first row), or if no row is usable.
 pub fn read_pairs(path: &Path, key: &str, value: &str, rows_max: Option<u64>) -> Result<CsvPairs> {
     let file = std::fs::File::open(path).map_err(|e| LabError::io("read", path, &e))?;
     let mut found = CsvPairs::default();

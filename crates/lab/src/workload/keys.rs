@@ -1,8 +1,9 @@
-//! Keys: decimal numbers padded with zeros, and buffers that hold keys in the order of use.
+//! Keys: decimal numbers padded with zeros, and buffers with keys in the order of use.
 //!
-//! A buffer is walked front to back, so fetching the next key costs no cache miss inside the clock.
+//! A buffer is read front to back, so fetching the next key costs no cache miss in the measured
+//! time.
 
-/// Keys one after another in one allocation.
+/// Keys stored consecutively in one allocation.
 #[derive(Clone, Debug, Default)]
 pub struct KeyBuffer {
     bytes: Vec<u8>,
@@ -10,7 +11,7 @@ pub struct KeyBuffer {
 }
 
 impl KeyBuffer {
-    /// An empty buffer with room for `count` keys of about `key_bytes` each.
+    /// Creates an empty buffer with capacity for `count` keys of about `key_bytes` each.
     pub fn with_capacity(count: usize, key_bytes: usize) -> KeyBuffer {
         KeyBuffer {
             bytes: Vec::with_capacity(count.saturating_mul(key_bytes)),
@@ -18,7 +19,7 @@ impl KeyBuffer {
         }
     }
 
-    /// Appends a key made of `parts`.
+    /// Appends a key composed of `parts`.
     pub fn push(&mut self, parts: &[&[u8]]) {
         for part in parts {
             self.bytes.extend_from_slice(part);
@@ -32,7 +33,7 @@ impl KeyBuffer {
         self.ends.push(self.bytes.len());
     }
 
-    /// Key number `index`; empty past the end.
+    /// Returns the key at `index`; empty past the end.
     #[inline]
     pub fn get(&self, index: usize) -> &[u8] {
         let Some(&end) = self.ends.get(index) else { return &[] };
@@ -40,22 +41,22 @@ impl KeyBuffer {
         &self.bytes[start..end]
     }
 
-    /// How many keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is no key.
+    /// Returns whether the buffer has no key.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Bytes of all keys.
+    /// Returns the bytes of all keys.
     pub fn key_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// Bytes of memory held.
+    /// Returns the memory used, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         (self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()) as u64
     }
@@ -78,7 +79,7 @@ pub fn push_padded(out: &mut Vec<u8>, number: u64, width: usize) {
     out[start..].reverse();
 }
 
-/// How many decimal digits `number` has.
+/// Returns the number of decimal digits of `number`.
 pub fn digits(number: u64) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }

@@ -1,5 +1,5 @@
-//! What is written and read: data sets, keys, values, tasks, and the lists of operations made
-//! from them before any clock starts.
+//! Data of a benchmark: data sets, keys, values, tasks, and the lists of operations made from them
+//! before any clock starts.
 
 pub mod csv;
 pub mod dataset;

@@ -1,9 +1,9 @@
-//! What a store must hold, key by key, so that every read can be checked.
+//! Expected content of a store, key by key, for checking every read.
 
 use super::dataset::{Dataset, Write};
 use super::values::ValueRef;
 
-/// The value each key must have. After an existing store was opened it is unknown, and reads are
+/// The expected value of each key. The content of an existing store is unknown; its reads are
 /// counted but not checked.
 #[derive(Clone, Debug)]
 pub struct Oracle {
@@ -12,27 +12,27 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// An empty store over the keys of `data`.
+    /// Creates the content of an empty store over the keys of `data`.
     pub fn empty(data: &Dataset) -> Oracle {
         Oracle { values: vec![ValueRef::ABSENT; data.key_count()], known: true }
     }
 
-    /// A store of unknown content.
+    /// Creates an unknown content.
     pub fn unknown(data: &Dataset) -> Oracle {
         Oracle { known: false, ..Oracle::empty(data) }
     }
 
-    /// Whether the content is known.
+    /// Returns whether the content is known.
     pub fn is_known(&self) -> bool {
         self.known
     }
 
-    /// The value key `id` must have.
+    /// Returns the expected value of key `id`.
     pub fn value(&self, id: u32) -> ValueRef {
         self.values.get(id as usize).copied().unwrap_or(ValueRef::ABSENT)
     }
 
-    /// Notes writes in order; an absent value is a delete.
+    /// Applies writes in order; an absent value is a delete.
     pub fn apply(&mut self, writes: impl IntoIterator<Item = Write>) {
         for (id, value) in writes {
             if let Some(place) = self.values.get_mut(id as usize) {
@@ -41,13 +41,13 @@ impl Oracle {
         }
     }
 
-    /// Ids of the keys that are there, ascending.
+    /// Returns the ids of the existing keys, ascending.
     pub fn live(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         let there = |(id, value): (usize, &ValueRef)| (!value.is_absent()).then_some(id as u32);
         self.values.iter().enumerate().filter_map(there)
     }
 
-    /// Bytes of the pairs that are there, the keys by their mean.
+    /// Returns the bytes of the live pairs, with keys counted at their mean size.
     pub fn live_bytes(&self, data: &Dataset) -> u64 {
         let (mut keys, mut values) = (0u64, 0u64);
         for value in self.values.iter().filter(|value| !value.is_absent()) {
@@ -57,12 +57,13 @@ impl Oracle {
         values + (keys as f64 * data.key_bytes_mean()).round() as u64
     }
 
-    /// Bytes of memory held.
+    /// Returns the memory used, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         (self.values.capacity() * size_of::<ValueRef>()) as u64
     }
 
-    /// For each id, the smallest live id that is not below it (`u32::MAX` where there is none).
+    /// Returns, for each id, the smallest live id that is not below it (`u32::MAX` if there is
+    /// none).
     pub fn successors(&self) -> Vec<u32> {
         let mut next = u32::MAX;
         let mut successors = vec![u32::MAX; self.values.len()];

@@ -1,7 +1,7 @@
-//! Turns a task into lists of operations, with what each read must find, before the clock starts.
+//! Converts a task into lists of operations with their expected results, before the clock starts.
 //!
-//! The lists depend on the seed, the repetition and the task's place only, so every engine does
-//! exactly the same operations.
+//! The lists depend only on the seed, the repetition and the task's position, so every engine
+//! executes exactly the same operations.
 
 use super::dataset::{Dataset, Write};
 use super::keys::KeyBuffer;
@@ -10,45 +10,45 @@ use super::rng::Rng;
 use super::tasks::{TaskKind, TaskSpec};
 use super::values::ValueRef;
 
-/// Operations of one thread, front to back.
+/// Operations of one thread, in order.
 #[derive(Clone, Debug, Default)]
 pub struct OpList {
-    /// The key of each operation.
+    /// Key of each operation.
     pub keys: KeyBuffer,
-    /// The id of each key; empty for keys outside the data.
+    /// Id of each key; empty for keys outside the data.
     pub ids: Vec<u32>,
-    /// The value to write, or the one a read must find.
+    /// Value to write, or value a read must find.
     pub values: Vec<ValueRef>,
-    /// Another value a read may find instead, when a writer runs beside it; empty otherwise.
+    /// Alternative value that a read may find while a writer runs concurrently; empty otherwise.
     pub alternatives: Vec<ValueRef>,
-    /// For seeks: the key each must land on; empty otherwise.
+    /// For seeks: expected key at the position after the seek; empty otherwise.
     pub landings: KeyBuffer,
-    /// For seeks that walk on: the place of each landing in [`Prepared::walk`]; empty otherwise.
+    /// For seeks followed by reads: index of each position in [`Prepared::walk`]; empty otherwise.
     pub starts: Vec<u32>,
 }
 
 impl OpList {
-    /// Operations in the list.
+    /// Returns the number of operations in the list.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether the list is empty.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The writes of the first `count` operations, for the oracle.
+    /// Returns the writes of the first `count` operations, for the oracle.
     pub fn writes(&self, count: usize) -> impl Iterator<Item = Write> + '_ {
         self.ids.iter().copied().zip(self.values.iter().copied()).take(count)
     }
 
-    /// Bytes of keys and values over the whole list.
+    /// Returns the bytes of keys and values of the whole list.
     pub fn user_bytes(&self) -> u64 {
         self.keys.key_bytes() + self.values.iter().map(|value| value.len_bytes()).sum::<u64>()
     }
 
-    /// Bytes of memory held.
+    /// Returns the memory used, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let refs = (self.values.capacity() + self.alternatives.capacity()) * size_of::<ValueRef>();
         self.keys.memory_bytes()
@@ -57,66 +57,66 @@ impl OpList {
     }
 }
 
-/// A task's operations: one list a thread, and the writer's where one runs beside the readers.
+/// Operations of a task: one list per thread, and the list of a concurrent writer, if any.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
-    /// One list for each thread.
+    /// One list per thread.
     pub lists: Vec<OpList>,
-    /// The list of the extra writer, gone through again and again.
+    /// List of the additional writer, which repeats it.
     pub writer: Option<OpList>,
-    /// For seeks that walk on: every pair of the store in order.
+    /// For seeks followed by reads: every pair of the store in order.
     pub walk: Option<OpList>,
     /// Whether reads are checked against the lists.
     pub checked: bool,
 }
 
 impl Prepared {
-    /// Bytes of memory held by all lists.
+    /// Returns the memory used by all lists, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.lists.iter().chain(&self.writer).chain(&self.walk).map(OpList::memory_bytes).sum()
     }
 }
 
-/// What preparing needs to know.
+/// Input of the preparation.
 pub struct Plan<'a> {
-    /// The pairs.
+    /// Source of the keys and values.
     pub data: &'a Dataset,
-    /// What the store holds now.
+    /// Expected content of the store.
     pub oracle: &'a Oracle,
-    /// Threads; each gets its own list.
+    /// Number of threads; each gets its own list.
     pub threads: usize,
-    /// Whether they share what follows, or each does all of it.
+    /// Whether the threads share the operations below, or each executes all of them.
     pub shared: bool,
-    /// The thread that a list is for.
+    /// Index of the thread of a list.
     pub thread: usize,
-    /// Writes or deletes in a full task.
+    /// Number of writes or deletes in a full task.
     pub writes: u64,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Entries that each seek walks on.
+    /// Number of entries that each seek reads after its position.
     pub seek_nexts: u64,
-    /// Tells this task's writes from earlier ones.
+    /// Distinguishes this task's writes from earlier ones.
     pub generation: u32,
     /// Seed of this task in this repetition.
     pub seed: u64,
 }
 
 impl Plan<'_> {
-    /// Which of `all` operations of a task the thread does.
+    /// Returns the thread's part of `all` operations of a task.
     fn share(&self, all: u64) -> std::ops::Range<u64> {
         let (part, parts) = if self.shared { (self.thread, self.threads) } else { (0, 1) };
         let begin = |part: usize| (u128::from(all) * part as u128 / parts as u128) as u64;
         begin(part)..begin(part + 1)
     }
 
-    /// How many gets or seeks the thread does.
+    /// Returns the number of gets or seeks of the thread.
     fn own_reads(&self) -> u64 {
         let share = self.share(self.reads);
         share.end - share.start
     }
 }
 
-/// Makes the lists. None when the data is too small for the task's values.
+/// Creates the lists. `None` if the data is too small for the task's values.
 pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
     let mut prepared = Prepared { checked: plan.oracle.is_known(), ..Prepared::default() };
     let is_seek = task.kind == TaskKind::SeekRandom;
@@ -155,8 +155,8 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
     Some(prepared)
 }
 
-/// The rows that the thread writes or deletes. Threads that share a task draw what one would draw
-/// alone, and each takes its part of it.
+/// Returns the rows that the thread writes or deletes. Threads that share a task use the rows that
+/// a single thread would draw, one part each.
 fn rows(task: &TaskSpec, plan: &Plan<'_>, random: bool, rng: &mut Rng) -> Vec<u64> {
     let share = plan.share((plan.writes / task.divisor).max(1));
     if !random {
@@ -233,7 +233,7 @@ fn seeks(plan: &Plan<'_>, successors: &[u32], walk: Option<&OpList>, rng: &mut R
         list.ids.push(id);
         list.values.push(plan.oracle.value(landing));
         if let Some(walk) = walk {
-            // Past the end where nothing is left to land on.
+            // Without a next live key, the index is past the end.
             list.starts.push(walk.ids.binary_search(&landing).unwrap_or(walk.len()) as u32);
         }
         if landing == u32::MAX {
@@ -245,7 +245,7 @@ fn seeks(plan: &Plan<'_>, successors: &[u32], walk: Option<&OpList>, rng: &mut R
     list
 }
 
-/// The first pair there is, for every read; an absent value where the store is empty.
+/// Returns the first pair for every read; an absent value if the store is empty.
 fn firsts(task: &TaskSpec, plan: &Plan<'_>) -> OpList {
     let mut list = OpList::default();
     let first = plan.oracle.live().next();
@@ -259,7 +259,7 @@ fn firsts(task: &TaskSpec, plan: &Plan<'_>) -> OpList {
     list
 }
 
-/// The pairs of these keys, as a walk over them must give them.
+/// Returns the pairs of these keys, as expected from a scan over them.
 fn scan(plan: &Plan<'_>, ids: impl Iterator<Item = u32>) -> OpList {
     let mut list = OpList::default();
     for id in ids {

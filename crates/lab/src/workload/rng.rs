@@ -7,29 +7,30 @@
 pub struct Rng(u64);
 
 impl Rng {
-    /// A stream for `seed`; different seeds give unrelated streams.
+    /// Creates a stream for `seed`; different seeds give unrelated streams.
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
 
-    /// A stream for one part of a run, unrelated to those of other parts.
+    /// Creates a stream for one part of a benchmark, unrelated to those of other parts.
     pub fn for_part(seed: u64, part: u64) -> Rng {
         Rng(mix(seed ^ mix(part.wrapping_add(0x51_7C_C1_B7_27_22_0A_95))))
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.0)
     }
 
-    /// A number below `limit` (0 when `limit` is 0), by multiplication, without a visible bias.
+    /// Returns a number below `limit` (0 if `limit` is 0), by multiplication, with a negligible
+    /// bias.
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
     }
 }
 
-/// SplitMix64's finalizer: a fixed bijection that spreads every bit.
+/// Finalizer of SplitMix64: a fixed bijection that spreads every bit.
 pub fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,8 +1,8 @@
-//! The tasks, by the names db_bench gave them: one row each.
+//! The tasks under db_bench's names, one row each.
 
 use crate::error::{LabError, Result};
 
-/// What a task does with the store.
+/// Operation of a task on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskKind {
     /// Writes rows, in order or at random.
@@ -17,13 +17,13 @@ pub enum TaskKind {
     },
     /// Gets random keys.
     ReadRandom,
-    /// Gets keys that are not there.
+    /// Gets missing keys.
     ReadMissing,
     /// Gets random keys among the first hundredth.
     ReadHot,
-    /// Gets random keys, many in one call.
+    /// Gets random keys with multi-gets.
     MultiRead,
-    /// Opens an iterator and seeks, at random.
+    /// Opens an iterator and seeks to a random key.
     SeekRandom,
     /// Opens an iterator at the first key.
     ReadFirst,
@@ -31,34 +31,34 @@ pub enum TaskKind {
     ReadForward,
     /// Scans backward from the last key.
     ReadReverse,
-    /// Compacts everything.
+    /// Compacts the whole store.
     Compact,
-    /// Gets random keys while one more thread overwrites.
+    /// Gets random keys while an additional thread overwrites.
     ReadWhileWriting,
-    /// Checksums 4 KiB blocks in the lab's own code: the same for every engine.
+    /// Computes checksums of 4 KiB blocks in the lab's own code, identical for every engine.
     Checksum,
-    /// Closes and opens the store.
+    /// Closes and reopens the store.
     Open,
     /// Prints the engine's own statistics.
     Stats,
 }
 
-/// One task of a run.
+/// One task of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskSpec {
-    /// Its name on the command line and in records.
+    /// Name on the command line and in records.
     pub name: &'static str,
-    /// What it does.
+    /// Kind of the task.
     pub kind: TaskKind,
-    /// Starts from an empty store.
+    /// Whether it starts from an empty store.
     pub fresh: bool,
-    /// Each write must survive power loss.
+    /// Whether each write must survive power loss.
     pub sync: bool,
-    /// It does one operation for this many of the run's.
+    /// Divisor of the benchmark's number of operations.
     pub divisor: u64,
-    /// Bytes of its values, where it does not use the run's.
+    /// Value size in bytes, if different from the benchmark's.
     pub value_bytes: Option<usize>,
-    /// One line for people.
+    /// One-line description.
     pub about: &'static str,
 }
 
@@ -66,7 +66,7 @@ const fn row(name: &'static str, kind: TaskKind, fresh: bool, about: &'static st
     TaskSpec { name, kind, fresh, sync: false, divisor: 1, value_bytes: None, about }
 }
 
-/// Every task there is.
+/// All tasks.
 pub const TASKS: &[TaskSpec] = &[
     row("fillseq", TaskKind::Fill { random: false }, true, "write keys in order, empty store"),
     TaskSpec {
@@ -75,18 +75,18 @@ pub const TASKS: &[TaskSpec] = &[
         ..row("fillsync", TaskKind::Fill { random: true }, true, "write and sync, num/1000 times")
     },
     row("fillrandom", TaskKind::Fill { random: true }, true, "write at random, empty store"),
-    row("overwrite", TaskKind::Fill { random: true }, false, "write at random over what is there"),
+    row("overwrite", TaskKind::Fill { random: true }, false, "overwrite existing keys at random"),
     row("deleteseq", TaskKind::Delete { random: false }, false, "delete keys in order"),
     row("deleterandom", TaskKind::Delete { random: true }, false, "delete keys at random"),
     row("readrandom", TaskKind::ReadRandom, false, "get keys at random"),
-    row("readmissing", TaskKind::ReadMissing, false, "get keys that are not there"),
+    row("readmissing", TaskKind::ReadMissing, false, "get missing keys"),
     row("readhot", TaskKind::ReadHot, false, "get keys at random in the first hundredth"),
-    row("multireadrandom", TaskKind::MultiRead, false, "get keys at random, batch_size in a call"),
+    row("multireadrandom", TaskKind::MultiRead, false, "get keys at random, batch_size per call"),
     row(
         "seekrandom",
         TaskKind::SeekRandom,
         false,
-        "open an iterator, seek at random, walk on seek_nexts entries",
+        "open an iterator, seek at random, read seek_nexts entries",
     ),
     TaskSpec {
         divisor: 10_000,
@@ -106,16 +106,16 @@ pub const TASKS: &[TaskSpec] = &[
         ..row("fill100K", TaskKind::Fill { random: true }, true, "write 100 kB values, num/1000")
     },
     row("readwhilewriting", TaskKind::ReadWhileWriting, false, "get while one thread overwrites"),
-    row("crc32c", TaskKind::Checksum, false, "checksum 4 KiB blocks, no engine involved"),
-    row("open", TaskKind::Open, false, "open the store that is there"),
+    row("crc32c", TaskKind::Checksum, false, "checksum 4 KiB blocks without an engine"),
+    row("open", TaskKind::Open, false, "open the existing store"),
     row("stats", TaskKind::Stats, false, "print the engine's statistics"),
 ];
 
-/// The tasks run when none are named.
+/// Tasks run by default.
 pub const TASKS_DEFAULT: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,\
 readhot,seekrandom,readseq,readreverse,compact,readrandom,readseq,readreverse,deleterandom,fill100K";
 
-/// Reads a comma-separated list. Fails on an unknown name, saying which there are.
+/// Parses a comma-separated list. Fails on an unknown name; the error lists the known names.
 pub fn parse_tasks(list: &str) -> Result<Vec<TaskSpec>> {
     let mut tasks = Vec::new();
     for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -124,19 +124,19 @@ pub fn parse_tasks(list: &str) -> Result<Vec<TaskSpec>> {
             None => {
                 let known: Vec<&str> = TASKS.iter().map(|task| task.name).collect();
                 return Err(LabError::usage(format!(
-                    "unknown benchmark {name:?}; there are {}",
+                    "unknown benchmark {name:?}; the benchmarks are {}",
                     known.join(", ")
                 )));
             }
         }
     }
     if tasks.is_empty() {
-        return Err(LabError::usage("no benchmark is named"));
+        return Err(LabError::usage("no benchmark is given"));
     }
     Ok(tasks)
 }
 
-/// The names, those that come again numbered: `readrandom`, `readrandom#2`.
+/// Returns the names, with repeated names numbered: `readrandom`, `readrandom#2`.
 pub fn labels<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut seen: Vec<&str> = Vec::new();
     let label = |name: &'a str| {
@@ -147,20 +147,20 @@ pub fn labels<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     names.into_iter().map(label).collect()
 }
 
-/// Whether the task of this name (numbered or not) runs no engine's code, so that nothing of it
-/// says anything of an engine.
+/// Returns whether the task with this name (numbered or not) runs no engine code, so that its
+/// figures do not describe an engine.
 pub fn is_without_engine(name: &str) -> bool {
     let name = name.split('#').next().unwrap_or(name);
     TASKS.iter().any(|task| task.name == name && task.is_without_engine())
 }
 
 impl TaskSpec {
-    /// Whether it runs no engine's code.
+    /// Returns whether the task runs no engine code.
     pub fn is_without_engine(&self) -> bool {
         matches!(self.kind, TaskKind::Checksum | TaskKind::Stats)
     }
 
-    /// Whether it writes to the store.
+    /// Returns whether the task writes to the store.
     pub fn writes(&self) -> bool {
         matches!(self.kind, TaskKind::Fill { .. } | TaskKind::Delete { .. })
     }

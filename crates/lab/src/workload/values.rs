@@ -1,12 +1,12 @@
-//! Values: slices of one pool, so that writing costs no generation and checking costs a compare.
+//! Values: slices of one pool, so that writing needs no generation and checking is a comparison.
 //!
-//! The generated pool follows db_bench: pieces of 100 bytes, each a random text repeated so that
-//! a compressor reaches about the asked ratio. A value is determined by its key and by the
-//! generation of the task that wrote it, so a stale, foreign or torn value is noticed.
+//! The generated pool follows db_bench: pieces of 100 bytes, each a random text repeated so that a
+//! compressor reaches about the requested ratio. A value is determined by its key and by the
+//! generation of the task that wrote it, so a stale, foreign or torn value is detected.
 
 use super::rng::{Rng, mix};
 
-/// A value as a place in the pool.
+/// A value as a position in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueRef {
     start: u32,
@@ -14,41 +14,42 @@ pub struct ValueRef {
 }
 
 impl ValueRef {
-    /// Stands for "no such key".
+    /// Represents a missing key.
     pub const ABSENT: ValueRef = ValueRef { start: u32::MAX, len: 0 };
 
-    /// The value at `start` of `len` bytes.
+    /// Creates a reference to the value at `start` with `len` bytes.
     pub fn new(start: u32, len: u32) -> ValueRef {
         ValueRef { start, len }
     }
 
-    /// Whether this stands for a key that is not there.
+    /// Returns whether this represents a missing key.
     #[inline]
     pub fn is_absent(self) -> bool {
         self.start == u32::MAX
     }
 
-    /// Bytes of the value; 0 when absent.
+    /// Returns the bytes of the value; 0 if absent.
     pub fn len_bytes(self) -> u64 {
         u64::from(self.len)
     }
 }
 
-/// The bytes all values of a run are cut from.
+/// Source of the bytes of all values of a benchmark.
 #[derive(Clone, Debug, Default)]
 pub struct ValuePool {
     bytes: Vec<u8>,
 }
 
-/// Smallest generated pool. db_bench's has 1 MiB and is walked in order; the places of these values
-/// are drawn, so the pool must stay in a second-level cache beside what the engine uses, or each
-/// operation of each engine pays for a miss of the lab's.
+/// Minimum size of a generated pool in bytes. db_bench's pool has 1 MiB and is read sequentially.
+/// The positions of these values are random, so the pool must fit in a second-level cache beside
+/// the engine's data; otherwise each operation of each engine would include a cache miss of the
+/// lab.
 const POOL_BYTES_MIN: usize = 1 << 18;
 const PIECE_BYTES: usize = 100;
 
 impl ValuePool {
-    /// A pool of random text that compresses to about `ratio` (0..=1) of its size and can be cut
-    /// into values of up to `value_bytes_max`.
+    /// Generates random text that compresses to about `ratio` (0..=1) of its size, for values of up
+    /// to `value_bytes_max`.
     pub fn generate(seed: u64, ratio: f64, value_bytes_max: usize) -> ValuePool {
         let mut rng = Rng::for_part(seed, 0x7A1);
         let size = POOL_BYTES_MIN.max(value_bytes_max.saturating_mul(2));
@@ -66,12 +67,12 @@ impl ValuePool {
         ValuePool { bytes }
     }
 
-    /// An empty pool to which values are added.
+    /// Creates an empty pool to which values are added.
     pub fn new() -> ValuePool {
         ValuePool::default()
     }
 
-    /// Adds a value; none when the pool would pass 4 GiB.
+    /// Adds a value; `None` if the pool would exceed 4 GiB.
     pub fn add(&mut self, value: &[u8]) -> Option<ValueRef> {
         let start = u32::try_from(self.bytes.len()).ok().filter(|&start| start != u32::MAX)?;
         let len = u32::try_from(value.len()).ok()?;
@@ -80,7 +81,7 @@ impl ValuePool {
         Some(ValueRef { start, len })
     }
 
-    /// The value of `len` bytes that belongs to `key` in `generation`; none when the pool is shorter.
+    /// Returns the value of `len` bytes for `key` in `generation`; `None` if the pool is shorter.
     pub fn cut(&self, key: u64, generation: u32, len: usize) -> Option<ValueRef> {
         let room = (self.bytes.len().checked_sub(len)? + 1) as u64;
         let spread = mix(key ^ (u64::from(generation) << 40) ^ 0xE5_4E_12);
@@ -88,7 +89,7 @@ impl ValuePool {
         Some(ValueRef { start, len: len as u32 })
     }
 
-    /// The bytes of a value; empty when absent.
+    /// Returns the bytes of a value; empty if absent.
     #[inline]
     pub fn get(&self, value: ValueRef) -> &[u8] {
         if value.is_absent() {
@@ -97,7 +98,7 @@ impl ValuePool {
         &self.bytes[value.start as usize..value.start as usize + value.len as usize]
     }
 
-    /// Bytes in the pool.
+    /// Returns the bytes in the pool.
     pub fn len_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }

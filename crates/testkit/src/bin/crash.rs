@@ -1,8 +1,7 @@
 //! Runs every campaign, prints one table, and exits with 1 if a promise was broken.
 //!
 //! `crash [--quick | --long] [--seed N] [--document NOTE]`: with a note (date, commit, machine) the
-//! table is printed as the document that keeps it. Progress and what went wrong go to the standard
-//! error.
+//! output is the document that contains the table. Progress and failures go to standard error.
 
 use std::alloc::System;
 use std::process::ExitCode;
@@ -20,13 +19,13 @@ use esker_testkit::campaign::script::{Script, Step, Theme, script};
 use esker_testkit::campaign::tally::{Tally, Verdict, in_parallel};
 use esker_testkit::crash::Flaws;
 
-/// Damaged files must not make a store take more than this, together with the campaign's own.
+/// Memory limit for damaged files, in bytes, including the campaign's own memory.
 const DAMAGE_BYTES_MAX: usize = 256 << 20;
 
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
-/// How much is run.
+/// The extent of a run.
 struct Size {
     seeds: u64,
     steps: usize,
@@ -79,7 +78,7 @@ struct Row {
     tally: Tally,
 }
 
-/// Runs one campaign and notes its time.
+/// Runs one campaign and records its time.
 fn timed(name: &'static str, cases: fn(&Tally) -> String, run: impl FnOnce() -> Tally) -> Row {
     let began = Instant::now();
     let mut tally = run();
@@ -118,8 +117,8 @@ fn fault(size: &Size, seed: u64, causes: &[Cause]) -> Tally {
     all
 }
 
-/// Chores beside stores of every policy and theme, also beside what cuts left of them, and repairs
-/// of damaged ones and of repairs that were killed.
+/// Runs maintenance tasks on stores of every policy and theme and on their states after cuts, and
+/// repairs of damaged stores and after killed repairs.
 fn chore(size: &Size, seed: u64) -> Tally {
     let worlds = seed..seed + size.chore_worlds;
     let run = |seed| {
@@ -143,7 +142,7 @@ fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
     (0..count).map(make).collect()
 }
 
-/// Cuts during the repair of stores of every policy and theme.
+/// Runs cuts during the repair of stores of every policy and theme.
 fn mend(size: &Size, seed: u64) -> Tally {
     let (nest_one_in, flaws) = (size.nest_one_in, Flaws::default());
     let effort = Effort { seeds: size.seeds.min(3), nest_one_in, depth: 3, flaws };
@@ -151,13 +150,13 @@ fn mend(size: &Size, seed: u64) -> Tally {
     stores(size.mended_stores, seed, 60).iter().map(run).fold(Tally::default(), merged)
 }
 
-/// Runs damage with bounded memory: beyond the bound the program dies.
+/// Runs a damage campaign with bounded memory. Beyond the bound the program dies.
 fn bounded(run: impl FnOnce() -> Tally) -> Tally {
     let limited = MEMORY.set_limit(MEMORY.allocated() + DAMAGE_BYTES_MAX);
     let mut tally = run();
     let freed = MEMORY.set_limit(usize::MAX);
     if limited.is_err() || freed.is_err() {
-        tally.fail(Verdict::Panic, "the memory's bound", "it could not be set");
+        tally.fail(Verdict::Panic, "memory limit", "cannot set the memory limit of the campaign");
     }
     tally
 }
@@ -181,24 +180,26 @@ fn cut_rows(size: &Size, seed: u64) -> Vec<Row> {
             "T1, T2: power cut after every operation, and during recovery",
             |t| {
                 format!(
-                    "{} images of {} cuts; during a recovery {}, during that one's {}",
+                    "{} images of {} cuts, {} of cuts during the recovery, {} of cuts during the \
+                     second recovery",
                     t.of("images"),
                     t.of("cuts"),
                     t.of("nested images"),
-                    t.of("images three deep"),
+                    t.of("images of depth 3"),
                 )
             },
             || cut(size, seed),
         ),
         timed(
-            "T1: power cut after every operation of a repair, and of the repair after it",
+            "T1: power cut after every operation of a repair, and of the next repair",
             |t| {
                 format!(
-                    "{} images of {} operations; during the next repair {}, during that one's {}",
+                    "{} images of {} operations, {} of cuts during the next repair, {} of cuts \
+                     during the repair after that",
                     t.of("images"),
                     t.of("operations cut"),
                     t.of("nested images"),
-                    t.of("images three deep"),
+                    t.of("images of depth 3"),
                 )
             },
             || mend(size, seed),
@@ -212,14 +213,12 @@ fn fault_rows(size: &Size, seed: u64) -> Vec<Row> {
         format!("{} positions, {} failed operations", t.of("positions"), t.of("failed operations"))
     };
     vec![
-        timed("T3: every operation fails, once and for ever", positions, || {
+        timed("T3: every operation fails, once and permanently", positions, || {
             fault(size, seed, &fault_causes)
         }),
-        timed(
-            "T3: every operation of opening, reading, copying and mending fails",
-            positions,
-            || chore(size, seed),
-        ),
+        timed("T3: every operation of an open, read, copy or repair fails", positions, || {
+            chore(size, seed)
+        }),
         timed("T4: every sync fails and drops its pages", positions, || {
             fault(size, seed, &[sync_drops])
         }),
@@ -229,8 +228,8 @@ fn fault_rows(size: &Size, seed: u64) -> Vec<Row> {
 fn damage_rows(size: &Size, seed: u64) -> Vec<Row> {
     let damage: fn(&Tally) -> String = |t| {
         format!(
-            "{} mutations and {} behind forged checksums: {} detected, {} harmless, {} tails \
-             that nothing proves",
+            "{} mutations and {} with forged checksums: {} detected, {} harmless, {} unproven \
+             tails",
             t.of("mutations"),
             t.of("forged"),
             t.of("detected"),
@@ -240,10 +239,10 @@ fn damage_rows(size: &Size, seed: u64) -> Vec<Row> {
     };
     let repairs: fn(&Tally) -> String = |t| {
         format!(
-            "{} repairs: {} gave everything, {} a whole store of what was left, {} an error",
-            t.of("mended whole") + t.of("mended in part") + t.of("refused"),
-            t.of("mended whole"),
-            t.of("mended in part"),
+            "{} repairs: {} restored all data, {} restored part of the data, {} returned an error",
+            t.of("repaired completely") + t.of("repaired partly") + t.of("refused"),
+            t.of("repaired completely"),
+            t.of("repaired partly"),
             t.of("refused"),
         )
     };
@@ -251,7 +250,7 @@ fn damage_rows(size: &Size, seed: u64) -> Vec<Row> {
         bounded(|| stores.iter().map(run).fold(Tally::default(), merged))
     };
     vec![
-        timed("T5: every bit of small stores", damage, || {
+        timed("T5: every bit flip in small stores", damage, || {
             all(stores(size.bit_stores, seed, 30), &rot::every_bit)
         }),
         timed("T5: random damage to larger stores", damage, || {
@@ -272,7 +271,7 @@ fn merged(mut all: Tally, one: Tally) -> Tally {
 
 fn print(rows: &[Row], note: Option<&str>) {
     if let Some(note) = note {
-        println!("# What the campaigns found\n");
+        println!("# Results of the campaigns\n");
         println!("Made by `make crash RECORD=docs/reliability.md`: {note}.");
         println!("The promises and the test behind each: [durability](durability.md).\n");
     }
@@ -301,13 +300,13 @@ fn main() -> ExitCode {
             "--long" => size = &LONG,
             "--seed" => match words.next().and_then(|n| n.parse().ok()) {
                 Some(number) => seed = number,
-                None => return usage("--seed takes a number"),
+                None => return usage("--seed needs a number"),
             },
             "--document" => note = words.next(),
             other => return usage(&format!("unknown argument {other}")),
         }
     }
-    // A panic in a store is caught and counted; its message is in the report.
+    // A panic in a store is caught and counted. Its message is in the report.
     std::panic::set_hook(Box::new(|_| {}));
     let rows = rows(size, seed);
     print(&rows, note.as_deref());

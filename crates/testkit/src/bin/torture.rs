@@ -1,10 +1,10 @@
-//! Processes that are killed, with an oracle outside of them.
+//! Processes that are killed, with an oracle outside.
 //!
-//! `torture kills [--count N] [--seed N] [--dir DIR]` ends N victims with SIGKILL (T10);
-//! `torture power [--count N] …` cuts N file systems in files off from power (T11; for root);
-//! `torture soak [--minutes N] …` lets victims live longer and adds faults (T17). One row per
-//! campaign on the standard output, what went wrong on the standard error; exit code 1 if a promise
-//! was broken. `torture victim` is what all of them start.
+//! `torture kills [--count N] [--seed N] [--dir DIR]` ends N victims with SIGKILL (T10). `torture
+//! power [--count N] …` cuts N file systems in files off from power (T11; for root). `torture soak
+//! [--minutes N] …` lets victims live longer and adds faults (T17). Each campaign prints one row on
+//! standard output and failures on standard error. The exit code is 1 if a promise was broken. All
+//! campaigns start `torture victim`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use esker_testkit::torture::kills::Kills;
 use esker_testkit::torture::power;
 use esker_testkit::torture::victim::{self, Orders, Way};
 
-/// What the command line says.
+/// The command line's options.
 struct Words {
     count: u64,
     seed: u64,
@@ -26,12 +26,12 @@ struct Words {
 fn words(mut rest: impl Iterator<Item = String>) -> Result<Words, String> {
     let mut words = Words { count: 300, seed: 1, minutes: 1.0, dir: std::env::temp_dir() };
     while let Some(word) = rest.next() {
-        let value = rest.next().ok_or_else(|| format!("{word} takes a value"))?;
-        let number = || value.parse::<u64>().map_err(|_| format!("{word} takes a number"));
+        let value = rest.next().ok_or_else(|| format!("{word} needs a value"))?;
+        let number = || value.parse::<u64>().map_err(|_| format!("{word} needs a number"));
         match word.as_str() {
             "--count" => words.count = number()?,
             "--seed" => words.seed = number()?,
-            "--minutes" => words.minutes = value.parse().map_err(|_| "a number of minutes")?,
+            "--minutes" => words.minutes = value.parse().map_err(|_| "--minutes needs a number")?,
             "--dir" => words.dir = PathBuf::from(value),
             other => return Err(format!("unknown argument {other}")),
         }
@@ -47,7 +47,7 @@ fn orders(mut rest: impl Iterator<Item = String>) -> Option<Orders> {
     Some(Orders { base, slots, seed, round, way })
 }
 
-/// Prints a row of the table and where the victims were.
+/// Prints a row of the table and the victims' places of death.
 fn print(name: &str, tally: &Tally) -> ExitCode {
     eprint!("{}", tally.report());
     for (what, count) in &tally.counts {
@@ -57,15 +57,15 @@ fn print(name: &str, tally: &Tally) -> ExitCode {
     let failed = |verdict| tally.failed(verdict);
     let ends = match of("cuts") {
         0 => format!("{} kills", of("kills")),
-        cuts => format!("{cuts} cuts, which took {} unsynced writes,", of("gone")),
+        cuts => format!("{cuts} cuts, which lost {} unsynced writes,", of("gone")),
     };
     let faults = match of("faults") {
         0 => String::new(),
-        faults => format!(", {faults} failed operations on files"),
+        faults => format!(", {faults} failed file operations"),
     };
     println!(
-        "| {name} | {ends} of {} stores; {} times opened and compared, with {} checkpoints and \
-         backups; {} operations{faults} | {} | {} | {} | {:.1} |",
+        "| {name} | {ends} of {} stores; {} opens with a comparison; {} checkpoints and backups; \
+         {} operations{faults} | {} | {} | {} | {:.1} |",
         of("stores"),
         of("judged"),
         of("copies"),
@@ -86,7 +86,7 @@ fn run(command: &str, words: Words) -> Result<ExitCode, String> {
         "kills" => {
             let kills =
                 Kills { dir: dir.clone(), seed, rounds: 100, ways: [6, 5, 1], life_ms_max: 40 };
-            print("T10: SIGKILL, with the oracle outside", &kills.run(words.count, None))
+            print("T10: SIGKILL, with the oracle in another process", &kills.run(words.count, None))
         }
         "soak" => {
             let kills =
@@ -101,7 +101,7 @@ fn run(command: &str, words: Words) -> Result<ExitCode, String> {
         }),
         other => return Err(format!("unknown command {other}")),
     };
-    // Only an empty one goes: a store that broke a promise is kept.
+    // Only an empty directory is removed. A store with a broken promise is kept.
     let _ = std::fs::remove_dir(&dir);
     Ok(code)
 }
@@ -112,7 +112,7 @@ fn main() -> ExitCode {
     if command == "victim" {
         match orders(rest) {
             Some(orders) => victim::run(orders),
-            None => eprintln!("torture victim BASE SLOTS SEED ROUND outside|inside|faults"),
+            None => eprintln!("usage: torture victim BASE SLOTS SEED ROUND outside|inside|faults"),
         }
         return ExitCode::from(2);
     }

@@ -1,9 +1,10 @@
-//! Every operation on files that a chore makes, failing: opening what a killed process left, reading,
-//! verifying, closing, checkpoints, backups, restoring, repairing, removing, creating.
+//! Every file operation of a maintenance task fails. The tasks: opening the store of a killed
+//! process, reading, verifying, closing, checkpoints, backups, restoring, repairing, removing,
+//! creating.
 //!
-//! What stays true: positions are tried from the first on until one is beyond the chore's end. A
-//! chore that says it is done is done; one that fails leaves every store that was there, and can be
-//! done again.
+//! Invariants: positions are tried from the first on until one is beyond the task's end. A task
+//! that reports success is complete. A failed task leaves every existing store intact and can be
+//! repeated.
 
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Db, ErrorKind, Options, WriteOptions};
 use parking_lot::Mutex;
 
@@ -24,46 +25,46 @@ use crate::crash::{CrashFs, CrashModel, Image};
 use crate::fault::FaultFs;
 
 const BACKUPS: &str = "/data/backups";
-/// Where a chore puts something new, and where it is put when the chore is done again.
+/// Directories for a task's new store: for the first attempt, and for the repetition.
 const NEW: [&str; 2] = ["/data/new", "/data/new-again"];
 
-/// What is done while operations fail.
+/// The task during which operations fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chore {
-    /// Opening a store whose process was killed.
+    /// Opening the store of a killed process.
     Open,
-    /// Opening it to be read.
+    /// Opening it read-only.
     ReadOnly,
-    /// Reading everything, by scans both ways and by keys.
+    /// Reading everything, by scans in both directions and by keys.
     Read,
-    /// Reading from keys on, back and forth, and between bounds.
+    /// Seeks to keys, with steps in both directions, and reads between bounds.
     Seek,
     /// `Db::verify`.
     Verify,
-    /// `Db::compact_range` of everything, and all that is due then.
+    /// `Db::compact_range` of everything, and all pending work afterwards.
     Merge,
-    /// Closing, with a write that is in no log.
+    /// Closing, with an unlogged write.
     Close,
     /// `Db::checkpoint`.
     Checkpoint,
-    /// `Db::backup` beside a whole one and half of one.
+    /// `Db::backup` next to a complete backup and an incomplete one.
     Backup,
-    /// `Db::backup` to where nothing is, with a write that is in no log.
+    /// `Db::backup` into a new directory, with an unlogged write.
     FirstBackup,
-    /// `Db::restore` of the whole one.
+    /// `Db::restore` of the complete backup.
     Restore,
-    /// `Db::prune_backups` of all but the newest, and of half of one.
+    /// `Db::prune_backups` of all backups except the newest, and of an incomplete one.
     Prune,
     /// `Db::repair`.
     Repair,
     /// `Db::destroy`.
     Destroy,
-    /// Opening where nothing is.
+    /// Opening a new store.
     Create,
 }
 
 impl Chore {
-    /// Every chore.
+    /// Every maintenance task.
     pub const ALL: [Chore; 15] = [
         Chore::Open,
         Chore::ReadOnly,
@@ -82,32 +83,34 @@ impl Chore {
         Chore::Create,
     ];
 
-    /// Whether it is done to an open store.
+    /// Returns whether the task needs an open store.
     fn needs_open(self) -> bool {
         use Chore::{Backup, Checkpoint, Close, FirstBackup, Merge, Read, Seek, Verify};
         matches!(self, Read | Seek | Verify | Merge | Close | Checkpoint | Backup | FirstBackup)
     }
 }
 
-/// A store that a process left when it was killed, backups of two earlier moments, and half of one.
+/// The initial state of a task: the store of a killed process, backups of two earlier moments, and
+/// an incomplete backup.
 pub struct World {
     name: String,
     image: Image,
     options: Options,
     now: Digest,
     backed_up: [Digest; 2],
-    /// Whether there may be no store yet.
+    /// Whether the store may not exist yet.
     may_create: bool,
 }
 
 impl World {
-    /// Makes it by a script.
+    /// Makes the initial state by a script.
     ///
     /// # Panics
-    /// If the store does not get through the script.
+    /// If the store fails during the script.
     pub fn make(script: &Script) -> World {
         let disk = CrashFs::seeded(script.seed);
-        disk.create_dir(Path::new("/data")).unwrap_or_else(|e| panic!("a fresh disk: {e}"));
+        disk.create_dir(Path::new("/data"))
+            .unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
         let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
         let options = Options { cache_size_bytes: Some(0), ..script.options.clone() };
         let mut life = Life::new(disk.clone(), options.clone(), ledger.clone());
@@ -132,17 +135,17 @@ impl World {
         let half = Path::new(BACKUPS).join("backup-000003");
         let table = half.join("000009.sst");
         let made = disk.create_dir(&half).and_then(|()| disk.create_new(&table));
-        drop(made.unwrap_or_else(|e| panic!("half a backup: {e}")));
+        drop(made.unwrap_or_else(|e| panic!("cannot create an incomplete backup: {e}")));
         let image = disk.image(CrashModel::Everything);
         let now = ledger.lock().digest();
         World { name: script.name.clone(), image, options, now, backed_up, may_create: false }
     }
 
-    /// What cuts of the power left of the store of a script: the first ones, and `count` of the
-    /// others. What each holds is what it shows when it is opened without a fault.
+    /// Returns the states that power cuts left of a script's store: the first ones, and `count` of
+    /// the others. The expected content is the content shown by an opening without a fault.
     ///
     /// # Panics
-    /// If the store does not get through the script, or does not open after a cut.
+    /// If the store fails during the script, or does not open after a cut.
     pub fn after_cuts(script: &Script, count: usize) -> Vec<World> {
         let images = images_of(script);
         let later = images.len().saturating_sub(FIRST_CUTS);
@@ -161,13 +164,14 @@ impl World {
     }
 }
 
-/// So many cuts are all taken: the store is being created.
+/// Number of first cuts that are all used: the store is being created during them.
 const FIRST_CUTS: usize = 12;
 
-/// The different images that cuts of the power leave while a store goes through a script.
+/// Returns the distinct images that power cuts leave while a store runs a script.
 fn images_of(script: &Script) -> Vec<Image> {
     let disk = CrashFs::seeded(script.seed);
-    disk.create_dir(Path::new("/data")).unwrap_or_else(|e| panic!("a fresh disk: {e}"));
+    disk.create_dir(Path::new("/data"))
+        .unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
     disk.sync_everything();
     let images: Arc<Mutex<Vec<Image>>> = Arc::default();
     let collected = images.clone();
@@ -199,7 +203,7 @@ fn images_of(script: &Script) -> Vec<Image> {
     std::mem::take(&mut *images.lock())
 }
 
-/// Every position of every cause in every chore, once and for ever, on all cores.
+/// Tries every position of every cause in every task, once and forever, on all cores.
 pub fn run(world: &World, chores: &[Chore], wrap: Wrap) -> Tally {
     let causes = [Cause::Full, Cause::Broken, Cause::Short, Cause::Truncated];
     let all: Vec<(Chore, Cause, bool)> = chores
@@ -217,7 +221,7 @@ pub fn run(world: &World, chores: &[Chore], wrap: Wrap) -> Tally {
     })
 }
 
-/// One position; `false` when the chore ended before it.
+/// Tries one position. Returns `false` when the task ended before it.
 fn one(
     world: &World,
     chore: Chore,
@@ -227,7 +231,7 @@ fn one(
     wrap: Wrap,
     tally: &mut Tally,
 ) -> bool {
-    let often = if for_ever { "for ever" } else { "once" };
+    let often = if for_ever { "permanently" } else { "once" };
     let place = format!("{}, {chore:?}, {cause:?} {often} from operation {nth}", world.name);
     let disk = world.image.to_mem();
     let faults = FaultFs::new(disk.clone());
@@ -285,11 +289,12 @@ impl Trial<'_> {
         self.check_after(outcome.is_ok())
     }
 
-    /// The error is of a kind that fits and says something.
+    /// Checks that the error has a suitable kind and a message.
     fn check_error(&self, error: &esker::Error) -> Result<(), Bad> {
         let fits = match error.kind() {
             ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::ReadOnly => true,
-            // A file that ends early looks like damage, a name that is not shown like none.
+            // A file that ends early looks like damage, and an unlisted name looks like a missing
+            // file.
             ErrorKind::Corruption => matches!(self.cause, Cause::Truncated | Cause::Broken),
             _ => false,
         };
@@ -299,7 +304,7 @@ impl Trial<'_> {
         Err((Verdict::Wrong, format!("{:?}: {error}", error.kind())))
     }
 
-    /// Does the chore; whatever it says it did is compared with the oracle.
+    /// Runs the task, and compares its reported result with the oracle.
     fn act(&self, fs: &Arc<dyn Fs>, db: Option<Db>, new: &str) -> Result<esker::Result<()>, Bad> {
         let (dir, options) = (store_dir(), self.world.options.clone());
         match (self.chore, db) {
@@ -326,7 +331,7 @@ impl Trial<'_> {
             (Chore::Read, Some(db)) => self.read(&db),
             (Chore::Seek, Some(db)) => match seek(&db) {
                 Ok(true) => Ok(Ok(())),
-                Ok(false) => Err(wrong("reads from a key on differ from the scan")),
+                Ok(false) => Err(wrong("seeks and the scan return different pairs")),
                 Err(error) => Ok(Err(error)),
             },
             (Chore::FirstBackup, Some(db)) => {
@@ -349,7 +354,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Reads everything each way.
+    /// Reads everything by each method.
     fn read(&self, db: &Db) -> Result<esker::Result<()>, Bad> {
         let found = match content(db.iter()) {
             Ok(found) => found,
@@ -357,10 +362,10 @@ impl Trial<'_> {
             Err(ReadError::Wrong(what)) => return Err((Verdict::Wrong, what.0)),
         };
         if found.digest != self.world.now {
-            return Err(wrong("a scan shows something else than was written"));
+            return Err(wrong("a scan returns other pairs than the written pairs"));
         }
         let back: esker::Result<Vec<_>> = match db.iter() {
-            Ok(iter) => iter.into_reverse().collect(),
+            Ok(iter) => iter.rev().collect(),
             Err(error) => return Ok(Err(error)),
         };
         let keys: Vec<&[u8]> = found.pairs.iter().map(|(key, _)| key.as_slice()).collect();
@@ -379,10 +384,10 @@ impl Trial<'_> {
         if back == found.pairs && same(&each) && same(&many) {
             return Ok(Ok(()));
         }
-        Err(wrong("a read differs from the scan"))
+        Err(wrong("reads and the scan return different pairs"))
     }
 
-    /// What is there when the fault is over, and the chore done again.
+    /// Checks the state after the fault, and repeats the task.
     fn check_after(&self, done: bool) -> Result<(), Bad> {
         let fs: Arc<dyn Fs> = self.disk.clone();
         let (dir, options) = (store_dir(), self.world.options.clone());
@@ -391,7 +396,7 @@ impl Trial<'_> {
             Chore::Destroy => return self.check_destroyed(done),
             Chore::Repair => return self.check_repaired(done),
             Chore::Create if done => self.holds(Path::new(NEW[0]), Digest::default())?,
-            Chore::Create => create(&fs, NEW[0], options).map_err(lost("create again"))?,
+            Chore::Create => create(&fs, NEW[0], options).map_err(lost("second create"))?,
             Chore::Checkpoint | Chore::Restore => {
                 let want =
                     if self.chore == Chore::Restore { world.backed_up[0] } else { world.now };
@@ -401,9 +406,12 @@ impl Trial<'_> {
                 }
                 let mut db = None;
                 if self.chore.needs_open() {
-                    db = Some(Db::open_on(fs.clone(), dir, options).map_err(lost("open again"))?);
+                    db = Some(
+                        Db::open_on(fs.clone(), dir, options)
+                            .map_err(lost("open after the fault"))?,
+                    );
                 }
-                self.act(&fs, db, NEW[1])?.map_err(lost("done again"))?;
+                self.act(&fs, db, NEW[1])?.map_err(lost("second run of the task"))?;
                 self.holds(Path::new(NEW[1]), want)?;
             }
             Chore::FirstBackup => {
@@ -411,22 +419,25 @@ impl Trial<'_> {
                 if done || self.disk.exists(&first.join("CURRENT")).unwrap_or(false) {
                     self.holds(&first, world.now)?;
                 }
-                let db = Db::open_on(fs.clone(), dir, options).map_err(lost("open again"))?;
-                let made = db.backup(NEW[0]).map_err(lost("done again"))?;
+                let db =
+                    Db::open_on(fs.clone(), dir, options).map_err(lost("open after the fault"))?;
+                let made = db.backup(NEW[0]).map_err(lost("second run of the task"))?;
                 self.holds(&made.path, world.now)?;
             }
             Chore::Backup => {
-                let db = Db::open_on(fs.clone(), dir, options).map_err(lost("open again"))?;
-                let made = db.backup(BACKUPS).map_err(lost("done again"))?;
+                let db =
+                    Db::open_on(fs.clone(), dir, options).map_err(lost("open after the fault"))?;
+                let made = db.backup(BACKUPS).map_err(lost("second run of the task"))?;
                 self.holds(&made.path, world.now)?;
                 self.holds(&Path::new(BACKUPS).join("backup-000001"), world.backed_up[0])?;
                 self.check_backups()?;
             }
             Chore::Prune => {
                 self.check_backups()?;
-                let again = Db::prune_backups_on(fs, BACKUPS, 1).map_err(lost("done again"))?;
+                let again =
+                    Db::prune_backups_on(fs, BACKUPS, 1).map_err(lost("second run of the task"))?;
                 if again.kept != [2] || done && !again.removed.is_empty() {
-                    return Err(wrong("it keeps others than the newest backup"));
+                    return Err(wrong("the prune kept other backups than the newest"));
                 }
                 self.check_backups()?;
             }
@@ -435,7 +446,7 @@ impl Trial<'_> {
         self.holds(dir, world.now)
     }
 
-    /// The newest backup of those there were is whole, and so is the other one if it is there.
+    /// Checks that the newest original backup is intact, and the other one too if it is present.
     fn check_backups(&self) -> Result<(), Bad> {
         for (at, backed_up) in self.world.backed_up.iter().enumerate() {
             let path = Path::new(BACKUPS).join(format!("backup-{:06}", at + 1));
@@ -449,32 +460,32 @@ impl Trial<'_> {
     fn check_destroyed(&self, done: bool) -> Result<(), Bad> {
         let there = self.disk.exists(&store_dir().join("CURRENT")).unwrap_or(false);
         match (done, there) {
-            (true, true) => return Err(wrong("it says the store is gone, and it is there")),
+            (true, true) => return Err(wrong("the destroy succeeded, but the store still exists")),
             (false, true) => self.holds(store_dir(), self.world.now)?,
             _ => {}
         }
         match Db::destroy_on(self.disk.clone(), store_dir()) {
             Err(error) if error.kind() != ErrorKind::NotFound || there => {
-                Err((Verdict::Lost, format!("destroyed again: {error}")))
+                Err((Verdict::Lost, format!("second destroy: {error}")))
             }
             _ => Ok(()),
         }
     }
 
-    /// What was not proved was listed, and then the originals are there.
+    /// Checks a repair. If data was not proved, it was listed, and then the originals are present.
     fn check_repaired(&self, done: bool) -> Result<(), Bad> {
         if done {
             return Ok(());
         }
         let again = Db::repair_on(self.disk.clone(), store_dir(), self.world.options.clone());
-        let report = again.map_err(lost("repair again"))?;
+        let report = again.map_err(lost("second repair"))?;
         match report.lost.first() {
-            Some(what) => Err((Verdict::Lost, format!("repaired again: {what}"))),
+            Some(what) => Err((Verdict::Lost, format!("the second repair reports a loss: {what}"))),
             None => self.holds(store_dir(), self.world.now),
         }
     }
 
-    /// Opens a store and compares it.
+    /// Opens a store and compares its content.
     fn holds(&self, dir: &Path, want: Digest) -> Result<(), Bad> {
         let name = dir.display().to_string();
         let create_if_missing = self.world.may_create;
@@ -482,7 +493,7 @@ impl Trial<'_> {
         let db = Db::open_on(self.disk.clone(), dir, options).map_err(lost(&name))?;
         let found = content(db.iter()).map_err(|error| (Verdict::Lost, format!("{error:?}")))?;
         if found.digest != want {
-            return Err((Verdict::Lost, format!("{name} holds something else")));
+            return Err((Verdict::Lost, format!("{name} has unexpected content")));
         }
         let report = db.verify(&mut |_, _| {}).map_err(lost(&name))?;
         match report.problems.first() {
@@ -492,7 +503,8 @@ impl Trial<'_> {
     }
 }
 
-/// Reads from some keys on, back and forth, and between bounds; whether it is what a scan shows.
+/// Reads from some keys in both directions, and between bounds. Returns whether the result matches
+/// a scan.
 fn seek(db: &Db) -> esker::Result<bool> {
     let all: Vec<_> = db.iter()?.collect::<esker::Result<_>>()?;
     let mut right = true;
@@ -501,14 +513,14 @@ fn seek(db: &Db) -> esker::Result<bool> {
         let mut iter = db.iter()?;
         iter.seek(key)?;
         right &= iter.valid() && iter.key() == &key[..] && iter.value() == &value[..];
-        iter.advance()?;
+        iter.move_next()?;
         right &= iter.valid() == (at + 1 < all.len());
         iter.seek_for_prev(key)?;
         right &= iter.valid() && iter.key() == &key[..];
-        iter.retreat()?;
+        iter.move_prev()?;
         right &= iter.valid() == (at > 0);
         if iter.valid() {
-            iter.advance()?;
+            iter.move_next()?;
             right &= iter.key() == &key[..];
         }
         let bounds = [
@@ -519,7 +531,7 @@ fn seek(db: &Db) -> esker::Result<bool> {
             let want = all.get(want).unwrap_or_default();
             let there: Vec<_> = db.range::<Vec<u8>>((lo, hi))?.collect::<esker::Result<_>>()?;
             let mut back: Vec<_> =
-                db.range::<Vec<u8>>((lo, hi))?.into_reverse().collect::<esker::Result<_>>()?;
+                db.range::<Vec<u8>>((lo, hi))?.rev().collect::<esker::Result<_>>()?;
             back.reverse();
             right &= there == want && back == want;
         }
@@ -531,7 +543,7 @@ fn seek(db: &Db) -> esker::Result<bool> {
     Ok(right)
 }
 
-/// A new store with a pair that counts in no digest.
+/// Creates a store with a pair that counts in no digest.
 fn create(fs: &Arc<dyn Fs>, dir: &str, options: Options) -> esker::Result<()> {
     let db = Db::open_on(fs.clone(), dir, options)?;
     db.put_with([WEAK_PREFIX, b"new"].concat(), "1", &WriteOptions::SYNC)?;

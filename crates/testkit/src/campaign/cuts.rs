@@ -1,8 +1,8 @@
-//! A power cut after every operation on files, under every crash model, and cuts during the
-//! recovery of a cut.
+//! A power cut after every file operation, under every crash model, and power cuts during the
+//! recovery from a cut.
 //!
-//! What stays true: an image is opened once, however many cuts leave it; every cut is judged by
-//! what had been promised at its moment.
+//! Invariants: an image is opened once, however many cuts leave it. Every cut is judged by the
+//! promises made before it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -20,20 +20,22 @@ use crate::rng::SplitMix64;
 use esker::fs::Fs;
 use esker::{Options, Policy};
 
-/// How much is tried.
+/// The extent of a campaign.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
-    /// Seeds of each model at each cut.
+    /// Number of seeds of each model at each cut.
     pub seeds: u64,
-    /// One in so many images is recovered on a disk that is cut again; 0 for none.
+    /// Average number of images per image that is recovered on a disk with further cuts; 0 for
+    /// none.
     pub nest_one_in: u64,
-    /// How deep: 1 is a cut, 2 a cut during its recovery, 3 a cut during that one's.
+    /// Depth of nesting: 1 is a cut, 2 a cut during its recovery, 3 a cut during the recovery of
+    /// that one.
     pub depth: u32,
-    /// What the disk does wrong.
+    /// Deliberate errors of the disk.
     pub flaws: Flaws,
 }
 
-/// One cut of the power.
+/// One power cut.
 struct Cut {
     at: u64,
     model: CrashModel,
@@ -43,7 +45,7 @@ struct Cut {
     image: Option<Image>,
 }
 
-/// Collects cuts while a store works.
+/// Collects cuts during a run.
 #[derive(Default)]
 struct Collector {
     at: u64,
@@ -57,7 +59,7 @@ impl Collector {
         self.at += 1;
         for model in models {
             let image = disk.image(*model);
-            // Which checkpoint is looked at depends on how many there are.
+            // The number of checkpoints decides which one is checked.
             let digest = image.digest().wrapping_add(bounds.checkpoints.0 as u64);
             if *model == CrashModel::Everything {
                 let named = |path: &&PathBuf| path.to_string_lossy().contains("manifest-");
@@ -110,7 +112,7 @@ impl Campaign<'_> {
             models.extend(CrashModel::all(seed));
         }
         if self.depth > 1 {
-            // Two that are always there, and three of the others.
+            // Two fixed models, and three of the others.
             let mut some = vec![CrashModel::SyncedOnly, CrashModel::Everything];
             some.extend((0..3).map(|_| models[self.rng.below(models.len() as u64) as usize]));
             models = some;
@@ -118,7 +120,7 @@ impl Campaign<'_> {
         models
     }
 
-    /// Lives through the steps on `disk`, and judges the cuts after each.
+    /// Runs the steps on `disk`, and judges the cuts after each.
     fn live(&mut self, disk: Arc<CrashFs>, ledger: Arc<Mutex<Ledger>>, steps: &[Step]) {
         disk.set_flaws(self.effort.flaws);
         let collector = Arc::new(Mutex::new(Collector::default()));
@@ -177,10 +179,10 @@ impl Campaign<'_> {
             let what = match self.depth {
                 1 => "images",
                 2 => "nested images",
-                _ => "images three deep",
+                _ => "images of depth 3",
             };
             self.tally.count(what, 1);
-            // Says whether two runs saw the same images.
+            // Shows whether two runs produced the same images.
             self.tally.count("sum of images", image.digest() >> 32);
             let checkpoint = {
                 let ledger = ledger.lock();
@@ -205,7 +207,7 @@ impl Campaign<'_> {
         }
         let deeper = self.depth < self.effort.depth;
         if deeper && let (Some(image), Some(Ok(found))) = (cut.image, self.found.get(&cut.digest)) {
-            // The deeper, the rarer: each such image has some hundred cuts of its own.
+            // Deeper nesting is rarer: each such image has some hundred cuts of its own.
             let one_in = self.effort.nest_one_in * u64::from(self.depth);
             if self.rng.chance(one_in) {
                 let found = found.clone();
@@ -214,14 +216,14 @@ impl Campaign<'_> {
         }
     }
 
-    /// Recovers `image` on a disk that is cut again.
+    /// Recovers `image` on a disk with further cuts.
     fn nest(&mut self, image: &Image, found: &Found, place: String, ledger: &Arc<Mutex<Ledger>>) {
         let mut rng = SplitMix64::new(self.rng.next_u64());
         let disk = image.to_disk(rng.next_u64());
         let inner = ledger.lock().recovered(&found.pairs);
         let mut steps = script(Policy::Fluid, Theme::Lives, rng.next_u64(), 5).steps;
         steps.retain(|step| !matches!(step, Step::Checkpoint));
-        // Smaller memtables than those that were lost: the recovery makes tables as it reads.
+        // Smaller memtables than the lost ones: the recovery writes tables as it reads.
         let options = Options {
             memtable_size_bytes: Some(4 << 10),
             frozen_memtables_max: 1,

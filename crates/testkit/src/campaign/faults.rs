@@ -1,8 +1,8 @@
-//! Every operation on files that a script makes, failing: once, or from then on.
+//! Every file operation of a script fails, either once or from then on.
 //!
-//! What stays true: positions are tried from the first on until one is beyond the script's end, so
-//! none is left out. A store may refuse, it may not lie: what it acknowledged is read while the
-//! fault lasts, after it, and from what a power cut leaves then.
+//! Invariants: positions are tried from the first on until one is beyond the script's end, so none
+//! is left out. A store may refuse a call, but it must not lie. Its acknowledged data is checked
+//! while the fault lasts, after the fault, and after a power cut at that time.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use crate::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use esker::ErrorKind;
 use esker::fs::Fs;
 
-/// What fails.
+/// The cause of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The device is full, or a quota: creating, writing, lengthening fail with `ENOSPC`, and from
-    /// every second position on with `EDQUOT`.
+    /// The device is full or a quota is used up: creating, writing and growing files fail with
+    /// `ENOSPC`, and from every second position on with `EDQUOT`.
     Full,
     /// Any operation fails with `EIO`.
     Broken,
-    /// A write is short by its last byte.
+    /// A write omits its last byte.
     Short,
     /// A read ends early.
     Truncated,
-    /// A sync fails, and the pages it should have written are dropped although they can be read.
+    /// A sync fails and drops its pages, although they can still be read.
     SyncDrops,
 }
 
@@ -39,7 +39,7 @@ impl Cause {
     pub const ALL: [Cause; 5] =
         [Cause::Full, Cause::Broken, Cause::Short, Cause::Truncated, Cause::SyncDrops];
 
-    /// The fault; `None` where the disk itself must fail.
+    /// Returns the fault; `None` where the disk itself must fail.
     pub(super) fn fault(self, nth: u64, for_ever: bool) -> Option<Fault> {
         let (ops, kind) = match self {
             Cause::Full if nth.is_multiple_of(2) => (OpMask::GROWTH, FaultKind::Quota),
@@ -69,15 +69,15 @@ impl Cause {
     }
 }
 
-/// What stands between the store and the disk; a canary puts something broken there.
+/// Wrapper between the store and the disk. A canary inserts a broken one.
 pub type Wrap = fn(Arc<FaultFs>) -> Arc<dyn Fs>;
 
-/// Every position of every cause, once and for ever, on all cores.
+/// Tries every position of every cause, once and forever, on all cores.
 pub fn run(script: &Script, causes: &[Cause], wrap: Wrap) -> Tally {
     let mut all = Tally::default();
     for cause in causes {
         for for_ever in [false, true] {
-            // Each core takes every so-many-th position, so that the end is found by each.
+            // Each worker takes every fourth position, so each finds the end of the script.
             let stride = 4;
             let firsts: Vec<u64> = (1..=stride).collect();
             all.merge(in_parallel(&firsts, |first| {
@@ -93,7 +93,7 @@ pub fn run(script: &Script, causes: &[Cause], wrap: Wrap) -> Tally {
     all
 }
 
-/// One position; `false` when the script ended before it.
+/// Tries one position. Returns `false` when the script ended before it.
 fn one(
     script: &Script,
     cause: Cause,
@@ -102,7 +102,7 @@ fn one(
     wrap: Wrap,
     tally: &mut Tally,
 ) -> bool {
-    let often = if for_ever { "for ever" } else { "once" };
+    let often = if for_ever { "permanently" } else { "once" };
     let place = format!("{}, {cause:?} {often} from operation {nth}", script.name);
     let mut trial = Trial::new(script, cause, wrap, place);
     let ended = guarded(|| trial.run(nth, for_ever));
@@ -132,7 +132,7 @@ impl<'a> Trial<'a> {
     fn new(script: &'a Script, cause: Cause, wrap: Wrap, place: String) -> Trial<'a> {
         let disk = CrashFs::seeded(script.seed);
         let made = disk.create_dir(std::path::Path::new("/data"));
-        made.unwrap_or_else(|e| panic!("a fresh disk: {e}"));
+        made.unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
         disk.sync_everything();
         let fs = FaultFs::new(disk.clone());
         let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
@@ -167,16 +167,16 @@ impl<'a> Trial<'a> {
             return;
         }
         self.cause.disarm(&self.disk, &self.fs);
-        self.check_images("while it lives");
+        self.check_images("before the next write");
         self.resume();
-        self.check_images("after it went on");
+        self.check_images("after the next write");
     }
 
     fn at(&self, step: &Step) -> String {
         format!("{} at {step:?}", self.place)
     }
 
-    /// The error is of a kind that fits and says something.
+    /// Checks that the error has a suitable kind and a message.
     fn check_error(&mut self, error: &esker::Error, step: &Step) {
         let fits = match error.kind() {
             ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::ReadOnly => true,
@@ -190,19 +190,19 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Reads are right, or an error while reads fail.
+    /// Checks that reads are correct, or return an error while reads fail.
     fn read_on(&mut self, step: &Step) {
         match self.life.read() {
             Ok(Outcome::Done) => {}
             Ok(Outcome::Failed(_)) if matches!(self.cause, Cause::Broken | Cause::Truncated) => {}
             Ok(Outcome::Failed(error)) => {
-                self.tally.fail(Verdict::Lost, self.at(step), format!("reads stopped: {error}"));
+                self.tally.fail(Verdict::Lost, self.at(step), format!("a read failed: {error}"));
             }
             Err(wrong) => self.tally.fail(Verdict::Wrong, self.at(step), wrong.0),
         }
     }
 
-    /// A store that was opened after a failed write may hold that write.
+    /// Accepts the content of a store opened after a failed write, which may hold that write.
     fn adopt(&mut self, step: &Step) {
         let Some(db) = self.life.db() else { return };
         let Ok(found) = super::life::content(db.iter()) else { return };
@@ -211,11 +211,15 @@ impl<'a> Trial<'a> {
             *ledger = ledger.recovered(&found.pairs);
         } else if found.digest != ledger.digest() {
             let place = format!("{} at {step:?}", self.place);
-            self.tally.fail(Verdict::Wrong, place, "opened with something else than was written");
+            self.tally.fail(
+                Verdict::Wrong,
+                place,
+                "the opened store has other content than the written pairs",
+            );
         }
     }
 
-    /// The fault is over: the store takes writes again, at most after it was opened again.
+    /// Checks that the store accepts writes after the fault, at the latest after a reopening.
     fn resume(&mut self) {
         let step =
             Step::Write(vec![super::ledger::Op::Put(b"on".to_vec(), b"again".to_vec())], true);
@@ -227,13 +231,13 @@ impl<'a> Trial<'a> {
         self.fs = FaultFs::new(process);
         self.life.die((self.wrap)(self.fs.clone()));
         if let Err(error) = self.life.open() {
-            let place = format!("{} opened again", self.place);
+            let place = format!("{} after reopening", self.place);
             return self.tally.fail(Verdict::Lost, place, error.to_string());
         }
         self.adopt(&Step::Reopen);
         self.read_on(&Step::Reopen);
         match self.life.step(&step) {
-            Ok(Outcome::Done) => self.tally.count("resumed after opening again", 1),
+            Ok(Outcome::Done) => self.tally.count("resumed after reopening", 1),
             Ok(Outcome::Failed(error)) => {
                 self.tally.fail(Verdict::Lost, self.at(&step), error.to_string());
             }
@@ -241,7 +245,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Cuts the power now.
+    /// Cuts the power now, under several models.
     fn check_images(&mut self, when: &str) {
         let bounds = self.ledger.lock().bounds;
         let bounds = super::ledger::Bounds { checkpoints: (0, 0), ..bounds };
@@ -253,7 +257,7 @@ impl<'a> Trial<'a> {
             let image = self.disk.image(model);
             self.tally.count("images", 1);
             let found = look(&image, &self.script.options, None, Care::default());
-            // What a failed sync dropped is gone, although the process may have acknowledged it
+            // Data dropped by a failed sync is lost, although the process may have acknowledged it
             // as buffered.
             let drops = self.cause == Cause::SyncDrops && model == CrashModel::Everything;
             let judged_as = if drops { CrashModel::SyncedOnly } else { model };

@@ -1,15 +1,15 @@
-//! What a store was told, as an oracle: the digest of its content after every batch, and how many
-//! batches it acknowledged and promised to keep.
+//! The record of a store's writes, as an oracle: the digest of the content after every batch, and
+//! the numbers of acknowledged and durable batches.
 //!
-//! What stays true: `durable <= acknowledged <= attempted`; a digest is the sum over all pairs, so
-//! it does not depend on their order and is kept up to date pair by pair.
+//! Invariants: `durable <= acknowledged <= attempted`. A digest is the sum over all pairs, so it
+//! does not depend on their order and is updated pair by pair.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use esker::base::checksum::checksum_parts;
+use esker::internals::checksum_parts;
 
-/// Keys of writes that are in no log begin with this; the prefix promise is not theirs.
+/// Prefix of the keys of unlogged writes. The prefix guarantee does not apply to these writes.
 pub const WEAK_PREFIX: &[u8] = b"weak/";
 
 /// The digest of a set of pairs.
@@ -22,7 +22,7 @@ impl Digest {
         u128::from(half(1)) << 64 | u128::from(half(2))
     }
 
-    /// With one more pair.
+    /// Adds a pair.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
         self.0 = self.0.wrapping_add(Digest::of(key, value));
     }
@@ -39,53 +39,54 @@ pub enum Op {
     Put(Vec<u8>, Vec<u8>),
     /// Delete a key.
     Delete(Vec<u8>),
-    /// Delete every key from the first up to the second.
+    /// Delete every key from the first, inclusive, to the second, exclusive.
     DeleteRange(Vec<u8>, Vec<u8>),
 }
 
-/// A checkpoint that was asked for.
+/// A requested checkpoint.
 #[derive(Debug, Clone)]
 pub struct CheckpointNote {
     /// Its directory.
     pub dir: PathBuf,
-    /// The batches it must hold.
+    /// Number of batches that it must hold.
     pub index: usize,
     /// Whether the call returned `Ok`.
     pub done: bool,
 }
 
-/// How far a store had come at some moment.
+/// The progress of a store at some moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds {
-    /// Batches that survive a power failure.
+    /// Number of batches that survive a power failure.
     pub durable: usize,
-    /// Batches that survive the death of the process.
+    /// Number of batches that survive the death of the process.
     pub acknowledged: usize,
-    /// Batches that may be there.
+    /// Number of batches that may be present.
     pub attempted: usize,
-    /// How many checkpoints had been asked for, and how many of those were done.
+    /// Numbers of requested checkpoints and of completed ones.
     pub checkpoints: (usize, usize),
 }
 
-/// See the module.
+/// The record of a store's writes; see the module.
 #[derive(Clone, Default)]
 pub struct Ledger {
     map: BTreeMap<Vec<u8>, Vec<u8>>,
     digest: Digest,
-    /// The digest after that many batches.
+    /// The digest after each number of batches.
     states: Vec<Digest>,
-    /// Every pair of an unlogged write there ever was.
+    /// Every pair of an unlogged write so far.
     weak: BTreeSet<(Vec<u8>, Vec<u8>)>,
-    /// Contents that a batch which failed would have made, and after how many batches.
+    /// Number of batches before each failed batch, and the digest that the failed batch would have
+    /// made.
     failed: Vec<(usize, Digest)>,
-    /// The checkpoints asked for.
+    /// The requested checkpoints.
     pub checkpoints: Vec<CheckpointNote>,
-    /// How far it has come.
+    /// The store's progress.
     pub bounds: Bounds,
 }
 
 impl Ledger {
-    /// A ledger that begins with these pairs, all durable.
+    /// Creates a ledger that begins with these pairs, all durable.
     pub fn new(pairs: &[(Vec<u8>, Vec<u8>)]) -> Ledger {
         let mut ledger = Ledger::default();
         for (key, value) in pairs {
@@ -96,19 +97,20 @@ impl Ledger {
         ledger
     }
 
-    /// The ledger of a store recovered with these pairs, which knows the unlogged pairs of this one.
+    /// Returns the ledger of a store recovered with these pairs. It keeps the unlogged pairs of
+    /// this ledger.
     pub fn recovered(&self, pairs: &[(Vec<u8>, Vec<u8>)]) -> Ledger {
         let logged = |(key, _): &&(Vec<u8>, Vec<u8>)| !key.starts_with(WEAK_PREFIX);
         let logged: Vec<_> = pairs.iter().filter(logged).cloned().collect();
         Ledger { weak: self.weak.clone(), ..Ledger::new(&logged) }
     }
 
-    /// The digest of the content now.
+    /// Returns the digest of the current content.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The content now.
+    /// Returns the current content.
     pub fn pairs(&self) -> &BTreeMap<Vec<u8>, Vec<u8>> {
         &self.map
     }
@@ -140,7 +142,7 @@ impl Ledger {
         }
     }
 
-    /// A batch is about to be written.
+    /// Records the start of a batch.
     pub fn attempt(&mut self, ops: &[Op]) {
         self.apply(ops);
         self.states.truncate(self.bounds.acknowledged + 1);
@@ -148,7 +150,7 @@ impl Ledger {
         self.bounds.attempted = self.bounds.acknowledged + 1;
     }
 
-    /// The batch attempted last was acknowledged.
+    /// Records that the last attempted batch was acknowledged.
     pub fn acknowledge(&mut self, synced: bool) {
         self.bounds.acknowledged = self.bounds.attempted;
         if synced {
@@ -156,37 +158,38 @@ impl Ledger {
         }
     }
 
-    /// The batch attempted last failed: it is not in the store, but a crash may bring it back.
+    /// Records that the last attempted batch failed. It is not in the store, but a crash may
+    /// restore it.
     pub fn fail(&mut self, before: &Ledger) {
         self.failed.push((self.bounds.acknowledged, self.digest));
         self.map = before.map.clone();
         self.digest = before.digest;
     }
 
-    /// Everything acknowledged so far survives a power failure from now on.
+    /// Records that everything acknowledged so far survives a power failure.
     pub fn all_durable(&mut self) {
         self.bounds.durable = self.bounds.acknowledged;
     }
 
-    /// A pair was written that is in no log.
+    /// Records an unlogged pair.
     pub fn weak(&mut self, key: &[u8], value: &[u8]) {
         self.weak.insert((key.to_vec(), value.to_vec()));
     }
 
-    /// Whether this pair of an unlogged write was ever written.
+    /// Returns whether this pair of an unlogged write was ever written.
     pub fn knows_weak(&self, key: &[u8], value: &[u8]) -> bool {
         self.weak.contains(&(key.to_vec(), value.to_vec()))
     }
 
-    /// After how many batches the store held what `digest` says, the number nearest to `most`
-    /// first.
+    /// Returns a number of batches after which the store held the content of `digest`: the largest
+    /// from `least` to `most`, or else the largest overall.
     pub fn index_of(&self, digest: Digest, least: usize, most: usize) -> Option<usize> {
         let most = most.min(self.states.len() - 1);
         let inside = (least..=most).rev().find(|i| self.states[*i] == digest);
         inside.or_else(|| self.states.iter().rposition(|s| *s == digest))
     }
 
-    /// Whether this content is that of a failed batch on top of at least `least` others.
+    /// Returns whether this content is that of a failed batch after at least `least` others.
     pub fn is_failed_batch(&self, digest: Digest, least: usize) -> bool {
         self.failed.iter().any(|(index, d)| *d == digest && *index >= least)
     }

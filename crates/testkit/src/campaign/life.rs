@@ -1,7 +1,7 @@
-//! A store living through a script, its ledger kept as it goes.
+//! Runs a script on a store and keeps its ledger.
 //!
-//! What stays true: a batch is in the ledger before the store is told, and acknowledged in it only
-//! after the store returned `Ok`, so that a cut in between may leave either.
+//! Invariants: a batch is in the ledger before the store receives it, and is acknowledged there
+//! only after the store returned `Ok`. A cut in between may leave either state.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,25 +14,25 @@ use parking_lot::Mutex;
 use super::ledger::{CheckpointNote, Digest, Ledger, Op, WEAK_PREFIX};
 use super::script::Step;
 
-/// Where the stores of all campaigns are.
+/// Returns the directory of the stores of all campaigns.
 pub fn store_dir() -> &'static Path {
     Path::new("/data/store")
 }
 
-/// Something a store must never do.
+/// Behaviour forbidden to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong(pub String);
 
-/// How a step ended.
+/// The outcome of a step.
 #[derive(Debug)]
 pub enum Outcome {
-    /// As it should.
+    /// The step succeeded.
     Done,
-    /// With an error of the store's.
+    /// The store returned an error.
     Failed(Error),
 }
 
-/// What an iterator gave.
+/// The content returned by an iterator.
 #[derive(Debug, Clone, Default)]
 pub struct Content {
     /// The digest of the logged pairs.
@@ -41,10 +41,10 @@ pub struct Content {
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Reads everything `iter` gives; pairs must be in ascending order.
+/// Reads all pairs of `iter`, which must be in ascending order.
 ///
 /// # Errors
-/// The iterator's, or what is wrong with the order.
+/// The iterator's error, or a violation of the order.
 pub fn content(iter: esker::Result<DbIterator>) -> Result<Content, ReadError> {
     let mut found = Content::default();
     for pair in iter.map_err(ReadError::Store)? {
@@ -62,51 +62,52 @@ pub fn content(iter: esker::Result<DbIterator>) -> Result<Content, ReadError> {
     Ok(found)
 }
 
-/// Why reading everything ended early.
+/// The reason why a complete read ended early.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The store said so.
+    /// The store returned an error.
     Store(Error),
-    /// The store was wrong.
+    /// The store's answer was wrong.
     Wrong(Wrong),
 }
 
-/// See the module.
+/// Runs a script on a store; see the module.
 pub struct Life {
     fs: Arc<dyn Fs>,
     options: Options,
     db: Option<Db>,
     snapshots: Vec<(Snapshot, Digest)>,
-    /// Shared with whoever takes images.
+    /// The ledger, shared with the observer that takes images.
     pub ledger: Arc<Mutex<Ledger>>,
     checkpoints: u32,
-    /// Flushes and compactions so far, by name.
+    /// Numbers of flushes and compactions so far, by name.
     pub work: BTreeMap<&'static str, u64>,
 }
 
 impl Life {
-    /// A life on `fs` that begins with what `ledger` says.
+    /// Creates a run on `fs` that begins with the content of `ledger`.
     pub fn new(fs: Arc<dyn Fs>, options: Options, ledger: Arc<Mutex<Ledger>>) -> Life {
         let (snapshots, work) = (Vec::new(), BTreeMap::new());
         Life { fs, options, db: None, snapshots, ledger, checkpoints: 0, work }
     }
 
-    /// Opens the store. What it then holds has been made durable.
+    /// Opens the store, which makes its content durable.
     ///
     /// # Errors
-    /// The store's.
+    /// The store's error.
     pub fn open(&mut self) -> esker::Result<()> {
         self.db = Some(Db::open_on(self.fs.clone(), store_dir(), self.options.clone())?);
         self.ledger.lock().all_durable();
         Ok(())
     }
 
-    /// The open store.
+    /// Returns the open store.
     pub fn db(&self) -> Option<&Db> {
         self.db.as_ref()
     }
 
-    /// Dies without closing: `fs` is the next process's; whatever the old one still does fails.
+    /// Dies without closing. `fs` is the next process's view. Later operations of the old process
+    /// fail.
     pub fn die(&mut self, fs: Arc<dyn Fs>) {
         self.fs = fs;
         self.count_work();
@@ -114,7 +115,7 @@ impl Life {
         self.db = None;
     }
 
-    /// Adds up what the open store has done.
+    /// Adds the open store's flushes and compactions to the totals.
     fn count_work(&mut self) {
         let Some(db) = &self.db else { return };
         let metrics = db.metrics();
@@ -129,17 +130,17 @@ impl Life {
     /// Closes the store.
     ///
     /// # Errors
-    /// The store's.
+    /// The store's error.
     pub fn close(&mut self) -> esker::Result<()> {
         self.count_work();
         self.snapshots.clear();
         self.db.take().map_or(Ok(()), Db::close)
     }
 
-    /// Does one step; [`Step::Kill`] is the caller's.
+    /// Executes one step. The caller handles [`Step::Kill`].
     ///
     /// # Errors
-    /// What the store did that it never may.
+    /// Behaviour forbidden to a store.
     pub fn step(&mut self, step: &Step) -> Result<Outcome, Wrong> {
         if matches!(step, Step::Reopen) {
             let closed = self.close();

@@ -1,4 +1,4 @@
-//! Opening what a crash left, and saying what is in it.
+//! Opens the state after a crash and determines its content.
 
 use std::path::Path;
 
@@ -11,30 +11,30 @@ use super::life::{Content, ReadError, content, store_dir};
 use super::tally::{Verdict, guarded};
 use crate::crash::{CrashModel, Image};
 
-/// What was found in an image.
+/// The content of an image.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// The digest of the logged pairs.
     pub digest: Digest,
     /// All pairs.
     pub pairs: Arc<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// The digest of the checkpoint looked at, if one could be opened.
+    /// The digest of the checked checkpoint, if it could be opened.
     pub checkpoint: Option<Digest>,
 }
 
-/// What is wrong with an image.
+/// The error of an image.
 pub type Bad = (Verdict, String);
 
-/// How thoroughly an image is looked at.
+/// The thoroughness of a check.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Care {
-    /// Point reads and the way back, too.
+    /// Also check point reads and a backward scan.
     pub every_read: bool,
-    /// Write, die and open again.
+    /// Also write, die and reopen.
     pub second_life: bool,
 }
 
-/// Opens the store in `image` and reads all of it.
+/// Opens the store in `image` and reads it completely.
 pub fn look(
     image: &Image,
     options: &Options,
@@ -84,7 +84,7 @@ fn check_whole(db: &Db) -> Result<(), Bad> {
     }
 }
 
-/// Every pair by itself, keys that are not there, and all pairs backwards.
+/// Checks a get of every pair, gets of absent keys, and a backward scan.
 fn check_reads(db: &Db, found: &Content) -> Result<(), Bad> {
     for (key, value) in &found.pairs {
         if db.get(key).map_err(lost("get"))?.as_deref() != Some(value) {
@@ -92,21 +92,21 @@ fn check_reads(db: &Db, found: &Content) -> Result<(), Bad> {
         }
         let absent = [key.as_slice(), b"\0absent"].concat();
         if db.get(&absent).map_err(lost("get"))?.is_some() {
-            return Err((Verdict::Wrong, "a key that never was".into()));
+            return Err((Verdict::Wrong, "a get returned a key that was never written".into()));
         }
     }
     let iter = db.iter().map_err(lost("iter"))?;
-    let back: esker::Result<Vec<_>> = iter.into_reverse().collect();
+    let back: esker::Result<Vec<_>> = iter.rev().collect();
     let mut back = back.map_err(lost("read backwards"))?;
     back.reverse();
     if back != found.pairs {
-        return Err((Verdict::Wrong, "forwards and backwards differ".into()));
+        return Err((Verdict::Wrong, "the forward scan and the backward scan differ".into()));
     }
     Ok(())
 }
 
 fn look_at_checkpoint(
-    fs: &Arc<esker::fs::mem::MemFs>,
+    fs: &Arc<esker::fs::MemFs>,
     dir: &Path,
     options: &Options,
 ) -> Result<Option<Digest>, Bad> {
@@ -116,34 +116,34 @@ fn look_at_checkpoint(
     let options = Options { create_if_missing: false, ..options.clone() };
     let Ok(db) = Db::open_on(fs.clone(), dir, options) else { return Ok(None) };
     check_whole(&db)?;
-    // It holds flushed unlogged writes too, which are not in the digest.
+    // The checkpoint also holds flushed unlogged writes, which are not in the digest.
     Ok(Some(read_all(&db)?.digest))
 }
 
-/// Writes, dies without closing, opens again: what was found must still be there.
+/// Writes, dies without closing, and reopens. The content found before must still be present.
 fn live_again(
-    fs: Arc<esker::fs::mem::MemFs>,
+    fs: Arc<esker::fs::MemFs>,
     db: Db,
     options: &Options,
     found: &Content,
 ) -> Result<(), Bad> {
     let key = [WEAK_PREFIX, b"after"].concat();
-    db.put_with(&key, "crash", &WriteOptions::SYNC).map_err(lost("write after recovery"))?;
+    db.put_with(&key, "crash", &WriteOptions::SYNC).map_err(lost("write after the recovery"))?;
     let left = Image::of(&*fs, store_dir()).map_err(|e| (Verdict::Lost, e.to_string()))?;
     drop(db);
     let again = left.to_mem();
-    let db = Db::open_on(again, store_dir(), options.clone()).map_err(lost("open again"))?;
+    let db = Db::open_on(again, store_dir(), options.clone()).map_err(lost("second open"))?;
     let second = read_all(&db)?;
     if second.digest != found.digest {
         return Err((Verdict::Lost, "the second recovery differs from the first".into()));
     }
     if db.get(&key).map_err(lost("get"))?.as_deref() != Some(b"crash") {
-        return Err((Verdict::Lost, "a synced write after recovery is gone".into()));
+        return Err((Verdict::Lost, "a synced write after the recovery is missing".into()));
     }
     check_whole(&db)
 }
 
-/// Compares what was found with what the ledger allows.
+/// Compares the content with the states that the ledger allows.
 pub fn judge(
     found: &Found,
     ledger: &Ledger,
@@ -154,14 +154,14 @@ pub fn judge(
     let least = if killed { bounds.acknowledged } else { bounds.durable };
     for (key, value) in found.pairs.iter().filter(|(k, _)| k.starts_with(WEAK_PREFIX)) {
         if !ledger.knows_weak(key, value) {
-            return Err((Verdict::Wrong, "an unlogged pair that was never written".into()));
+            return Err((Verdict::Wrong, "an unlogged pair was never written".into()));
         }
     }
     if let Some(note) = bounds.checkpoints.0.checked_sub(1).map(|at| &ledger.checkpoints[at]) {
         let done = bounds.checkpoints.1 >= bounds.checkpoints.0;
         match found.checkpoint {
             Some(digest) if ledger.index_of(digest, note.index, note.index) != Some(note.index) => {
-                return Err((Verdict::Wrong, "a checkpoint holds something else".into()));
+                return Err((Verdict::Wrong, "a checkpoint has unexpected content".into()));
             }
             None if done => {
                 return Err((Verdict::Lost, "a finished checkpoint does not open".into()));
@@ -173,15 +173,18 @@ pub fn judge(
         Some(index) if (least..=bounds.attempted).contains(&index) => Ok(index),
         _ if ledger.is_failed_batch(found.digest, least) => Ok(bounds.attempted),
         Some(index) if index < least => {
-            Err((Verdict::Lost, format!("{index} batches are left, {least} were promised")))
+            Err((Verdict::Lost, format!("found {index} batches, expected at least {least}")))
         }
         Some(index) => {
             let most = bounds.attempted;
-            Err((Verdict::Wrong, format!("{index} batches, {most} had been tried")))
+            Err((Verdict::Wrong, format!("found {index} batches, but only {most} were tried")))
         }
         None => {
             let pairs = found.pairs.len();
-            Err((Verdict::Wrong, format!("{pairs} pairs, not the first batches of any number")))
+            Err((
+                Verdict::Wrong,
+                format!("found {pairs} pairs, which no number of first batches produces"),
+            ))
         }
     }
 }

@@ -1,11 +1,15 @@
-//! A power cut after every operation of a repair, under every crash model, and cuts during the
-//! repair that follows.
+//! A power cut after every operation of a repair, under every crash model, and power cuts during
+//! the next repair.
 //!
-//! [`faults`] has every operation of such a repair fail instead, also of one after another that was
-//! killed. What stays true: whatever a cut leaves, the next repair gives what an uninterrupted one would
-//! have given, and every original file is there with all its bytes. Opening instead gives the store
-//! as it was, or as repaired, or is refused; a store that could be opened and written to keeps that
-//! through a repair. After a repair that said it was done, nothing needs to be repaired.
+//! [`faults`] instead makes every operation of a repair fail, including a repair after a killed
+//! one.
+//!
+//! Invariants:
+//! 1. Whatever a cut leaves, the next repair gives the result of an uninterrupted one, and every
+//!    original file is present with all its bytes.
+//! 2. Opening instead gives the store as it was or as repaired, or is refused. A store that was
+//!    opened and written to keeps that state through a repair.
+//! 3. After a repair that reported success, no repair is necessary.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Db, ErrorKind, Options, WriteOptions};
 use parking_lot::Mutex;
 
@@ -26,19 +30,19 @@ use crate::crash::{CrashFs, CrashModel, Image};
 use crate::fault::FaultFs;
 use crate::rng::SplitMix64;
 
-/// What was wrong with the store before the repair.
+/// The damage of the store before the repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Harm {
     /// Nothing.
     None,
-    /// `CURRENT` is gone.
+    /// `CURRENT` is missing.
     Headless,
-    /// A byte of one file is another one.
+    /// One byte of one file is changed.
     Flipped,
 }
 
 impl Harm {
-    /// Every harm.
+    /// Every kind of damage.
     pub const ALL: [Harm; 3] = [Harm::None, Harm::Headless, Harm::Flipped];
 
     fn to(self, store: &Store, rng: &mut SplitMix64) -> Image {
@@ -70,10 +74,10 @@ fn lost(what: &str) -> impl Fn(esker::Error) -> Bad {
     move |error| (Verdict::Lost, format!("{what}: {error}"))
 }
 
-/// A store that was harmed, what its repair gives, its name, and numbers for it alone.
+/// A damaged store, the result of its repair, its name, and its own random numbers.
 type Harmed = (Image, Mending, String, SplitMix64);
 
-/// Does `harm` to `store` and repairs it once; what goes wrong then is counted.
+/// Damages `store` with `harm` and repairs it once. Counts errors of that repair.
 fn harmed(store: &Store, harm: Harm, tally: &mut Tally) -> Option<Harmed> {
     let mut rng = SplitMix64::new(store.ledger.bounds.attempted as u64 ^ harm as u64);
     let image = harm.to(store, &mut rng);
@@ -86,7 +90,7 @@ fn harmed(store: &Store, harm: Harm, tally: &mut Tally) -> Option<Harmed> {
     None
 }
 
-/// Every cut of the repair of `store` after each harm.
+/// Runs every cut of the repair of `store`, for each kind of damage.
 pub fn run(store: &Store, effort: &Effort) -> Tally {
     in_parallel(&Harm::ALL, |harm| {
         let mut tally = Tally::default();
@@ -97,8 +101,8 @@ pub fn run(store: &Store, effort: &Effort) -> Tally {
     })
 }
 
-/// Every operation of the repair of `store` failing once, after each harm, and of the repairs after
-/// some that were killed.
+/// Makes every operation of the repair of `store` fail once, for each kind of damage. Does the same
+/// for the repairs after some killed ones.
 pub fn faults(store: &Store) -> Tally {
     let mut all = Tally::default();
     for harm in Harm::ALL {
@@ -112,14 +116,15 @@ pub fn faults(store: &Store) -> Tally {
         let killed = cuts.into_iter().step_by(each).map(|cut| (cut.at, cut.image));
         let images: Vec<(u64, Image)> = std::iter::once((0, image)).chain(killed).collect();
         all.merge(in_parallel(&images, |(at, image)| {
-            let place = format!("{place}, repaired after one killed at operation {at}");
+            let place =
+                format!("{place}, repaired after a repair that was killed at operation {at}");
             mending.fail_each(image, &place)
         }));
     }
     all
 }
 
-/// Killed repairs of each store whose next one meets every fault.
+/// Maximum number of killed repairs per store whose next repair meets every fault.
 const INTERRUPTED_MAX: usize = 6;
 
 /// A power cut.
@@ -130,7 +135,7 @@ struct Cut {
     image: Image,
 }
 
-/// Collects cuts while a repair works.
+/// Collects cuts during a repair.
 #[derive(Default)]
 struct Collector {
     at: u64,
@@ -138,12 +143,12 @@ struct Collector {
     cuts: Vec<Cut>,
 }
 
-/// What a repair without a cut gives, and what there was before it.
+/// The result of an uninterrupted repair, and the state before it.
 struct Mending {
     options: Options,
     harm: Harm,
     originals: Vec<Vec<u8>>,
-    /// What opening it gave before; `None` if it was refused, or a read.
+    /// The content before the repair; `None` if opening or a read failed.
     before: Option<Pairs>,
     pairs: Pairs,
     lost: Vec<String>,
@@ -166,12 +171,13 @@ impl Mending {
         let fs = image.to_mem();
         let report = Db::repair_on(fs.clone(), store_dir(), options.clone());
         mending.lost = report.map_err(lost("repair"))?.lost;
-        let db = Db::open_on(fs, store_dir(), options.clone()).map_err(lost("open repaired"))?;
+        let db = Db::open_on(fs, store_dir(), options.clone())
+            .map_err(lost("open the repaired store"))?;
         mending.pairs = read(&db)?;
         Ok(mending)
     }
 
-    /// Repairs `image` on a disk, and judges what a cut after each operation leaves.
+    /// Repairs `image` on a disk, and judges the state that a cut after each operation leaves.
     fn cut(
         &self,
         image: &Image,
@@ -188,7 +194,7 @@ impl Mending {
             return tally.fail(Verdict::Lost, place, format!("repair: {message}"));
         }
         for Cut { at, model, done, image } in cuts {
-            let what = ["images", "nested images", "images three deep"][depth.min(3) as usize - 1];
+            let what = ["images", "nested images", "images of depth 3"][depth.min(3) as usize - 1];
             tally.count(what, 1);
             let place = format!("{place}, cut {at} of depth {depth}, {}", model.name());
             match guarded(|| self.judge(&image, done)) {
@@ -206,7 +212,7 @@ impl Mending {
         }
     }
 
-    /// The different images that a cut can leave, during and after the repair.
+    /// Returns the distinct images that a cut can leave, during and after the repair.
     fn repair_watched(
         &self,
         disk: &Arc<CrashFs>,
@@ -239,7 +245,7 @@ impl Mending {
         (cuts, repaired.map(drop).map_err(|error| error.to_string()))
     }
 
-    /// What opening gives; `None` if it is refused as damaged.
+    /// Opens the store; `None` if it is refused as damaged.
     fn opened(&self, fs: &Arc<MemFs>) -> Result<Option<Db>, Bad> {
         match Db::open_on(fs.clone(), store_dir(), self.options.clone()) {
             Ok(db) => Ok(Some(db)),
@@ -249,30 +255,36 @@ impl Mending {
     }
 
     fn judge(&self, image: &Image, done: bool) -> Result<&'static str, Bad> {
-        // Repaired at once.
+        // Repaired without opening it first.
         let fs = image.to_mem();
         self.repaired(&fs, &self.pairs, true)?;
         self.has_originals(&fs)?;
-        // Opened, perhaps written to, and then repaired.
+        // Opened, possibly written to, and then repaired.
         let fs = image.to_mem();
         let Some(db) = self.opened(&fs)? else {
             if done {
-                return Err((Verdict::Lost, "the repair was done, and opening is refused".into()));
+                return Err((
+                    Verdict::Lost,
+                    "the repair succeeded, but the open was refused".into(),
+                ));
             }
             self.repaired(&fs, &self.pairs, true)?;
             return Ok("refused");
         };
         let shown = read(&db).ok();
         if done && shown.as_ref() != Some(&self.pairs) {
-            return Err((Verdict::Lost, "the repair was done, and opening shows less".into()));
+            return Err((
+                Verdict::Lost,
+                "the repair succeeded, but the opened store has other content".into(),
+            ));
         }
         if shown.as_ref() != Some(&self.pairs) && shown != self.before {
-            return Err((Verdict::Wrong, "opening shows something that never was".into()));
+            return Err((Verdict::Wrong, "the opened store has content that never existed".into()));
         }
         if self.harm == Harm::None || done {
             let (key, value) = (b"since the cut".to_vec(), b"1".to_vec());
-            db.put_with(&key, &value, &WriteOptions::SYNC).map_err(lost("a write"))?;
-            db.flush().map_err(lost("a flush"))?;
+            db.put_with(&key, &value, &WriteOptions::SYNC).map_err(lost("write after the cut"))?;
+            db.flush().map_err(lost("flush after the cut"))?;
             drop(db);
             let mut want = self.pairs.clone();
             want.push((key, value));
@@ -282,18 +294,22 @@ impl Mending {
         Ok("opened")
     }
 
-    /// Repairs, and compares what the store holds then.
+    /// Repairs the store, and compares its content.
     fn repaired(&self, fs: &Arc<MemFs>, want: &Pairs, same_losses: bool) -> Result<(), Bad> {
         let dir = store_dir();
         let report = Db::repair_on(fs.clone(), dir, self.options.clone());
         let report = report.map_err(lost("the next repair"))?;
         if same_losses && !report.lost.is_empty() && report.lost != self.lost {
-            return Err((Verdict::Lost, format!("the next repair misses {:?}", report.lost)));
+            return Err((
+                Verdict::Lost,
+                format!("the next repair reports other losses: {:?}", report.lost),
+            ));
         }
         let options = Options { create_if_missing: false, ..self.options.clone() };
-        let db = Db::open_on(fs.clone(), dir, options).map_err(lost("open after it"))?;
+        let db =
+            Db::open_on(fs.clone(), dir, options).map_err(lost("open after the next repair"))?;
         if read(&db)? != *want {
-            return Err((Verdict::Lost, "the next repair gives something else".into()));
+            return Err((Verdict::Lost, "the next repair restored other content".into()));
         }
         let report = db.verify(&mut |_, _| {}).map_err(lost("verify"))?;
         match report.problems.first() {
@@ -329,13 +345,13 @@ impl Mending {
 
     fn fail_one(&self, disk: &Arc<MemFs>, fs: &Arc<FaultFs>) -> Result<(), Bad> {
         match Db::repair_on(fs.clone(), store_dir(), self.options.clone()) {
-            // What could not be read is listed, and the originals are there.
+            // Unreadable data is listed, and the originals are present.
             Ok(report) if report.lost.iter().any(|what| !self.lost.contains(what)) => {}
             Ok(_) => {
                 let options = Options { create_if_missing: false, ..self.options.clone() };
                 let db = Db::open_on(disk.clone(), store_dir(), options).map_err(lost("open"))?;
                 if read(&db)? != self.pairs {
-                    return Err((Verdict::Lost, "it lists no loss and has one".into()));
+                    return Err((Verdict::Lost, "the repair lost data and listed no loss".into()));
                 }
             }
             Err(error) => {
@@ -350,7 +366,7 @@ impl Mending {
         self.has_originals(disk)
     }
 
-    /// Every original is beside the repaired store.
+    /// Checks that every original file is next to the repaired store.
     fn has_originals(&self, fs: &Arc<MemFs>) -> Result<(), Bad> {
         let files = |dir: &Path| Image::of(&**fs, dir).map(|image| image.contents);
         let failed = |e: std::io::Error| (Verdict::Lost, e.to_string());
@@ -360,9 +376,10 @@ impl Mending {
         }
         let missing = |bytes: &&Vec<u8>| !there.iter().any(|one| **one == **bytes);
         match self.originals.iter().find(missing) {
-            Some(bytes) => {
-                Err((Verdict::Lost, format!("an original of {} bytes is gone", bytes.len())))
-            }
+            Some(bytes) => Err((
+                Verdict::Lost,
+                format!("an original file of {} bytes is missing", bytes.len()),
+            )),
             None => Ok(()),
         }
     }
@@ -372,7 +389,7 @@ fn models(effort: &Effort, depth: u32, rng: &mut SplitMix64) -> Vec<CrashModel> 
     let mut models: Vec<CrashModel> =
         (0..effort.seeds).flat_map(|_| CrashModel::all(rng.next_u64())).collect();
     if depth > 1 {
-        // Two that are always there, and those that choose among the names.
+        // Two fixed models, and the models that choose among the names.
         models.retain(|model| {
             use CrashModel::{Everything, Prefix, StrictNames, SyncedOnly};
             matches!(model, SyncedOnly | Everything | Prefix { .. } | StrictNames { .. })

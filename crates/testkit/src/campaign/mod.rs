@@ -1,10 +1,10 @@
-//! Campaigns: a store put through power cuts, faults and rot, thousands of times, beside an oracle.
+//! Campaigns: a store undergoes power cuts, faults and file corruption, thousands of times, and is
+//! compared with an oracle.
 //!
-//! [`script`] says what is done, [`life`] does it and keeps the [`ledger`], [`look`] opens what is
-//! left and judges it; [`cuts`], [`faults`], [`chores`], [`mends`], [`rot`] and [`model`] are the
-//! campaigns themselves and [`tally`] adds up.
-//! Everything follows from a seed: no clock, no thread and no random number of the machine's has a
-//! say in what happens to a store.
+//! [`script`] generates the steps. [`life`] executes them and keeps the [`ledger`]. [`look`] opens
+//! the result and judges it. [`cuts`], [`faults`], [`chores`], [`mends`], [`rot`] and [`model`] are
+//! the campaigns. [`tally`] adds up the results. Everything follows from a seed: no clock, thread
+//! or random number of the machine influences a store.
 
 pub mod chores;
 pub mod cuts;

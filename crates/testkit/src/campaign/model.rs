@@ -1,12 +1,12 @@
-//! The same random operations under many option sets, each compared with the oracle, and therefore
-//! with each other.
+//! The same random operations under many option sets. Each set is compared with the oracle, and
+//! therefore with the other sets.
 //!
-//! What stays true: all sets get the same steps from the same seed; only how the store keeps its
-//! data differs.
+//! Invariants: all sets get the same steps from the same seed. Only the store's internal
+//! organization of the data differs.
 
 use std::sync::Arc;
 
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
 use esker::{Options, Policy};
 use parking_lot::Mutex;
 
@@ -16,7 +16,7 @@ use super::script::{Step, Theme, options, script_of};
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use esker::fs::Fs;
 
-/// Option sets: every policy with `each` choices of all other structures.
+/// Returns option sets: every policy with `each` choices of all other structures.
 pub fn option_sets(each: u64) -> Vec<(String, Options)> {
     let mut sets = Vec::new();
     for policy in Policy::ALL {
@@ -44,7 +44,7 @@ pub fn run(sets: &[(String, Options)], seed: u64, steps: usize, keys: u64) -> Ta
         let mut life = Life::new(fs.clone(), options.clone(), ledger);
         let script = script_of(Policy::Fluid, Theme::Mixed, seed, steps, keys);
         for step in std::iter::once(&Step::Read).chain(&script.steps).chain([&Step::Read]) {
-            // A file system in memory has no second process, and needs no second store in it.
+            // A file system in memory has no second process, and needs no second store.
             if matches!(step, Step::Kill | Step::Checkpoint) {
                 continue;
             }
@@ -63,7 +63,7 @@ pub fn run(sets: &[(String, Options)], seed: u64, steps: usize, keys: u64) -> Ta
         }
         let verified = life.db().and_then(|db| db.verify(&mut |_, _| {}).ok());
         if verified.is_some_and(|report| !report.is_whole()) {
-            tally.fail(Verdict::Wrong, place.clone(), "verify sees damage");
+            tally.fail(Verdict::Wrong, place.clone(), "verify reports damage");
         }
         if let Err(error) = life.close() {
             tally.fail(Verdict::Lost, place, format!("close: {error}"));

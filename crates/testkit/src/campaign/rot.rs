@@ -1,14 +1,14 @@
 //! Damage to a store's files: every bit of a small store, and random mutations of a larger one,
-//! some hidden behind a new checksum.
+//! some hidden behind a recomputed checksum.
 //!
-//! What stays true: the answer to damage is the truth or an error. Behind a forged checksum the
-//! content cannot be known to be wrong; there a store must only not panic, hang or take memory that
-//! the file does not justify (the program that runs this limits its memory).
+//! Invariants: the answer to damage is correct data or an error. Behind a forged checksum the
+//! damage cannot be detected. There a store must only not panic, hang or take more memory than the
+//! file justifies (the program that runs this campaign limits its memory).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use esker::wal::format::RecordHeader;
+use esker::internals::RecordHeader;
 use esker::{Db, Options, Policy};
 use parking_lot::Mutex;
 
@@ -21,17 +21,17 @@ use crate::crash::{CrashFs, CrashModel, Image};
 use crate::rng::SplitMix64;
 use esker::fs::Fs;
 
-/// A store's files, and what they hold.
+/// A store's files, and their content.
 pub struct Store {
-    /// Its script, for messages.
+    /// The name of its script, for messages.
     pub name: String,
     /// The files.
     pub image: Image,
-    /// What it was told.
+    /// The record of the store's writes.
     pub ledger: Ledger,
-    /// How it is opened.
+    /// The options for opening it.
     pub options: Options,
-    /// Batches that no damage may hide while something proves them.
+    /// Number of batches that must be present after any damage that the files prove.
     least: usize,
     closed: bool,
     seals: Vec<(PathBuf, Vec<Seal>)>,
@@ -41,11 +41,12 @@ impl Store {
     /// Makes a store by a script, and closes it or leaves it as a killed process does.
     ///
     /// # Panics
-    /// If the store does not get through the script.
+    /// If the store fails during the script.
     pub fn make(policy: Policy, theme: Theme, seed: u64, steps: usize, closed: bool) -> Store {
         let script = script(policy, theme, seed, steps);
         let disk = CrashFs::seeded(seed);
-        disk.create_dir(Path::new("/data")).unwrap_or_else(|e| panic!("a fresh disk: {e}"));
+        disk.create_dir(Path::new("/data"))
+            .unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
         let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
         let mut life = Life::new(disk.clone(), script.options.clone(), ledger.clone());
         let mut steps = script.steps;
@@ -56,7 +57,7 @@ impl Store {
             let op = super::ledger::Op::Put(b"last".to_vec(), value.as_bytes().to_vec());
             Step::Write(vec![op], synced)
         };
-        // The log says of every write that it is durable, or of all but the very last one.
+        // The log shows that every write is durable, or every write except the last.
         steps.extend([last("but one", true), last("of all", seed % 2 == 1)]);
         for step in std::iter::once(&Step::Read).chain(&steps) {
             match life.step(step) {
@@ -85,7 +86,7 @@ impl Store {
         store
     }
 
-    /// The files, without the lock.
+    /// Returns the files, without the lock.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let ours = |path: &&PathBuf| path.starts_with(store_dir()) && !path.ends_with("LOCK");
         self.image.files.keys().filter(ours)
@@ -96,13 +97,13 @@ impl Store {
         seals(&name, self.image.bytes(path).unwrap_or_default())
     }
 
-    /// Whether what is left proves that the logs are damaged: a store that was closed says how long
-    /// its log was, one that was killed has only the records behind the damage to say so.
+    /// Returns whether the remaining files prove that the logs are damaged. A closed store records
+    /// the length of its log. In a killed store, only records after the damage can prove it.
     fn proves(&self, image: &Image) -> bool {
         if self.closed {
             return true;
         }
-        // A log that is missing is named by the manifest or by the log before it.
+        // A missing log is named by the manifest or by the previous log.
         let logs = self.seals.iter().filter(|(path, _)| path.extension() == Some("wal".as_ref()));
         let proved = |(path, seals): &(PathBuf, Vec<Seal>)| {
             let (was, is) = (self.image.bytes(path), image.bytes(path));
@@ -112,7 +113,8 @@ impl Store {
             if first_difference == was.len() {
                 return true;
             }
-            // The records before the damaged one do not count, and a record that does.
+            // Records before the damaged one do not count. A later record counts if it proves the
+            // damaged one durable.
             let damaged = seals.partition_point(|seal| seal.at <= first_difference).max(1) - 1;
             let start = seals[damaged].at as u64;
             seals[damaged + 1..].iter().any(|seal| {
@@ -129,19 +131,19 @@ impl Store {
     }
 }
 
-/// What became of damage.
+/// The outcome of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// An error, somewhere.
+    /// Some call returned an error.
     Detected,
-    /// Every answer was right.
+    /// Every answer was correct.
     Harmless,
-    /// The newest writes of a log, which nothing said to be durable, are gone.
+    /// The newest writes of a log, not proved durable, are missing.
     Tail,
 }
 
-/// Opens and reads a store that was damaged to be as `image`, and is shown to the engine as `shown`.
-/// With `forged` any answer will do.
+/// Opens and reads a damaged store. `image` has the damage, and `shown` is the image for the
+/// engine. With `forged` any answer is accepted.
 fn judge(
     store: &Store,
     image: &Image,
@@ -153,13 +155,13 @@ fn judge(
     let db = match Db::open_on(fs, store_dir(), store.options.clone()) {
         Ok(db) => db,
         Err(error) if error.to_string().len() < 10 => {
-            return Err((Verdict::Wrong, "an error that says nothing".into()));
+            return Err((Verdict::Wrong, "the error message is too short".into()));
         }
         Err(_) => return Ok(Fate::Detected),
     };
     let whole = content(db.iter());
     let mut detected = db.verify(&mut |_, _| {}).map_or(true, |report| !report.is_whole());
-    // What a scan shows is what point reads must show, too.
+    // Point reads must return the same pairs as a scan.
     let mut now = store.ledger.pairs().clone();
     let mut fate = Fate::Harmless;
     match whole {
@@ -168,7 +170,9 @@ fn judge(
             match store.ledger.index_of(found.digest, least, store.ledger.bounds.attempted) {
                 Some(index) if index >= least => fate = Fate::Tail,
                 Some(index) => {
-                    let message = format!("{index} batches without an error, {least} due");
+                    let message = format!(
+                        "found {index} batches and no error, expected at least {least} batches"
+                    );
                     return Err((Verdict::Lost, message));
                 }
                 None => return Err((Verdict::Wrong, "wrong data without an error".into())),
@@ -184,7 +188,10 @@ fn judge(
         match db.get(key) {
             Ok(found) if forged || found.as_deref() == Some(value) => {}
             Ok(_) => {
-                return Err((Verdict::Wrong, format!("get of {} is wrong", key.escape_ascii())));
+                return Err((
+                    Verdict::Wrong,
+                    format!("a get of {} returned a wrong value", key.escape_ascii()),
+                ));
             }
             Err(_) => detected = true,
         }
@@ -233,7 +240,7 @@ pub fn every_bit(store: &Store) -> Tally {
     })
 }
 
-/// Mutates a store `times` times at random, a third of the time behind a forged checksum.
+/// Mutates a store `times` times at random, a third of the times behind a forged checksum.
 pub fn random(store: &Store, seed: u64, times: u64) -> Tally {
     let seeds: Vec<u64> = (0..times).map(|n| seed.wrapping_mul(1_000_003) + n).collect();
     let chunks: Vec<&[u64]> = seeds.chunks(64).collect();
@@ -257,8 +264,8 @@ pub fn random(store: &Store, seed: u64, times: u64) -> Tally {
     })
 }
 
-/// Repairs a store that was damaged at random `times` times, a third of the time behind a forged
-/// checksum: it ends with a whole store beside every file there was, or with an error.
+/// Damages a store at random and repairs it, `times` times, a third of the times behind a forged
+/// checksum. A repair ends with an intact store next to every original file, or with an error.
 pub fn repaired(store: &Store, seed: u64, times: u64) -> Tally {
     let seeds: Vec<u64> = (0..times).map(|n| seed.wrapping_mul(1_000_003) + n).collect();
     in_parallel(&seeds, |seed| {
@@ -286,7 +293,7 @@ fn repair_one(
     let report = match Db::repair_on(fs.clone(), store_dir(), store.options.clone()) {
         Ok(report) => report,
         Err(error) if error.to_string().len() < 10 => {
-            return Err((Verdict::Wrong, "an error that says nothing".into()));
+            return Err((Verdict::Wrong, "the error message is too short".into()));
         }
         Err(_) => return Ok("refused"),
     };
@@ -297,7 +304,7 @@ fn repair_one(
         path.starts_with(store_dir()) && !path.ends_with("LOCK") && there != image.bytes(path)
     };
     if let Some(path) = image.files.keys().find(missing) {
-        return Err((Verdict::Lost, format!("the original {} is gone", path.display())));
+        return Err((Verdict::Lost, format!("the original file {} is missing", path.display())));
     }
     let options = Options { create_if_missing: false, ..store.options.clone() };
     let db = Db::open_on(fs, store_dir(), options).map_err(lost)?;
@@ -311,18 +318,21 @@ fn repair_one(
     }
     let all = found.digest == store.ledger.digest();
     if report.lost.is_empty() && !all && !forged {
-        // The newest writes of a log, which nothing said to be durable, may be gone.
+        // The newest writes of a log, not proved durable, may be missing.
         let least = if store.proves(image) { store.least } else { 0 };
         let attempted = store.ledger.bounds.attempted;
         if store.ledger.index_of(found.digest, least, attempted).is_none_or(|at| at < least) {
             let pairs = found.pairs.len();
-            return Err((Verdict::Wrong, format!("{pairs} pairs, and no loss is listed")));
+            return Err((
+                Verdict::Wrong,
+                format!("found only {pairs} pairs, but the repair listed no loss"),
+            ));
         }
     }
-    Ok(if all { "mended whole" } else { "mended in part" })
+    Ok(if all { "repaired completely" } else { "repaired partly" })
 }
 
-/// What a store without checksums would do with damage: a canary, which must fail.
+/// Applies damage as if the store had no checksums: a canary, which must fail.
 pub fn without_checksums(store: &Store, seed: u64, times: u64) -> Tally {
     let mut tally = Tally::default();
     for seed in seed..seed + times {
@@ -334,8 +344,8 @@ pub fn without_checksums(store: &Store, seed: u64, times: u64) -> Tally {
     tally
 }
 
-/// What a log reader would do that ends at the first bad record, whatever later ones say: a
-/// canary, which must fail.
+/// Applies damage as if a log reader stopped at the first bad record, whatever later records prove:
+/// a canary, which must fail.
 pub fn without_marks(store: &Store) -> Tally {
     let mut tally = Tally::default();
     let logs = store.seals.iter().filter(|(path, _)| path.extension() == Some("wal".as_ref()));
@@ -357,7 +367,7 @@ fn pick<'a, T>(rng: &mut SplitMix64, all: &'a [T]) -> Option<&'a T> {
     all.get(rng.below(all.len() as u64) as usize)
 }
 
-/// Changes bytes under one checksum and makes it right again.
+/// Changes bytes under one checksum, and recomputes the checksum.
 fn forge(store: &Store, image: &mut Image, rng: &mut SplitMix64) -> String {
     let Some((path, seals)) = pick(rng, &store.seals) else { return String::new() };
     let Some(seal) = pick(rng, seals) else { return String::new() };
@@ -369,7 +379,7 @@ fn forge(store: &Store, image: &mut Image, rng: &mut SplitMix64) -> String {
             0 => bytes[at] ^= 1 << rng.below(8),
             1 => bytes[at] = *pick(rng, &extremes).unwrap_or(&0),
             _ => {
-                // A field of four bytes: small, large, larger than the file.
+                // A field of four bytes: small, large, or larger than the file.
                 let fields =
                     [0, 1, u32::MAX, 1 << 31, bytes.len() as u32 + 1, rng.next_u64() as u32];
                 let field = pick(rng, &fields).unwrap_or(&0).to_le_bytes();
@@ -382,7 +392,7 @@ fn forge(store: &Store, image: &mut Image, rng: &mut SplitMix64) -> String {
     format!("bytes {}..{} of {} forged", seal.start, seal.end, path.display())
 }
 
-/// Changes a file in one of the ways devices, copies and hands do.
+/// Changes a file as devices, copies or users may do.
 fn mutate(store: &Store, image: &mut Image, rng: &mut SplitMix64) -> String {
     let files: Vec<PathBuf> = store.files().cloned().collect();
     let (Some(path), Some(other)) = (pick(rng, &files), pick(rng, &files)) else {

@@ -1,7 +1,7 @@
-//! What a store is put through: options and steps, made from a seed.
+//! Scripts for a store: options and steps, generated from a seed.
 //!
-//! What stays true: the same seed makes the same script; the stores have no threads, so that a
-//! script makes the same operations on files each time.
+//! Invariants: the same seed makes the same script. The stores have no threads, so a script makes
+//! the same file operations each time.
 
 use esker::{
     BlockLayout, CachePolicy, Compression, IndexSearch, MemtableKind, Options, Policy, WalIo,
@@ -21,40 +21,40 @@ pub enum Step {
     Sync,
     /// `Db::flush`.
     Flush,
-    /// Up to this many pieces of background work.
+    /// Up to this many background jobs.
     Jobs(u32),
     /// `Db::compact_range`.
     Compact(Option<Vec<u8>>, Option<Vec<u8>>),
     /// `Db::set_option`.
     Set(&'static str, String),
-    /// Take a snapshot; the oldest of three is let go.
+    /// Take a snapshot. The oldest of three is released.
     Snapshot,
-    /// Compare every snapshot and the present with the oracle.
+    /// Compare every snapshot and the current content with the oracle.
     Read,
-    /// A checkpoint into a directory of its own.
+    /// Take a checkpoint into its own directory.
     Checkpoint,
-    /// Close and open again.
+    /// Close and reopen.
     Reopen,
-    /// The process dies; another opens the store.
+    /// The process dies, and another one opens the store.
     Kill,
 }
 
-/// What a script is about: which steps are frequent in it.
+/// The emphasis of a script: its frequent steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
-    /// A little of everything.
+    /// All kinds of steps.
     Mixed,
     /// Flushes and compactions.
     Levels,
-    /// Range deletions and snapshots.
+    /// Range deletes and snapshots.
     Ranges,
-    /// Options that change.
+    /// Changes of options.
     Knobs,
     /// Checkpoints.
     Checkpoints,
-    /// A manifest that is rewritten all the time.
+    /// A manifest that is rewritten frequently.
     Rollover,
-    /// Closing, dying and opening.
+    /// Closes, deaths and openings.
     Lives,
     /// Many logs at once, few syncs.
     Logs,
@@ -74,20 +74,20 @@ impl Theme {
     ];
 }
 
-/// A store's options and what is done to it.
+/// A store's options and steps.
 #[derive(Clone)]
 pub struct Script {
     /// Policy, theme and seed, for messages.
     pub name: String,
-    /// How the store is opened.
+    /// The options for opening the store.
     pub options: Options,
-    /// What is done.
+    /// The steps.
     pub steps: Vec<Step>,
-    /// Makes it again.
+    /// The seed that reproduces the script.
     pub seed: u64,
 }
 
-/// Options with which a few dozen writes reach every level, and no thread is started.
+/// Returns options under which a few dozen writes reach every level and no thread is started.
 pub fn tiny_options() -> Options {
     Options {
         memory_budget_bytes: Some(16 << 20),
@@ -107,7 +107,7 @@ pub fn tiny_options() -> Options {
     }
 }
 
-/// Tiny options with every structure chosen by the number.
+/// Returns tiny options with every structure chosen by `number`.
 pub fn options(policy: Policy, theme: Theme, number: u64) -> Options {
     let at = |all: usize, step: u64| (number / step) as usize % all;
     let mut options = Options {
@@ -132,12 +132,12 @@ pub fn options(policy: Policy, theme: Theme, number: u64) -> Options {
     options
 }
 
-/// Makes a script of `steps` steps over a few dozen keys.
+/// Returns a script of `steps` steps over a few dozen keys.
 pub fn script(policy: Policy, theme: Theme, seed: u64, steps: usize) -> Script {
     script_of(policy, theme, seed, steps, 60)
 }
 
-/// Makes a script of `steps` steps over `keys` keys.
+/// Returns a script of `steps` steps over `keys` keys.
 pub fn script_of(policy: Policy, theme: Theme, seed: u64, steps: usize, keys: u64) -> Script {
     let mut maker = Maker { rng: SplitMix64::new(seed), theme, batches: 0, keys };
     Script {
@@ -148,7 +148,7 @@ pub fn script_of(policy: Policy, theme: Theme, seed: u64, steps: usize, keys: u6
     }
 }
 
-/// Makes a step of one kind.
+/// A function that makes a step of one kind.
 type Make = fn(&mut Maker) -> Step;
 
 struct Maker {
@@ -159,7 +159,7 @@ struct Maker {
 }
 
 impl Maker {
-    /// The share of 1000 steps that each kind gets; the rest are writes.
+    /// Returns the number of steps of each kind, out of 1000. The rest are writes.
     fn shares(&self) -> [(u64, Make); 11] {
         let (flush, job, compact, set, snapshot, checkpoint, reopen, kill, weak, sync) =
             match self.theme {
@@ -240,7 +240,7 @@ impl Maker {
                 Op::Put(key, self.value())
             });
         }
-        // Half of the batches say which they are, so that no two states are alike.
+        // Half of the batches contain their number, so that no two states are alike.
         if self.rng.chance(2) {
             ops.push(Op::Put(b"batch".to_vec(), self.batches.to_string().into_bytes()));
         }

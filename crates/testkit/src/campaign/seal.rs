@@ -1,28 +1,28 @@
-//! Where the checksums of a store's files are, so that damage can be hidden behind them.
+//! Positions of the checksums in a store's files, for damage hidden behind valid checksums.
 //!
-//! What stays true: sealing an undamaged file again changes no byte. The places follow
-//! `docs/format.md`; tables are taken apart by trying where a block's checksum holds.
+//! Invariants: recomputing the checksums of an undamaged file changes no byte. The positions follow
+//! `docs/format.md`. In a table, a block's end is found by trial: its checksum must hold.
 
-use esker::base::checksum::{checksum, place_seed};
-use esker::wal::format::{FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, padded};
+use esker::internals::{FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, padded};
+use esker::internals::{checksum, place_seed};
 
-/// The last bytes of a table.
+/// Size of a table's footer, in bytes.
 const FOOTER_BYTES: usize = 96;
 
 /// A range of a file under one checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
-    /// The first byte under it.
+    /// First covered byte.
     pub start: usize,
-    /// The first byte not under it.
+    /// First byte after the covered range.
     pub end: usize,
-    /// Where its eight bytes are.
+    /// Position of the checksum's eight bytes.
     pub at: usize,
     seed: u64,
 }
 
 impl Seal {
-    /// Computes the checksum of what is there now, if all of it is there.
+    /// Recomputes the checksum of the current bytes, if the whole range exists.
     pub fn close(&self, bytes: &mut [u8]) {
         if self.end <= bytes.len() && self.at + 8 <= bytes.len() {
             let sum = checksum(&bytes[self.start..self.end], self.seed);
@@ -30,7 +30,7 @@ impl Seal {
         }
     }
 
-    /// Whether the checksum is that of what is there.
+    /// Returns whether the checksum matches the current bytes.
     pub fn holds(&self, bytes: &[u8]) -> bool {
         let sum = bytes.get(self.at..self.at + 8);
         self.end <= bytes.len()
@@ -38,7 +38,7 @@ impl Seal {
     }
 }
 
-/// The seals of an undamaged file, by its name.
+/// Returns the checksum ranges of an undamaged file, by the file's name.
 pub fn seals(name: &str, bytes: &[u8]) -> Vec<Seal> {
     if name.ends_with(".wal") {
         log_seals(bytes)

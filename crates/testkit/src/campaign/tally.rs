@@ -1,48 +1,49 @@
-//! What a campaign counted and what it found.
+//! Counts and findings of a campaign.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How a store broke a promise.
+/// Kind of broken promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Acknowledged data is gone, or the store does not open or answer.
+    /// Acknowledged data is missing, or the store does not open or answer.
     Lost,
-    /// Data that never was, in part or in the wrong order, or damage that `verify` sees.
+    /// Data that was never written, partial or out of order, or damage that `verify` finds.
     Wrong,
     /// A panic.
     Panic,
 }
 
-/// One broken promise, with all it takes to see it again.
+/// One broken promise, with all information to reproduce it.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// How.
+    /// The kind.
     pub verdict: Verdict,
-    /// Which script, at which operation, under which model or fault.
+    /// The script, the operation, and the model or fault.
     pub place: String,
-    /// What was seen.
+    /// The observation.
     pub message: String,
 }
 
-/// Counts of one campaign.
+/// The results of one campaign.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// What was counted, by name.
+    /// Counts by name.
     pub counts: BTreeMap<&'static str, u64>,
-    /// What was found.
+    /// The broken promises.
     pub failures: Vec<Failure>,
-    /// Time on the clock.
+    /// Elapsed real time.
     pub elapsed: Duration,
 }
 
 impl Tally {
-    /// Counts `more` of `what`.
+    /// Adds `more` to the count of `what`.
     pub fn count(&mut self, what: &'static str, more: u64) {
         *self.counts.entry(what).or_insert(0) += more;
     }
 
-    /// Counts a fault position that `hits` operations met, if any did.
+    /// Counts a fault position if at least one operation met it; `hits` is the number of such
+    /// operations.
     pub fn count_position(&mut self, hits: u64) {
         if hits > 0 {
             self.count("positions", 1);
@@ -50,17 +51,17 @@ impl Tally {
         }
     }
 
-    /// How many of `what` were counted.
+    /// Returns the count of `what`.
     pub fn of(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or(0)
     }
 
-    /// Notes a broken promise.
+    /// Records a broken promise.
     pub fn fail(&mut self, verdict: Verdict, place: impl Into<String>, message: impl Into<String>) {
         self.failures.push(Failure { verdict, place: place.into(), message: message.into() });
     }
 
-    /// Adds what another one counted and found.
+    /// Adds the counts and findings of another tally.
     pub fn merge(&mut self, other: Tally) {
         for (what, more) in other.counts {
             self.count(what, more);
@@ -68,19 +69,19 @@ impl Tally {
         self.failures.extend(other.failures);
     }
 
-    /// How many failures of a kind there are.
+    /// Returns the number of failures of a kind.
     pub fn failed(&self, verdict: Verdict) -> usize {
         self.failures.iter().filter(|f| f.verdict == verdict).count()
     }
 
-    /// The first failures, a line each.
+    /// Returns the first 20 failures, one per line.
     pub fn report(&self) -> String {
         let line = |f: &Failure| format!("{:?}: {}: {}\n", f.verdict, f.place, f.message);
         self.failures.iter().take(20).map(line).collect()
     }
 }
 
-/// Runs `work` on every item, on all cores, and adds up what it returns.
+/// Runs `work` on every item, on all cores, and adds up the results.
 pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Tally + Sync) -> Tally {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let next = AtomicUsize::new(0);
@@ -98,17 +99,17 @@ pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Tally + Sync) -> T
         for thread in threads {
             match thread.join() {
                 Ok(tally) => all.merge(tally),
-                Err(_) => all.fail(Verdict::Panic, "a thread of the campaign", "it panicked"),
+                Err(_) => all.fail(Verdict::Panic, "campaign thread", "the thread panicked"),
             }
         }
     });
     all
 }
 
-/// Runs `work`; a panic in it becomes its message.
+/// Runs `work`, and turns a panic into its message.
 ///
 /// # Errors
-/// What the panic said.
+/// The message of the panic.
 pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).map_err(|cause| {
         let text = cause.downcast_ref::<String>().map(String::as_str);

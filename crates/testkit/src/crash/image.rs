@@ -1,31 +1,28 @@
-//! What a crash left, as a value: cheap to keep, to compare, to damage and to start from.
+//! The state after a crash, as a value that is cheap to keep, compare, damage and start from.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use esker::base::checksum::checksum;
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
+use esker::fs::MemFs;
+use esker::internals::checksum;
 
 use super::CrashFs;
 
-/// Directories and files; two names of one file share an index into `contents`.
+/// Directories and files. Two names of one file share an index into `contents`.
 #[derive(Clone, Default)]
 pub struct Image {
-    /// Directories but the roots, parents first.
+    /// Directories except the roots, parents first.
     pub dirs: Vec<PathBuf>,
     /// Files: path and index.
     pub files: BTreeMap<PathBuf, usize>,
-    /// Bytes, shared with the disk and with other images until they differ.
+    /// File contents, shared with the disk and with other images until they differ.
     pub contents: Vec<Arc<Vec<u8>>>,
 }
 
 impl Image {
-    /// The files in `dir` of a file system, with the directories above it.
-    ///
-    /// # Errors
-    /// The first error of `fs`.
+    /// Returns the files in `dir` of a file system, with the parent directories.
     pub fn of(fs: &dyn Fs, dir: &Path) -> std::io::Result<Image> {
         let named = |above: &&Path| above.file_name().is_some();
         let mut dirs: Vec<PathBuf> = dir.ancestors().filter(named).map(Path::to_path_buf).collect();
@@ -42,18 +39,19 @@ impl Image {
         Ok(image)
     }
 
-    /// The bytes of a file.
+    /// Returns the bytes of a file.
     pub fn bytes(&self, path: &Path) -> Option<&[u8]> {
         self.files.get(path).map(|index| self.contents[*index].as_slice())
     }
 
-    /// The bytes of a file, to be changed.
+    /// Returns the bytes of a file for modification.
     pub fn bytes_mut(&mut self, path: &Path) -> Option<&mut Vec<u8>> {
         let index = *self.files.get(path)?;
         Some(Arc::make_mut(&mut self.contents[index]))
     }
 
-    /// Two images with the same number hold the same; what the lock file says does not count.
+    /// Returns a digest of the image. Images with the same digest have the same content, apart from
+    /// the lock file's.
     pub fn digest(&self) -> u64 {
         let mut sum = 0;
         for dir in &self.dirs {
@@ -68,14 +66,14 @@ impl Image {
         sum
     }
 
-    /// A file system in memory that holds it.
+    /// Returns a file system in memory with this content.
     pub fn to_mem(&self) -> Arc<MemFs> {
         let fs = MemFs::new();
         self.copy_to(&*fs);
         fs
     }
 
-    /// A simulated disk that holds it, all of it durable.
+    /// Returns a simulated disk with this content, all of it durable.
     pub fn to_disk(&self, seed: u64) -> Arc<CrashFs> {
         let disk = CrashFs::seeded(seed);
         self.copy_to(&*disk);

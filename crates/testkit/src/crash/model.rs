@@ -1,61 +1,62 @@
-//! What of the unsynced changes a crash leaves.
+//! Selection of the unsynced changes that survive a crash.
 //!
-//! The models follow Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014: they are
-//! what POSIX allows, not what one file system does. What stays true: synced bytes under synced
-//! names survive in every model; a rename is seen whole or not at all; the same seed leaves the
-//! same.
+//! The models follow Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014: they cover
+//! the cases that POSIX allows, not the behaviour of one file system.
+//!
+//! Invariants: synced bytes under synced names survive in every model. A rename takes effect
+//! completely or not at all. The same seed gives the same result.
 
 use std::sync::Arc;
 
 use super::nodes::{Change, Inode, apply, write};
 use crate::rng::SplitMix64;
 
-/// Bytes a device writes whole or not at all.
+/// Unit, in bytes, that a device writes completely or not at all.
 const SECTOR_BYTES: usize = 512;
-/// Bytes the kernel writes back at once.
+/// Unit of the kernel's write-back, in bytes.
 const PAGE_BYTES: usize = 4096;
 
-/// What of the unsynced changes a crash leaves.
+/// The unsynced changes that survive a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CrashModel {
-    /// Nothing: only synced bytes under synced names.
+    /// None survive: only synced bytes under synced names.
     SyncedOnly,
-    /// Everything: the process died, the machine did not.
+    /// All survive: the process died, but the machine did not.
     Everything,
-    /// Of each file and of each directory the first few changes, as the seed has it; the last
-    /// change of a file may be there in part.
+    /// Of each file and each directory the first few changes, as the seed chooses. The first
+    /// missing change of a file may be partly present.
     Prefix {
-        /// Chooses how much.
+        /// Chooses the number of changes.
         seed: u64,
     },
-    /// Any of the changes, sector by sector and name by name, in no order. Where a file grew and
-    /// a sector did not reach the device there are zeros.
+    /// Any of the changes, sector by sector and name by name, in any order. A sector of a grown
+    /// file that did not reach the device holds zeros.
     Scattered {
         /// Chooses which.
         seed: u64,
     },
-    /// Every change of names, and of the files only what was synced.
+    /// All changes of names, but only the synced bytes of files.
     NamesAhead,
-    /// Every change of names and lengths; where the bytes were not synced there are zeros or, with
-    /// `garbage`, what the device held before.
+    /// All changes of names and lengths. Unsynced bytes are zeros or, with `garbage`, the device's
+    /// previous content.
     SizesAhead {
         /// Whether the bytes are random.
         garbage: bool,
-        /// Chooses them.
+        /// Chooses the bytes.
         seed: u64,
     },
-    /// Of each file any of its 4 KiB pages and a length between the synced one and the last, as
-    /// write-back of a mapping leaves it; of each directory the first few changes.
+    /// Of each file any of its 4 KiB pages and a length between the synced and the last one, as
+    /// write-back of a memory mapping leaves it. Of each directory the first few changes.
     Pages {
         /// Chooses which.
         seed: u64,
     },
-    /// Everything but one write to one file.
+    /// All changes except one write to one file.
     OneDropped {
         /// Chooses which.
         seed: u64,
     },
-    /// All bytes, and any of the changes of names in no order.
+    /// All bytes, and any of the changes of names, in any order.
     StrictNames {
         /// Chooses which.
         seed: u64,
@@ -63,7 +64,7 @@ pub enum CrashModel {
 }
 
 impl CrashModel {
-    /// Every model that is the same for each seed, and those that are not with `seed`.
+    /// Returns every model, the seeded ones with `seed`.
     pub fn all(seed: u64) -> [CrashModel; 10] {
         [
             CrashModel::SyncedOnly,
@@ -79,7 +80,7 @@ impl CrashModel {
         ]
     }
 
-    /// Its name, without the seed.
+    /// Returns the model's name, without the seed.
     pub fn name(&self) -> &'static str {
         match self {
             CrashModel::SyncedOnly => "synced only",
@@ -95,7 +96,7 @@ impl CrashModel {
         }
     }
 
-    /// Whether of each directory's changes it keeps the first few, in their order.
+    /// Returns whether the model keeps a prefix of each directory's changes.
     pub(super) fn keeps_the_first_names(self) -> bool {
         matches!(self, CrashModel::Prefix { .. } | CrashModel::Pages { .. })
     }
@@ -113,7 +114,7 @@ impl CrashModel {
     }
 }
 
-/// The contents of every file after a crash.
+/// Returns the contents of every file after a crash.
 pub(super) fn contents(
     inodes: &[Inode],
     model: CrashModel,
@@ -152,7 +153,7 @@ pub(super) fn contents(
     inodes.iter().map(fate).collect()
 }
 
-/// All that can reach the device: not what a failed sync dropped.
+/// Returns all data that can reach the device, without changes dropped by a failed sync.
 fn all(inode: &Inode) -> Arc<Vec<u8>> {
     if !inode.dropped {
         return inode.now.clone();
@@ -192,7 +193,7 @@ fn scattered(inode: &Inode, rng: &mut SplitMix64) -> Vec<u8> {
             let next = end.min((at / SECTOR_BYTES + 1) * SECTOR_BYTES);
             match rng.below(4) {
                 0 => {}
-                // The file grew, the data did not come.
+                // The file grew, but the data did not arrive.
                 1 if bytes.len() < next => bytes.resize(next, 0),
                 _ => write(&mut bytes, at, &new[at - offset..next - offset]),
             }
@@ -202,7 +203,8 @@ fn scattered(inode: &Inode, rng: &mut SplitMix64) -> Vec<u8> {
     bytes
 }
 
-/// Where a file was lengthened but not written it has zeros on any device: nothing was allocated.
+/// Applies all lengths without data. A range that was lengthened but not written holds zeros on any
+/// device, because no space was allocated for it.
 fn sizes(inode: &Inode, garbage: bool, rng: &mut SplitMix64) -> Vec<u8> {
     let (mut bytes, len) = (inode.synced.to_vec(), all(inode).len());
     let old = bytes.len();
@@ -244,7 +246,7 @@ fn without(inode: &Inode, index: usize) -> Vec<u8> {
     let mut bytes = inode.synced.to_vec();
     for (at, change) in inode.changes.iter().enumerate() {
         match change {
-            // The file grew all the same.
+            // The file grew nevertheless.
             Change::Write { offset, bytes: new } if at == index => {
                 let end = offset + new.len();
                 if bytes.len() < end {
@@ -257,7 +259,7 @@ fn without(inode: &Inode, index: usize) -> Vec<u8> {
     bytes
 }
 
-/// Which of a directory's `changes` reach the device.
+/// Returns which of a directory's `changes` reach the device.
 pub(super) fn names_kept(changes: usize, model: CrashModel, rng: &mut SplitMix64) -> Vec<bool> {
     match model {
         CrashModel::SyncedOnly => vec![false; changes],

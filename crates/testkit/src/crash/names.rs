@@ -1,11 +1,13 @@
-//! Directories of the simulated disk, and what a crash leaves of their names.
+//! Directories of the simulated disk, and their names after a crash.
 //!
-//! What stays true: the sync of a directory makes its names durable, not those of another. A rename
-//! to another directory is two changes, the new name in the one and the loss of the old name in the
-//! other, and the loss reaches the device with the new name or after it: a crash leaves the file
-//! under the old name, the new or both, never under neither. So do ext4 and xfs, whose journals
-//! hold both changes in one transaction (there a crash never leaves both; here it may). The same
-//! holds for a directory that is removed after files were moved out of it.
+//! Invariants:
+//! 1. A sync of a directory makes its own names durable, and no other directory's.
+//! 2. A rename to another directory is two changes: the new name in one directory, and the loss of
+//!    the old name in the other. The loss reaches the device together with the new name or after
+//!    it. A crash therefore leaves the file under the old name, the new name or both, but never
+//!    under neither. ext4 and xfs behave likewise: their journals hold both changes in one
+//!    transaction. There a crash never leaves both names; here it may.
+//! 3. The same holds for a directory that is removed after files were moved out of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -22,14 +24,14 @@ pub(super) enum Node {
 
 pub(super) type Names = BTreeMap<OsString, Node>;
 
-/// A change in some directory without which another one does not reach the device.
+/// A change in a directory that must reach the device before another change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Need {
     dir: usize,
     id: u64,
 }
 
-/// One change of names; a rename within a directory is one, so it is never seen by half.
+/// One change of names. A rename within a directory is one change, so it never takes effect partly.
 #[derive(Clone)]
 pub(super) struct Renaming {
     id: u64,
@@ -71,12 +73,12 @@ impl Dir {
         self.synced = self.now.clone();
     }
 
-    /// What all its changes need.
+    /// Returns the needs of all changes of this directory.
     fn needs(&self) -> BTreeSet<Need> {
         self.changes.iter().flat_map(|change| change.needs.iter().copied()).collect()
     }
 
-    /// The durable names with those of the changes that are `kept`.
+    /// Returns the durable names with the `kept` changes applied.
     fn after(&self, kept: &[bool]) -> Names {
         let mut names = self.synced.clone();
         let of = self.changes.iter().zip(kept).filter(|(_, kept)| **kept);
@@ -86,8 +88,8 @@ impl Dir {
 }
 
 impl State {
-    /// Changes names of a directory. The change needs `needs` and what those before it that touch
-    /// the same names need.
+    /// Changes names of a directory. The change needs `needs`, and the needs of earlier changes to
+    /// the same names.
     pub(super) fn change_names(
         &mut self,
         dir: usize,
@@ -109,7 +111,7 @@ impl State {
         Need { dir, id }
     }
 
-    /// Gives a file another name, perhaps in another directory.
+    /// Renames a file, possibly into another directory.
     pub(super) fn move_name(&mut self, from: (usize, OsString), to: (usize, OsString), node: Node) {
         let ((old_dir, old), (new_dir, new)) = (from, to);
         if old_dir == new_dir {
@@ -120,20 +122,20 @@ impl State {
         self.change_names(old_dir, Some(old), None, [arrived].into());
     }
 
-    /// Takes an empty directory out of the one above it.
+    /// Removes an empty directory from its parent.
     pub(super) fn remove_name_of_dir(&mut self, above: usize, name: OsString, dir: usize) {
         let needs = self.dirs[dir].needs();
         self.change_names(above, Some(name), None, needs);
     }
 
-    /// Makes the names of a directory durable, and what they need.
+    /// Makes the names of a directory durable, together with their needs.
     pub(super) fn sync_names(&mut self, dir: usize) {
         let needs = self.dirs[dir].needs();
         self.dirs[dir].sync();
         self.settle(needs.into_iter().collect());
     }
 
-    /// Makes changes durable, each with those before it of the same names, and what they need.
+    /// Makes changes durable, each with the earlier changes to the same names and with its needs.
     fn settle(&mut self, mut needs: Vec<Need>) {
         while let Some(Need { dir, id }) = needs.pop() {
             let dir = &mut self.dirs[dir];
@@ -156,11 +158,12 @@ impl State {
         }
     }
 
-    /// The names of every directory after a crash, also of removed ones that may be back.
+    /// Returns the names of every directory after a crash, including removed directories that may
+    /// return.
     pub(super) fn names_after(&self, model: CrashModel, rng: &mut SplitMix64) -> Vec<Names> {
         let draw = |dir: &Dir| model::names_kept(dir.changes.len(), model, rng);
         let mut kept: Vec<Vec<bool>> = self.dirs.iter().map(draw).collect();
-        // What does not come takes with it what needs it, until nothing more goes.
+        // A change whose need is missing is dropped too, until no such change is left.
         while let Some((dir, at)) = self.first_unfounded(&kept) {
             let first_only = model.keeps_the_first_names();
             let gone = if first_only { at..kept[dir].len() } else { at..at + 1 };
@@ -169,11 +172,11 @@ impl State {
         self.dirs.iter().zip(&kept).map(|(dir, kept)| dir.after(kept)).collect()
     }
 
-    /// A kept change that needs one that is not.
+    /// Returns a kept change with a missing need.
     fn first_unfounded(&self, kept: &[Vec<bool>]) -> Option<(usize, usize)> {
         let comes = |need: &Need| {
             let at = self.dirs[need.dir].changes.iter().position(|change| change.id == need.id);
-            // One that is no longer among the changes is durable.
+            // A change that is no longer pending is durable.
             at.is_none_or(|at| kept[need.dir][at])
         };
         self.dirs.iter().enumerate().find_map(|(number, dir)| {

@@ -1,7 +1,8 @@
-//! Files of the simulated disk: what is there, what is durable, and every change between the two.
+//! Files of the simulated disk: the current bytes, the durable bytes, and every change between the
+//! two.
 //!
-//! What stays true: `synced` with `changes` is what can reach the device; `now` is what programs
-//! see, and differs from it only after a failed sync dropped changes.
+//! Invariants: `synced` with `changes` is the data that can reach the device. `now` is the data
+//! that programs see; it differs only after a failed sync dropped changes.
 
 use std::sync::Arc;
 
@@ -20,10 +21,10 @@ pub(super) struct Inode {
     pub(super) changes: Vec<Change>,
     /// Whether a failed sync dropped changes that readers still see.
     pub(super) dropped: bool,
-    /// Whether its length grows ahead of what is appended.
+    /// Whether the file's length grows ahead of the appended data.
     pub(super) mapped: bool,
-    /// Where the next append goes, if that is not the length: in a mapped file, and while something
-    /// was written behind the end.
+    /// Position of the next append, where it differs from the length: in a memory-mapped file, and
+    /// while data is written behind the end.
     pub(super) end: Option<usize>,
 }
 
@@ -73,7 +74,7 @@ impl Inode {
         self.changes.drain(..).for_each(|change| apply(synced, &change));
     }
 
-    /// What a failed sync leaves: readers see the changes, the device never will.
+    /// Applies a failed sync: readers see the changes, but the device never will.
     pub(super) fn drop_changes(&mut self) {
         self.dropped |= !self.changes.is_empty();
         self.changes.clear();

@@ -1,4 +1,4 @@
-//! What each crash model leaves of bytes, names and locks.
+//! Effects of each crash model on bytes, names and locks.
 
 use super::*;
 
@@ -108,7 +108,7 @@ fn a_lock_ends_with_its_process() {
     assert!(fs.lock(path, "me").is_err(), "an old holder does not free a new one's lock");
 }
 
-/// Whether the file is at `/a/f` and at `/b/f`, under every model and 200 seeds.
+/// Returns whether the file is at `/a/f` and at `/b/f`, under every model and 200 seeds.
 fn places(fs: &CrashFs) -> BTreeSet<(bool, bool)> {
     let mut seen = BTreeSet::new();
     for model in (0..200).flat_map(CrashModel::all) {
@@ -129,7 +129,7 @@ const OLD: (bool, bool) = (true, false);
 const NEW: (bool, bool) = (false, true);
 const BOTH: (bool, bool) = (true, true);
 
-/// Two directories; what is in them is durable: `/a/f`.
+/// Returns a disk with two directories and the durable file `/a/f`.
 fn two_dirs() -> Arc<CrashFs> {
     let fs = CrashFs::new();
     for dir in ["/a", "/b"] {
@@ -158,7 +158,7 @@ fn a_file_moved_to_another_directory_is_under_its_old_name_its_new_one_or_both()
     assert_eq!(places(&fs), [NEW, BOTH].into(), "the new name synced");
     sync_dirs(&fs, &["/a"]);
     assert_eq!(places(&fs), [NEW].into(), "both synced");
-    // The loss of the old name takes the new one with it.
+    // A sync of the old name's loss makes the new name durable too.
     let fs = two_dirs();
     rename(&fs, "/a/f", "/b/f");
     sync_dirs(&fs, &["/a"]);
@@ -195,7 +195,7 @@ fn a_file_moved_on_and_back_is_never_nowhere() {
     assert!((0..100).any(|seed| in_c(&fs, CrashModel::StrictNames { seed })));
     rename(&fs, "/b/f", "/a/f");
     assert_eq!(nowhere(&fs), None);
-    // A new file of the old name does not push the moved one off the device.
+    // A new file under the old name does not remove the moved file from the device.
     rename(&fs, "/a/f", "/b/f");
     fs.create_new(Path::new("/a/f")).unwrap().append(b"new").unwrap();
     for model in (0..500).flat_map(CrashModel::all) {

@@ -1,6 +1,6 @@
-//! A driver without instrumentation: good inputs, changed at random, for a number of cases.
+//! A driver without instrumentation: valid inputs, changed at random, for a number of cases.
 //!
-//! What stays true: the same seed makes the same inputs; a failure says the case's seed and bytes.
+//! Invariants: the same seed makes the same inputs. A failure reports the case's seed and bytes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,19 +9,19 @@ use super::Target;
 use crate::campaign::tally::guarded;
 use crate::rng::SplitMix64;
 
-/// The longest input made.
+/// Maximum size of a generated input, in bytes.
 const INPUT_BYTES_MAX: usize = 64 << 10;
 
-/// How long a target is driven.
+/// The extent of a run of a target.
 #[derive(Debug, Clone, Copy)]
 pub enum Effort {
-    /// This many inputs.
+    /// A number of inputs.
     Cases(u64),
-    /// For this long.
+    /// A duration.
     For(Duration),
 }
 
-/// The files of `dir`, in order of their names; a missing directory has none.
+/// Returns the files of `dir`, in order of their names. A missing directory has none.
 pub fn corpus(dir: &Path) -> Vec<Vec<u8>> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -29,10 +29,11 @@ pub fn corpus(dir: &Path) -> Vec<Vec<u8>> {
     paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
 }
 
-/// Feeds the target its good inputs, those of `more`, and changes of them; returns how many.
+/// Runs the target on its valid inputs, on the inputs in `more`, and on changes of them. Returns
+/// the number of inputs.
 ///
 /// # Errors
-/// The first input it panicked at, its seed, and what the panic said.
+/// The first input with a panic, its seed, and the panic's message.
 pub fn drive(
     target: &Target,
     more: Vec<Vec<u8>>,
@@ -68,7 +69,7 @@ fn attempt(target: &Target, input: &[u8], what: &str) -> Result<(), String> {
     })
 }
 
-/// A member of the pool, changed in one to eight places.
+/// Returns an input of the pool, changed in one to eight places.
 fn change(pool: &[Vec<u8>], rng: &mut SplitMix64) -> Vec<u8> {
     let pick = |rng: &mut SplitMix64| &pool[rng.below(pool.len() as u64) as usize];
     let mut out = pick(rng).clone();
@@ -80,7 +81,7 @@ fn change(pool: &[Vec<u8>], rng: &mut SplitMix64) -> Vec<u8> {
                 out[at] = [0, 1, 0x7f, 0x80, 0xfe, 0xff][rng.below(6) as usize];
             }
             3 => {
-                // A number where a field may be: small, at an edge, or anything.
+                // A number in place of a field: small, at an edge, or arbitrary.
                 let number = match rng.below(3) {
                     0 => rng.below(300),
                     1 => (1u64 << rng.below(64)).wrapping_sub(rng.below(2)),

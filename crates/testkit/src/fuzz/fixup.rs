@@ -1,10 +1,10 @@
-//! Checksums made right behind changed bytes.
+//! Correction of checksums after changes of bytes.
 //!
-//! What stays true: only checksum fields change, and where a file's own lengths lead out of it,
-//! what lies beyond is left as it is.
+//! Invariants: only checksum fields change. Where a length in a file leads beyond its end, later
+//! bytes stay unchanged.
 
-use esker::base::checksum::{checksum, place_seed};
-use esker::wal::format::{HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, padded};
+use esker::internals::{HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, padded};
+use esker::internals::{checksum, place_seed};
 
 const FOOTER_BYTES: usize = 96;
 
@@ -12,14 +12,15 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
-/// Writes at `at` the checksum of `start..end`; `None` when something of that is not there.
+/// Writes the checksum of `start..end` at `at`. Returns `None` when part of these bytes does not
+/// exist.
 fn seal(bytes: &mut [u8], start: usize, end: usize, at: usize, seed: u64) -> Option<()> {
     let sum = checksum(bytes.get(start..end)?, seed).to_le_bytes();
     bytes.get_mut(at..at.checked_add(8)?)?.copy_from_slice(&sum);
     Some(())
 }
 
-/// A log.
+/// Corrects the checksums of a log.
 pub fn log(bytes: &mut [u8]) -> Option<()> {
     seal(bytes, 0, 32, 32, 0)?;
     let generation = word(bytes, 24)?;
@@ -32,7 +33,7 @@ pub fn log(bytes: &mut [u8]) -> Option<()> {
     }
 }
 
-/// A manifest with this number.
+/// Corrects the checksums of a manifest with this number.
 pub fn manifest(bytes: &mut [u8], number: u64) -> Option<()> {
     seal(bytes, 0, 24, 24, 0)?;
     let store_id = word(bytes, 16)?;
@@ -45,19 +46,20 @@ pub fn manifest(bytes: &mut [u8], number: u64) -> Option<()> {
     }
 }
 
-/// The mark of a backup.
+/// Corrects the checksum of a backup's mark.
 pub fn mark(bytes: &mut [u8]) -> Option<()> {
     let end = bytes.len().checked_sub(8)?;
     seal(bytes, 0, end, end, 0)
 }
 
-/// A `CURRENT`.
+/// Corrects the checksums of a `CURRENT` file.
 pub fn current(bytes: &mut [u8]) -> Option<()> {
     seal(bytes, 0, 504, 504, 0)?;
     seal(bytes, 512, 512 + 504, 512 + 504, 1)
 }
 
-/// A table: the parts its footer names, and the footer. Its data blocks are those of the seed.
+/// Corrects the checksums of a table: the parts named by its footer, its data blocks at the
+/// positions in the seed table, and the footer.
 pub fn table(bytes: &mut [u8], blocks: &[(usize, usize)]) -> Option<()> {
     let footer = bytes.len().checked_sub(FOOTER_BYTES)?;
     let id = word(bytes, footer + 64)?;

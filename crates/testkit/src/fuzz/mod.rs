@@ -1,10 +1,12 @@
-//! Fuzzing of every decoder: for each a function that takes any bytes, and a driver that makes them.
+//! Fuzzing of every decoder: each has a function that accepts any bytes, and a driver generates the
+//! bytes.
 //!
-//! The same functions are driven by `fuzz/` under libFuzzer, where it is installed, and by
-//! [`drive::drive`] in `make test`. What stays true: a target ends without a panic, in time and
-//! memory that the input's length bounds, whatever the input is; where bytes stand behind a
-//! checksum, the target also looks at them with the checksums made right, so that mutations reach
-//! the decoder.
+//! `fuzz/` runs the same functions under libFuzzer where it is installed, and [`drive::drive`] runs
+//! them in `make test`.
+//!
+//! Invariants: whatever the input is, a target ends without a panic, within time and memory bounded
+//! by the input's length. Where a checksum covers bytes, the target also decodes them with
+//! corrected checksums, so that mutations reach the decoder.
 
 pub mod drive;
 mod fixup;
@@ -13,15 +15,15 @@ mod targets;
 /// A decoder under test.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name, also that of its folder in `fuzz/corpus`.
+    /// Its name, also the name of its directory in `fuzz/corpus`.
     pub name: &'static str,
-    /// Feeds it.
+    /// Runs the decoder on an input.
     pub run: fn(&[u8]),
-    /// Good inputs, from which others are made.
+    /// Valid inputs, from which other inputs are made.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// Every decoder of the engine's.
+/// Every decoder of the engine.
 pub const TARGETS: &[Target] = &[
     Target { name: "log", run: targets::log, seeds: targets::log_seeds },
     Target { name: "batch", run: targets::batch, seeds: targets::batch_seeds },
@@ -36,6 +38,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "codec", run: targets::codec, seeds: targets::codec_seeds },
 ];
 
-/// A decoder that trusts a length it was told: whoever drives targets must find that out.
+/// A decoder that trusts a length in its input. The driver of targets must find this error.
 pub const CANARY: Target =
     Target { name: "canary", run: targets::canary, seeds: targets::canary_seeds };

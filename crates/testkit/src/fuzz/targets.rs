@@ -1,28 +1,28 @@
-//! What each target does with its bytes, and its good inputs.
+//! The function and the valid inputs of each target.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use esker::base::cursor::Cursor;
-use esker::base::key::{Kind, SEQNO_MAX};
-use esker::base::ops::{self, Ops};
-use esker::base::range_delete::RangeDelete;
-use esker::base::rows::{KeyBuf, Rows};
-use esker::cache::BlockCache;
 use esker::codec::{Key, KeyReader};
-use esker::db::backup::mark::Mark;
 use esker::fs::Fs;
-use esker::fs::mem::MemFs;
-use esker::options::kinds::{CachePolicy, IndexSearch};
-use esker::table::block::Block;
-use esker::table::{ReadConfig, Table, TableOptions, TableSource, TableWriter};
-use esker::tree::current::{Current, Slot};
-use esker::tree::edit::VersionEdit;
-use esker::tree::manifest::{self, ManifestWriter};
-use esker::tree::names as file_names;
-use esker::wal::format::{FileHeader, LogStart};
-use esker::wal::{LogReader, LogWriter};
-use esker::{BlockLayout, Compression, KNOBS, KeyOrder, Options};
+use esker::fs::MemFs;
+use esker::internals::Block;
+use esker::internals::BlockCache;
+use esker::internals::Cursor;
+use esker::internals::Mark;
+use esker::internals::RangeDelete;
+use esker::internals::VersionEdit;
+use esker::internals::file_names;
+use esker::internals::{Current, Slot};
+use esker::internals::{FileHeader, LogStart};
+use esker::internals::{KeyBuf, Rows};
+use esker::internals::{Kind, SEQNO_MAX};
+use esker::internals::{LogReader, LogWriter};
+use esker::internals::{ManifestWriter, manifest};
+use esker::internals::{Ops, ops};
+use esker::internals::{ReadConfig, Table, TableOptions, TableSource, TableWriter};
+use esker::{BlockLayout, Compression, KeyOrder, OPTIONS, Options};
+use esker::{CachePolicy, IndexSearch};
 
 use super::fixup;
 use crate::campaign::life::store_dir;
@@ -36,7 +36,7 @@ fn file_of(path: &Path, bytes: &[u8]) -> Arc<MemFs> {
     fs
 }
 
-/// The input as it is, and with its checksums made right.
+/// Runs the target on the input unchanged, and with corrected checksums.
 fn both(input: &[u8], fix: impl FnOnce(&mut [u8]) -> Option<()>, run: impl Fn(&[u8])) {
     run(input);
     let mut fixed = input.to_vec();
@@ -95,7 +95,7 @@ pub fn batch(input: &[u8]) {
     }
     if whole {
         let same = Ops::new(&again).flatten().eq(Ops::new(input).flatten());
-        assert!(same, "operations change when they are written again");
+        assert!(same, "operations change when they are encoded again");
     }
 }
 
@@ -128,7 +128,7 @@ pub fn block(input: &[u8]) {
     }
 }
 
-/// The data blocks of a table that is not compressed, without their seals.
+/// Returns the data blocks of an uncompressed table, without their checksums.
 pub fn block_seeds() -> Vec<Vec<u8>> {
     let plain = tables().iter().filter(|table| table.compression == Compression::None);
     let blocks = plain.flat_map(|table| {
@@ -138,14 +138,15 @@ pub fn block_seeds() -> Vec<Vec<u8>> {
     blocks.collect()
 }
 
-/// A good table, and where its data blocks are: from, and to with the byte of the compression.
+/// A valid table, and the positions of its data blocks. A block's end includes its compression
+/// byte.
 struct Made {
     bytes: Vec<u8>,
     blocks: Vec<(usize, usize)>,
     compression: Compression,
 }
 
-/// Tables of every layout and compression.
+/// Returns tables of every layout and compression.
 fn tables() -> &'static [Made] {
     static TABLES: OnceLock<Vec<Made>> = OnceLock::new();
     TABLES.get_or_init(|| {
@@ -154,7 +155,7 @@ fn tables() -> &'static [Made] {
             for compression in Compression::ALL {
                 let bytes = make_table(*layout, *compression);
                 let seals = crate::campaign::seal::seals("1.sst", &bytes);
-                // The last four parts and the footer are no data.
+                // The last four parts and the footer hold no data.
                 let data = seals.iter().take(seals.len().saturating_sub(5));
                 let blocks = data.map(|seal| (seal.start, seal.end)).collect();
                 all.push(Made { bytes, blocks, compression: *compression });
@@ -223,7 +224,7 @@ pub fn table(input: &[u8]) {
 fn read_table(table: &Arc<Table>) {
     let _ = table.check();
     for key in [&b""[..], b"key", b"key07", b"key19", b"zz"] {
-        let _ = table.get(key, esker::table::key_hash(key), SEQNO_MAX, false);
+        let _ = table.get(key, esker::internals::key_hash(key), SEQNO_MAX, false);
         let _ = table.approximate_offset(key);
     }
     let mut cursor = table.cursor(false);
@@ -255,11 +256,11 @@ pub fn table_seeds() -> Vec<Vec<u8>> {
 pub fn edit(input: &[u8]) {
     if let Some(edit) = VersionEdit::decode(input) {
         let again = VersionEdit::decode(&edit.encode());
-        assert!(again.as_ref() == Some(&edit), "an edit changes when it is written again");
+        assert!(again.as_ref() == Some(&edit), "an edit changes when it is encoded again");
     }
 }
 
-/// Files of a store that flushed and merged.
+/// Returns the files of a store that flushed and compacted.
 fn store_files() -> &'static [(String, Vec<u8>)] {
     static FILES: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -311,9 +312,9 @@ pub fn manifest(input: &[u8]) {
 
 /// Applies an edit to an empty version.
 fn edit_version(edit: &VersionEdit) {
-    let version = esker::tree::version::Version::empty(KeyOrder::Bytewise);
-    let make = |number, info: &esker::table::TableInfo| {
-        esker::tree::fragment::FileMeta::new(number, info.clone(), None)
+    let version = esker::internals::Version::empty(KeyOrder::Bytewise);
+    let make = |number, info: &esker::internals::TableInfo| {
+        esker::internals::FileMeta::new(number, info.clone(), None)
     };
     if let Ok(next) = version.after(edit, make) {
         let _ = next.to_edit().encode();
@@ -347,7 +348,7 @@ pub fn current_seeds() -> Vec<Vec<u8>> {
 pub fn mark(input: &[u8]) {
     both(input, fixup::mark, |bytes| {
         if let Some((_, Some(mark))) = Mark::decode(bytes) {
-            assert_eq!(mark.encode(), bytes, "a mark changes when it is written again");
+            assert_eq!(mark.encode(), bytes, "a mark changes when it is encoded again");
         }
     });
 }
@@ -368,7 +369,10 @@ pub fn options(input: &[u8]) {
         let Some((name, value)) = line.split_once('=') else { continue };
         if options.set(name, value).is_ok() {
             let shown = options.get(name).unwrap_or_default();
-            assert!(options.set(name, &shown).is_ok(), "{name}: {shown} was shown, but not taken");
+            assert!(
+                options.set(name, &shown).is_ok(),
+                "{name}: the printed value {shown} was refused"
+            );
             assert_eq!(options.get(name), Some(shown));
         }
     }
@@ -377,7 +381,7 @@ pub fn options(input: &[u8]) {
 
 pub fn options_seeds() -> Vec<Vec<u8>> {
     let all: Vec<String> =
-        KNOBS.iter().map(|knob| format!("{}={}\n", knob.name, knob.default)).collect();
+        OPTIONS.iter().map(|knob| format!("{}={}\n", knob.name, knob.default)).collect();
     let mut seeds: Vec<Vec<u8>> = all.iter().map(|line| line.clone().into_bytes()).collect();
     seeds.push(b"memtable_size_bytes=64MiB\nalpha=1e3\nfilter_bits=-1\ncache_size=1.5GB".to_vec());
     seeds
@@ -392,10 +396,10 @@ pub fn names(input: &[u8]) {
         file_names::parse_manifest(name).map(|n| file_names::manifest_path(dir, n)),
     ];
     for path in paths.into_iter().flatten() {
-        assert_eq!(path, dir.join(name), "a name that is not the one its number gives");
+        assert_eq!(path, dir.join(name), "the name differs from the name of its number");
     }
     if file_names::is_ours(name) {
-        assert_eq!(dir.join(name).parent(), Some(dir), "a name that leads out of the store");
+        assert_eq!(dir.join(name).parent(), Some(dir), "the name leads out of the store");
     }
 }
 
@@ -423,7 +427,7 @@ pub fn codec_seeds() -> Vec<Vec<u8>> {
     vec![out, vec![0xff; 9], vec![0; 9]]
 }
 
-/// Believes the length in its first byte.
+/// Trusts the length in its first byte.
 pub fn canary(input: &[u8]) {
     if let Some((length, rest)) = input.split_first() {
         assert!(rest[..usize::from(*length)].len() <= 255);

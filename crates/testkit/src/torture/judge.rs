@@ -1,6 +1,6 @@
-//! Opens what a victim left and compares it with what the victim was told.
+//! Opens the store of a dead victim and compares it with the record.
 //!
-//! What stays true: a store that is judged good is closed again, with its slots at what it holds.
+//! Invariants: a store judged correct is closed again, and its slots are set to its content.
 
 use std::path::Path;
 
@@ -11,27 +11,27 @@ use super::slots::{Slot, Slots};
 use super::victim::copy_path;
 use crate::campaign::tally::Verdict;
 
-/// What ended the victim.
+/// The cause of the victim's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The process died: everything acknowledged stays.
+    /// The process died. All acknowledged data survives.
     Killed,
-    /// Power failed: everything durable stays.
+    /// The power failed. All durable data survives.
     Cut,
 }
 
 /// A broken promise.
 pub type Bad = (Verdict, String);
 
-/// Knows what a store was told.
+/// Judges a store by its record.
 pub struct Judge<'a> {
     /// The directory of the store, its checkpoint and its backups.
     pub base: &'a Path,
-    /// What the victim said.
+    /// The victim's record.
     pub slots: &'a Slots,
-    /// What was written.
+    /// The seed of the written data.
     pub seed: u64,
-    /// What each writer's keys held when they were judged last.
+    /// The content of each writer's keys at the last judgement.
     pub models: Vec<Model>,
 }
 
@@ -39,17 +39,17 @@ fn lost(doing: &str) -> impl Fn(esker::Error) -> Bad {
     move |error| (Verdict::Lost, format!("{doing}: {error}"))
 }
 
-/// The pairs of a store, unlogged ones apart.
+/// The pairs of a store, without unlogged ones.
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl<'a> Judge<'a> {
-    /// Of a store that does not exist yet.
+    /// Creates the judge of a store that does not exist yet.
     pub fn new(base: &'a Path, slots: &'a Slots, seed: u64) -> Judge<'a> {
         let models = (0..plan::writers(seed)).map(|writer| Model::new(seed, writer)).collect();
         Judge { base, slots, seed, models }
     }
 
-    /// Judges store, checkpoint and backups. Returns how many copies were looked at.
+    /// Judges the store, its checkpoint and its backups. Returns the number of checked copies.
     ///
     /// # Errors
     /// The first broken promise.
@@ -74,7 +74,7 @@ impl<'a> Judge<'a> {
         Ok(copies)
     }
 
-    /// Compares everything in `db`; returns the number of batches of each writer.
+    /// Compares the content of `db`. Returns the number of batches of each writer.
     fn judge_content(
         &self,
         db: &Db,
@@ -89,11 +89,16 @@ impl<'a> Judge<'a> {
             let n = counter.as_deref().and_then(plan::number_in).unwrap_or(0);
             let (least, tried) = (least(writer), self.slots.get(Slot::Tried(writer)));
             if n < least {
-                let message = format!("{what}, writer {writer}: {n} left, {least} promised");
+                let message = format!(
+                    "{what}, writer {writer}: found {n} batches, expected at least {least}"
+                );
                 return Err((Verdict::Lost, message));
             }
             if n > tried {
-                return Err((Verdict::Wrong, format!("{what}: batch {n} of {tried} tried")));
+                return Err((
+                    Verdict::Wrong,
+                    format!("{what}: found batch {n}, but only {tried} batches were tried"),
+                ));
             }
             expected.extend(model.after(n).pairs);
             reached.push(n);
@@ -101,16 +106,22 @@ impl<'a> Judge<'a> {
         if pairs != expected {
             let differs = pairs.iter().zip(&expected).find(|(a, b)| a != b);
             let at = differs.map_or_else(String::new, |(a, b)| {
-                format!("; {} beside {}", a.0.escape_ascii(), b.0.escape_ascii())
+                format!(
+                    "; the first difference: found {}, expected {}",
+                    a.0.escape_ascii(),
+                    b.0.escape_ascii()
+                )
             });
             let (got, wanted) = (pairs.len(), expected.len());
-            let message = format!("{what} after {reached:?}: {got} pairs of {wanted}{at}");
+            let message = format!(
+                "{what} after batches {reached:?}: found {got} pairs, expected {wanted}{at}"
+            );
             return Err((Verdict::Wrong, message));
         }
         Ok(reached)
     }
 
-    /// Everything forwards, backwards, and by `verify`.
+    /// Reads all pairs forwards and backwards, and runs `verify`.
     fn read(&self, db: &Db, what: &str) -> Result<Pairs, Bad> {
         let read: esker::Result<Pairs> = db
             .iter()
@@ -118,11 +129,14 @@ impl<'a> Judge<'a> {
             .map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())))
             .collect();
         let mut pairs = read.map_err(lost(what))?;
-        let back: esker::Result<Vec<_>> = db.iter().map_err(lost(what))?.into_reverse().collect();
+        let back: esker::Result<Vec<_>> = db.iter().map_err(lost(what))?.rev().collect();
         let mut back = back.map_err(lost(what))?;
         back.reverse();
         if back != pairs {
-            return Err((Verdict::Wrong, format!("{what}: backwards differs from forwards")));
+            return Err((
+                Verdict::Wrong,
+                format!("{what}: the backward scan differs from the forward scan"),
+            ));
         }
         let report = db.verify(&mut |_, _| {}).map_err(lost("verify"))?;
         if let Some(problem) = report.problems.first() {
@@ -140,15 +154,15 @@ impl<'a> Judge<'a> {
         Ok(pairs)
     }
 
-    /// A checkpoint that was done opens and holds what was acknowledged before it was begun; half
-    /// of one opens as nothing.
+    /// Judges the newest checkpoint. A completed one opens and holds the batches acknowledged
+    /// before its start. An incomplete one does not open.
     fn judge_checkpoint(&self, options: &Options) -> Result<u64, Bad> {
         let number = self.slots.get(Slot::CopyBegun);
         let path = copy_path(self.base, number);
         let done = number > 0 && self.slots.get(Slot::CopyDone) == number;
         if !path.exists() {
             return match done {
-                true => Err((Verdict::Lost, "a finished checkpoint is gone".into())),
+                true => Err((Verdict::Lost, "a finished checkpoint is missing".into())),
                 false => Ok(0),
             };
         }
@@ -163,30 +177,31 @@ impl<'a> Judge<'a> {
             Err(_) => {}
         }
         self.remove(&path)?;
-        // Its number is never used again: a power cut may bring back what was removed unsynced.
+        // The number is never reused: a power cut may restore a copy whose removal was not synced.
         self.slots.set(Slot::CopyBegun, number + 1);
         Ok(1)
     }
 
-    /// The newest whole backup is one that was done, or newer.
+    /// Judges the backups: the newest complete one is at least as new as the last one reported
+    /// done.
     fn judge_backup(&self, options: &Options) -> Result<u64, Bad> {
         let (backups, into) = (self.base.join("backups"), self.base.join("restored"));
         let (begun, done) = (self.slots.get(Slot::BackupBegun), self.slots.get(Slot::BackupDone));
         if begun == 0 || !backups.exists() {
             return match done {
                 0 => Ok(0),
-                _ => Err((Verdict::Lost, "finished backups are gone".into())),
+                _ => Err((Verdict::Lost, "finished backups are missing".into())),
             };
         }
         let mut looked = 0;
         match Db::restore(&backups, None, &into, options.clone()) {
             Ok(_) => {
                 let db =
-                    Db::open(&into, options.clone()).map_err(lost("open what was restored"))?;
+                    Db::open(&into, options.clone()).map_err(lost("open the restored store"))?;
                 let newest = done == begun;
                 let least = |w| if newest { self.slots.get(Slot::BackupFrom(w)) } else { 0 };
                 self.judge_content(&db, "the backup", least)?;
-                db.close().map_err(lost("close what was restored"))?;
+                db.close().map_err(lost("close the restored store"))?;
                 self.remove(&into)?;
                 looked = 1;
             }
@@ -199,7 +214,7 @@ impl<'a> Judge<'a> {
         Ok(looked)
     }
 
-    /// Removes a copy for good, so that a power cut does not bring half of it back.
+    /// Removes a copy durably, so that a power cut does not restore part of it.
     fn remove(&self, path: &Path) -> Result<(), Bad> {
         std::fs::remove_dir_all(path)
             .and_then(|()| std::fs::File::open(self.base)?.sync_all())

@@ -1,7 +1,7 @@
-//! Starts victims, ends them, judges what is left, and counts where they were.
+//! Starts victims, ends them, judges the remaining stores, and counts the places of death.
 //!
-//! What stays true: every second victim or so is not judged, so that the next one recovers what it
-//! left and may die doing so; the last one of a store is.
+//! Invariants: about every second victim is not judged, so that the next one recovers its store and
+//! may die during the recovery. The last victim of a store is judged.
 
 use std::fs::File;
 use std::io;
@@ -18,21 +18,21 @@ use crate::campaign::tally::{Tally, Verdict, guarded};
 use crate::fault::Op;
 use crate::rng::SplitMix64;
 
-/// How victims are made and end.
+/// How victims are started and ended.
 pub struct Kills {
-    /// Where stores are made.
+    /// Directory of the stores.
     pub dir: PathBuf,
-    /// The first store's seed; the next one's is one more.
+    /// The first store's seed. Each later store has the next seed.
     pub seed: u64,
-    /// Victims of a store.
+    /// Number of victims of a store.
     pub rounds: u64,
-    /// Of twelve victims, how many die from outside, from inside, and after faults.
+    /// Numbers of victims, out of twelve, that die from outside, from inside, and after faults.
     pub ways: [u64; 3],
-    /// The longest life from outside, in milliseconds.
+    /// Maximum life of a victim that dies from outside, in milliseconds.
     pub life_ms_max: u64,
 }
 
-/// After this long a victim that ends itself is ended from outside.
+/// Maximum life of a victim that ends itself. After it, the victim is ended from outside.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 const SIGKILL: i32 = 9;
@@ -40,7 +40,7 @@ const SIGKILL: i32 = 9;
 /// Starts this program again as a victim.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn start(orders: &Orders, said: &Path) -> io::Result<Child> {
     Command::new(std::env::current_exe()?)
         .arg("victim")
@@ -53,10 +53,10 @@ pub fn start(orders: &Orders, said: &Path) -> io::Result<Child> {
         .spawn()
 }
 
-/// Waits for a victim until it ends by itself or `life` is over, and then ends it.
+/// Waits until a victim ends by itself or `life` has passed, then ends it.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn end(mut victim: Child, life: Duration) -> io::Result<ExitStatus> {
     let began = Instant::now();
     while began.elapsed() < life {
@@ -70,7 +70,7 @@ pub fn end(mut victim: Child, life: Duration) -> io::Result<ExitStatus> {
     victim.wait()
 }
 
-/// What a victim was at when it died, in words.
+/// Returns a description of a victim's activity at its death.
 pub fn whereabouts(slots: &Slots) -> &'static str {
     let op = slots.get(Slot::DeathOp);
     if op > 0 {
@@ -81,25 +81,25 @@ pub fn whereabouts(slots: &Slots) -> &'static str {
             FileKind::Manifest => "at an operation on a manifest",
             FileKind::Current => "at an operation on CURRENT",
             FileKind::Other if op == Op::SyncDir as u64 + 1 => "at a sync of a directory",
-            FileKind::Other => "at another operation on files",
+            FileKind::Other => "at an operation on another file",
         };
     }
     let (phase, chore) = (slots.get(Slot::Phase), slots.get(Slot::Chore));
     match phase {
-        p if p == Phase::Starting as u64 => "before it did anything",
+        p if p == Phase::Starting as u64 => "before the first operation",
         p if p == Phase::Opening as u64 => "while the store opened",
         p if p == Phase::Closing as u64 => "while the store closed",
         _ if chore == Chore::Checkpoint as u64 => "during a checkpoint",
         _ if chore == Chore::Backup as u64 => "during a backup",
-        _ if chore == Chore::Compact as u64 => "during a compaction asked for",
-        _ if chore == Chore::Flush as u64 => "during a flush asked for",
+        _ if chore == Chore::Compact as u64 => "during a requested compaction",
+        _ if chore == Chore::Flush as u64 => "during a requested flush",
         _ => "between writes and reads",
     }
 }
 
 impl Kills {
-    /// Ends `kills` victims, or as many as die before `until`; stops at the first broken promise of
-    /// a store and keeps its files.
+    /// Ends `kills` victims, or as many as die before `until`. Stops at a store's first broken
+    /// promise and keeps its files.
     pub fn run(&self, kills: u64, until: Option<Instant>) -> Tally {
         let mut tally = Tally::default();
         let began = Instant::now();
@@ -118,7 +118,7 @@ impl Kills {
             if tally.failures.is_empty() {
                 let _ = std::fs::remove_dir_all(&base);
             } else {
-                eprintln!("kept for looking at: {}", base.display());
+                eprintln!("kept for inspection: {}", base.display());
                 break;
             }
             tally.count("stores", 1);
@@ -127,7 +127,7 @@ impl Kills {
         tally
     }
 
-    /// The lives of one store.
+    /// Runs all victims of one store.
     fn store(
         &self,
         base: &Path,
@@ -178,7 +178,7 @@ impl Kills {
         Way::Outside
     }
 
-    /// Starts and ends one victim; whether it did nothing wrong.
+    /// Starts and ends one victim. Returns whether the victim made no error.
     fn victim(
         &self,
         orders: &Orders,

@@ -1,17 +1,17 @@
-//! A store in a process of its own that is killed, cut off from power, and given faults; what it
-//! acknowledged is kept outside of it, and judges what it left.
+//! A store in its own process that is killed, cut off from power, and given faults. A record of its
+//! acknowledged writes is kept outside the process and is used to judge the remaining store.
 //!
-//! | in | is |
+//! | module | content |
 //! |---|---|
-//! | `plan` | what is written: batch n of a writer is a function of seed, writer and n |
-//! | `slots` | what was tried and acknowledged, in a file that outlives the process |
-//! | `victim` | the process that dies: writers, a reader, chores, faults |
-//! | `judge` | opens what is left and compares it |
-//! | `kills` | the process that starts victims, ends them and counts; for minutes: the soak |
-//! | `power` | the same on real file systems in files, which are cut off |
+//! | `plan` | the data to write: batch n of a writer is a function of seed, writer and n |
+//! | `slots` | attempted and acknowledged batches, in a file that outlives the process |
+//! | `victim` | the process that dies: writers, a reader, maintenance, faults |
+//! | `judge` | opens the remaining store and compares it |
+//! | `kills` | starts victims, ends them and counts; runs of several minutes are the soak |
+//! | `power` | the same on real file systems in image files, which are cut off |
 //!
-//! What stays true: a batch is noted as tried before the store sees it and as acknowledged after
-//! the store returned, so a death in between allows both.
+//! Invariants: a batch is recorded as attempted before the store sees it, and as acknowledged after
+//! the store returned. A death in between allows both states.
 
 pub mod judge;
 pub mod kills;

@@ -1,8 +1,8 @@
-//! What is written: batch n of a writer is a function of the seed, the writer and n, so that
-//! anybody can say what a store holds after n of them.
+//! The data to write: batch n of a writer is a function of the seed, the writer and n. The content
+//! of a store after n of a writer's batches is therefore known.
 //!
-//! What stays true: a writer's keys are its own; every batch sets the writer's counter to its
-//! number; every value says which batch wrote it.
+//! Invariants: a writer's keys belong to it alone. Every batch sets the writer's counter to its
+//! number. Every value names its batch.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use crate::campaign::ledger::Op;
 use crate::campaign::script::{Theme, options};
 use crate::rng::SplitMix64;
 
-/// Most writers of a store.
+/// Maximum number of writers of a store.
 pub const WRITERS_MAX: usize = 4;
-/// Keys of a writer.
+/// Number of keys of a writer.
 const KEYS: u64 = 260;
 
-/// A generator for a place in a plan.
+/// Returns the generator for a position in a plan.
 pub fn rng_at(seed: u64, what: u64, n: u64) -> SplitMix64 {
     let mut mix = SplitMix64::new(seed ^ what.rotate_left(48) ^ n.rotate_left(20));
     SplitMix64::new(mix.next_u64() ^ n)
 }
 
-/// How many writers the store of this seed has.
+/// Returns the number of writers of this seed's store.
 pub fn writers(seed: u64) -> usize {
     1 + rng_at(seed, 90, 0).below(3) as usize
 }
 
-/// How the store of this seed is opened in its round; every round differs.
+/// Returns the options of this seed's store in a round. Every round differs.
 pub fn options_of(seed: u64, round: u64) -> Options {
     let mut rng = rng_at(seed, 91, round);
     let policy = Policy::ALL[rng.below(Policy::ALL.len() as u64) as usize];
@@ -43,12 +43,12 @@ pub fn options_of(seed: u64, round: u64) -> Options {
     options
 }
 
-/// The counter of a writer.
+/// Returns the key of a writer's counter.
 pub fn counter_key(writer: usize) -> Vec<u8> {
     format!("w{writer}.last").into_bytes()
 }
 
-/// The number in a counter or at the front of a value.
+/// Returns the number in a counter or at the start of a value.
 pub fn number_in(value: &[u8]) -> Option<u64> {
     value.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes))
 }
@@ -76,7 +76,7 @@ fn value(rng: &mut SplitMix64, n: u64) -> Vec<u8> {
     value
 }
 
-/// The operations of batch `n`, and how it is to survive.
+/// Returns the operations of batch `n` and its durability.
 pub fn batch(seed: u64, writer: usize, n: u64) -> (Vec<Op>, Durability) {
     let mut rng = rng_at(seed, writer as u64, n);
     let count = if rng.chance(3) { 1 + rng.below(8) } else { 1 };
@@ -98,7 +98,7 @@ fn one(rng: &mut SplitMix64, writer: usize, n: u64) -> Op {
     }
 }
 
-/// The same as the store takes it.
+/// Returns the operations as a batch for the store.
 pub fn to_batch(ops: &[Op]) -> Batch {
     let mut batch = Batch::new();
     for op in ops {
@@ -111,31 +111,31 @@ pub fn to_batch(ops: &[Op]) -> Batch {
     batch
 }
 
-/// Whether batch `n`, which `value` names, sets `key` to it.
+/// Returns whether the batch named by `value` sets `key` to `value`.
 pub fn wrote(seed: u64, writer: usize, key: &[u8], value: &[u8]) -> bool {
     let Some(n) = number_in(value) else { return false };
     let (ops, _) = batch(seed, writer, n);
     ops.iter().any(|op| matches!(op, Op::Put(k, v) if k == key && v == value))
 }
 
-/// What a writer's keys hold after some number of its batches.
+/// The content of a writer's keys after a number of its batches.
 #[derive(Debug, Clone)]
 pub struct Model {
     seed: u64,
     writer: usize,
-    /// After how many batches; they are counted from 1.
+    /// Number of applied batches. Batches are counted from 1.
     pub at: u64,
     /// The pairs.
     pub pairs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Model {
-    /// Before the first batch.
+    /// Creates the state before the first batch.
     pub fn new(seed: u64, writer: usize) -> Model {
         Model { seed, writer, at: 0, pairs: BTreeMap::new() }
     }
 
-    /// After `n` batches, also when that is before now.
+    /// Returns the state after `n` batches, also for an earlier state.
     pub fn after(&self, n: u64) -> Model {
         let from_here = n >= self.at;
         let mut model = if from_here { self.clone() } else { Model::new(self.seed, self.writer) };
@@ -143,7 +143,7 @@ impl Model {
         model
     }
 
-    /// Goes on to `n` batches.
+    /// Advances the state to `n` batches.
     pub fn advance(&mut self, n: u64) {
         for next in self.at + 1..=n {
             let (ops, _) = batch(self.seed, self.writer, next);

@@ -1,9 +1,9 @@
-//! Real file systems in files, cut off from power: the kernel drops what it had not written to the
-//! device (`FS_IOC_SHUTDOWN` without a flush of the journal), the file system is mounted again and
-//! replays its journal, and what is left is judged.
+//! Real file systems in files, cut off from power. The kernel drops all data not yet written to the
+//! device (`FS_IOC_SHUTDOWN` without a flush of the journal). The file system is then mounted again
+//! and replays its journal, and the remaining store is judged.
 //!
-//! What stays true: slots and messages are on another file system; nothing that was noted as
-//! durable may be missing, whatever the victim did after the cut.
+//! Invariants: slots and messages are on another file system. No data recorded as durable may be
+//! missing, whatever the victim did after the cut.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +21,7 @@ use super::victim::{Orders, Way};
 use crate::campaign::tally::{Tally, Verdict, guarded};
 use crate::rng::SplitMix64;
 
-/// Do not flush the journal first.
+/// Shutdown flag: do not flush the journal first.
 const WITHOUT_FLUSH: u32 = 2;
 
 /// A kind of file system and how it is mounted.
@@ -29,13 +29,13 @@ const WITHOUT_FLUSH: u32 = 2;
 pub struct Kind {
     /// `ext4` or `xfs`.
     pub name: &'static str,
-    /// The length of its file.
+    /// The size of its image file.
     pub bytes: u64,
-    /// Mount options, one after the other.
+    /// Mount options, used in turn.
     pub mounts: &'static [&'static str],
 }
 
-/// What the kernel can cut off.
+/// The file systems that the kernel can cut off.
 pub const KINDS: [Kind; 2] = [
     Kind {
         name: "ext4",
@@ -45,7 +45,7 @@ pub const KINDS: [Kind; 2] = [
     Kind { name: "xfs", bytes: 320 << 20, mounts: &["noatime"] },
 ];
 
-/// A file system in a file.
+/// A file system in an image file.
 struct Disk {
     image: PathBuf,
     mounted: PathBuf,
@@ -95,7 +95,7 @@ impl Disk {
     }
 }
 
-/// Cuts a file system of `kind` off `cuts` times, with images in `dir`.
+/// Cuts off a file system of `kind` `cuts` times, with images in `dir`.
 pub fn cuts(dir: &Path, kind: Kind, seed: u64, cuts: u64) -> Tally {
     let mut tally = Tally::default();
     let began = Instant::now();
@@ -107,7 +107,7 @@ pub fn cuts(dir: &Path, kind: Kind, seed: u64, cuts: u64) -> Tally {
             tally.fail(Verdict::Lost, format!("{} {seed}", kind.name), error.to_string());
         }
         if !tally.failures.is_empty() {
-            eprintln!("kept for looking at: {}", dir.display());
+            eprintln!("kept for inspection: {}", dir.display());
             break;
         }
         let _ = std::fs::remove_dir_all(&dir);
@@ -117,7 +117,7 @@ pub fn cuts(dir: &Path, kind: Kind, seed: u64, cuts: u64) -> Tally {
     tally
 }
 
-/// Cuts of one store.
+/// Maximum number of cuts of one store.
 const STORE_CUTS: u64 = 50;
 
 fn store(dir: &Path, kind: Kind, seed: u64, cuts: u64, tally: &mut Tally) -> io::Result<()> {
@@ -153,7 +153,7 @@ fn store(dir: &Path, kind: Kind, seed: u64, cuts: u64, tally: &mut Tally) -> io:
             match guarded(|| judge.judge(End::Cut, &options)) {
                 Ok(Ok(copies)) => {
                     tally.count("copies", copies);
-                    // A cut that takes nothing would prove nothing.
+                    // A cut without lost data would prove nothing.
                     tally.count("gone", before.saturating_sub(acknowledged()));
                 }
                 Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
@@ -162,7 +162,7 @@ fn store(dir: &Path, kind: Kind, seed: u64, cuts: u64, tally: &mut Tally) -> io:
             tally.count("judged", 1);
         }
         if !tally.failures.is_empty() {
-            // The image is kept as it is.
+            // The image is kept unchanged.
             break;
         }
     }
@@ -170,13 +170,13 @@ fn store(dir: &Path, kind: Kind, seed: u64, cuts: u64, tally: &mut Tally) -> io:
     disk.unmount()
 }
 
-/// Where a victim notes what it was promised to survive a cut.
+/// Returns the slots of promises that must survive a cut.
 fn promises() -> Vec<Slot> {
     let durable = (0..plan::WRITERS_MAX).map(Slot::Durable);
     durable.chain([Slot::CopyDone, Slot::BackupDone]).collect()
 }
 
-/// One victim and its cut; whether it did nothing wrong before.
+/// Runs one victim and its cut. Returns whether the victim made no error before the cut.
 fn one(
     disk: &Disk,
     orders: &Orders,
@@ -198,7 +198,7 @@ fn one(
         ended = victim.try_wait()?;
         std::thread::sleep(Duration::from_micros(300));
     }
-    // With the power, the victim would be gone too: what it is told after the cut does not count.
+    // A real power cut would end the victim too, so promises made after the cut do not count.
     let promised = |slot: &Slot| (*slot, slots.get(*slot));
     let before = promises().iter().map(promised).collect::<Vec<_>>();
     disk.cut()?;
@@ -206,11 +206,15 @@ fn one(
     tally.count(whereabouts(slots), 1);
     end(victim, Duration::ZERO)?;
     let later = before.iter().filter(|(slot, number)| slots.get(*slot) > *number);
-    tally.count("promises after the cut", later.count() as u64);
+    tally.count("acknowledgements after the cut", later.count() as u64);
     before.iter().for_each(|(slot, number)| slots.set(*slot, *number));
     if let Some(code) = ended.and_then(|status| status.code()) {
         let said = std::fs::read_to_string(said).unwrap_or_default();
-        tally.fail(Verdict::Lost, place, format!("ended with {code} before the cut: {said}"));
+        tally.fail(
+            Verdict::Lost,
+            place,
+            format!("the victim ended with code {code} before the cut: {said}"),
+        );
         return Ok(false);
     }
     Ok(true)

@@ -1,7 +1,7 @@
-//! What a victim says about itself in a file that outlives it: numbers in fixed places.
+//! A victim's progress, in a file that outlives the victim: numbers at fixed positions.
 //!
-//! What stays true: each number has one writer at a time; what was written before a death by
-//! SIGKILL is there after it, because the file is not the victim's to lose.
+//! Invariants: each number has one writer at a time. Data written before a death by SIGKILL is
+//! present after it, because the file does not depend on the victim.
 
 use std::fs::File;
 use std::io;
@@ -11,40 +11,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::plan::WRITERS_MAX;
 
-/// A number's place.
+/// The position of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot {
-    /// What the victim is at: one of [`Phase`].
+    /// The victim's current phase: one of [`Phase`].
     Phase,
-    /// What its chores are at: one of [`Chore`].
+    /// The victim's current maintenance task: one of [`Chore`].
     Chore,
-    /// The file operation at which it killed itself, plus one.
+    /// The file operation at which the victim killed itself, plus one.
     DeathOp,
-    /// The kind of file that was for: one of [`FileKind`].
+    /// The kind of file of that operation: one of [`FileKind`].
     DeathFile,
-    /// Operations done: batches, reads and chores.
+    /// Number of completed operations: batches, reads and maintenance tasks.
     Operations,
-    /// Faults that were met.
+    /// Number of faults met.
     Faults,
-    /// How often the store was opened.
+    /// Number of openings of the store.
     Opened,
-    /// How many checkpoints were begun.
+    /// Number of started checkpoints.
     CopyBegun,
-    /// How many checkpoints were done.
+    /// Number of completed checkpoints.
     CopyDone,
-    /// How many backups were begun.
+    /// Number of started backups.
     BackupBegun,
-    /// How many backups were done.
+    /// Number of completed backups.
     BackupDone,
-    /// The newest batch of a writer that was handed to the store.
+    /// The newest batch of a writer passed to the store.
     Tried(usize),
-    /// The newest that was acknowledged.
+    /// The newest acknowledged batch of a writer.
     Acknowledged(usize),
-    /// The newest that survives a power cut.
+    /// The newest batch of a writer that survives a power cut.
     Durable(usize),
-    /// What a writer had acknowledged when the newest checkpoint was begun.
+    /// A writer's newest acknowledged batch at the start of the newest checkpoint.
     CopyFrom(usize),
-    /// What a writer had acknowledged when the newest backup was begun.
+    /// A writer's newest acknowledged batch at the start of the newest backup.
     BackupFrom(usize),
 }
 
@@ -76,27 +76,27 @@ impl Slot {
     }
 }
 
-/// What a victim is at.
+/// The phase of a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// It has just begun.
+    /// The victim has just started.
     Starting,
-    /// It opens the store: creation or recovery.
+    /// The victim opens the store: creation or recovery.
     Opening,
-    /// Its threads work.
+    /// The victim's threads work.
     Serving,
-    /// It closes the store.
+    /// The victim closes the store.
     Closing,
 }
 
-/// What a victim's chores are at.
+/// The maintenance task of a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Chore {
-    /// Waiting.
+    /// None; the thread waits.
     None,
     /// `Db::flush`.
     Flush,
-    /// `Db::compact_range`, or pieces of background work.
+    /// `Db::compact_range`, or background jobs.
     Compact,
     /// `Db::checkpoint`.
     Checkpoint,
@@ -130,7 +130,7 @@ impl FileKind {
     pub const ALL: [FileKind; 5] =
         [FileKind::Log, FileKind::Table, FileKind::Manifest, FileKind::Current, FileKind::Other];
 
-    /// Of a file's name.
+    /// Returns the kind of a file, by its name.
     pub fn of(path: &Path) -> FileKind {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         match () {
@@ -143,17 +143,17 @@ impl FileKind {
     }
 }
 
-/// The file.
+/// The file of a victim's numbers.
 pub struct Slots {
     file: File,
     operations: AtomicU64,
 }
 
 impl Slots {
-    /// Opens the file, or makes one of zeros.
+    /// Opens the file, or creates one of zeros.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file system's error.
     pub fn open(path: &Path) -> io::Result<Slots> {
         let mut how = File::options();
         let file = how.read(true).write(true).create(true).truncate(false).open(path)?;
@@ -175,19 +175,19 @@ impl Slots {
         self.file.write_all_at(&number.to_le_bytes(), at).expect("write a slot");
     }
 
-    /// A number.
+    /// Returns a number.
     pub fn get(&self, slot: Slot) -> u64 {
         let mut bytes = [0; 8];
         self.file.read_exact_at(&mut bytes, (slot.index() * 8) as u64).expect("read a slot");
         u64::from_le_bytes(bytes)
     }
 
-    /// One more; for numbers that one thread counts.
+    /// Adds one to a number that only one thread counts.
     pub fn bump(&self, slot: Slot) {
         self.set(slot, self.get(slot) + 1);
     }
 
-    /// Counts operations, from any thread.
+    /// Counts operations. Any thread may call this.
     pub fn count(&self, more: u64) {
         let all = self.operations.fetch_add(more, Ordering::Relaxed) + more;
         if all.is_multiple_of(64) || more > 1 {

@@ -1,15 +1,15 @@
-//! The process that dies: it opens a store, writes, reads and does chores on it, closes it and
-//! begins again, until something ends it.
+//! The process that dies: it opens a store, writes, reads, runs maintenance tasks, closes the store
+//! and starts again, until it is ended.
 //!
-//! What stays true: what it was told is in the slots before it goes on; without faults any error
-//! ends it with a message and a code that is not 0.
+//! Invariants: every answer of the store is in the slots before the next step. Without faults, any
+//! error ends the process with a message and a nonzero exit code.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use esker::fs::os::OsFs;
+use esker::fs::OsFs;
 use esker::{Db, Durability, Error, WriteOptions};
 
 use super::plan;
@@ -17,22 +17,22 @@ use super::slots::{Chore, FileKind, Phase, Slot, Slots};
 use crate::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use crate::rng::SplitMix64;
 
-/// How a victim meets its end, or what it meets before.
+/// How a victim ends, and whether it meets faults before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// Somebody else ends it.
+    /// It is ended from outside.
     Outside,
-    /// It ends itself at an operation on a file.
+    /// It ends itself at a file operation.
     Inside,
-    /// Somebody else ends it; until then operations fail now and then.
+    /// It is ended from outside, and operations fail occasionally before.
     Faults,
 }
 
 impl Way {
-    /// Every way.
+    /// Every way to end.
     pub const ALL: [Way; 3] = [Way::Outside, Way::Inside, Way::Faults];
 
-    /// Its word on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Way::Outside => "outside",
@@ -42,34 +42,35 @@ impl Way {
     }
 }
 
-/// What a victim is told.
+/// The parameters of a victim.
 pub struct Orders {
     /// The directory of the store, its checkpoint and its backups.
     pub base: PathBuf,
     /// The file of the slots.
     pub slots: PathBuf,
-    /// What is written.
+    /// The seed of the written data.
     pub seed: u64,
-    /// With which options.
+    /// The round, which determines the options.
     pub round: u64,
-    /// See [`Way`].
+    /// How the victim ends.
     pub way: Way,
 }
 
-/// The checkpoint of this number.
+/// Returns the directory of the checkpoint with this number.
 pub fn copy_path(base: &Path, number: u64) -> PathBuf {
     base.join(format!("copy-{number}"))
 }
 
-/// Ends the process as SIGKILL does, wherever its threads are.
+/// Ends the process by SIGKILL, whatever its threads are doing.
 fn die() {
-    // The slots are in the page cache, which is not the process's.
+    // The slots are in the page cache, which survives the process.
     let me = rustix::process::getpid();
-    rustix::process::kill_process(me, rustix::process::Signal::KILL).expect("kill oneself");
+    rustix::process::kill_process(me, rustix::process::Signal::KILL)
+        .expect("cannot kill the own process");
     std::thread::sleep(Duration::from_secs(60));
 }
 
-/// At which operation a victim ends itself: of any file and kind, or of one.
+/// Returns the operation at which a victim ends itself: of any file and kind, or of one.
 fn fate(rng: &mut SplitMix64) -> Fault {
     let part = ["", "", ".wal", ".sst", ".sst", "manifest-", "CURRENT"][rng.below(7) as usize];
     let ops = match rng.below(6) {
@@ -78,12 +79,13 @@ fn fate(rng: &mut SplitMix64) -> Fault {
         2 => OpMask::of(&[Op::Write]),
         _ => OpMask::CHANGES,
     };
-    // `CURRENT` changes at opening only, tables thousands of times.
+    // `CURRENT` changes only at an opening; tables change thousands of times.
     let most = [3, 20, 150, 1000][rng.below(4) as usize];
     Fault::once(ops, 1 + rng.below(most), FaultKind::Death).on(part)
 }
 
-/// What is due: a piece of it where the store leaves that to its caller, else all.
+/// Runs one background job if the store leaves the work to its caller, else waits for all pending
+/// work.
 fn piece_of_work(db: &Db) -> esker::Result<()> {
     match db.option("background_threads").as_deref() {
         Some("0") => db.run_one_job().map(|_| ()),
@@ -91,7 +93,7 @@ fn piece_of_work(db: &Db) -> esker::Result<()> {
     }
 }
 
-/// A fault that lasts until it is disarmed, or once.
+/// Returns a fault that lasts until it is disarmed, or occurs once.
 fn fault(rng: &mut SplitMix64) -> Fault {
     let (ops, kind) = match rng.below(6) {
         0 => (OpMask::GROWTH, FaultKind::NoSpace),
@@ -114,13 +116,13 @@ struct Victim {
     writers: usize,
 }
 
-/// Ends the process because a promise was broken.
+/// Ends the process because of a broken promise.
 fn broken(message: &str) -> ! {
     eprintln!("{message}");
     std::process::exit(3);
 }
 
-/// Lives by `orders` until killed.
+/// Runs by `orders` until killed.
 pub fn run(orders: Orders) -> ! {
     let slots = Slots::open(&orders.slots).expect("open the slots");
     let fs = FaultFs::new(OsFs::shared());
@@ -138,7 +140,7 @@ pub fn run(orders: Orders) -> ! {
     for life in 0.. {
         victim.live(life);
     }
-    unreachable!("the lives have no end")
+    unreachable!("the loop never ends")
 }
 
 impl Victim {
@@ -146,7 +148,7 @@ impl Victim {
         self.orders.way == Way::Faults
     }
 
-    /// Opens, works, closes.
+    /// Opens the store, works on it and closes it.
     fn live(&self, life: u64) {
         self.slots.set(Slot::Phase, Phase::Opening as u64);
         let db = self.open(life);
@@ -190,7 +192,7 @@ impl Victim {
         }
     }
 
-    /// Without faults an error breaks a promise.
+    /// Treats an error as a broken promise if there are no faults.
     fn met(&self, error: Option<Error>, doing: &str) {
         match error {
             Some(error) if !self.faulty() => broken(&format!("{doing}: {error}")),
@@ -202,7 +204,7 @@ impl Victim {
         self.slots.set(Slot::Faults, self.slots.get(Slot::Faults) + self.fs.hits());
     }
 
-    /// What a writer finds of its own must not be less than what was acknowledged.
+    /// Checks that a writer's counter is not less than its acknowledged batches.
     fn begin(&self, db: &Db, writer: usize) {
         let found = loop {
             match db.get(plan::counter_key(writer)) {
@@ -214,7 +216,9 @@ impl Victim {
         let last = found.map_or(0, |v| plan::number_in(&v).expect("a counter"));
         let acknowledged = self.slots.get(Slot::Acknowledged(writer));
         if last < acknowledged {
-            broken(&format!("writer {writer}: {last} is there, {acknowledged} was acknowledged"));
+            broken(&format!(
+                "writer {writer}: found batch {last}, but batch {acknowledged} was acknowledged"
+            ));
         }
         self.slots.set(Slot::Durable(writer), last);
         self.slots.set(Slot::Acknowledged(writer), last);
@@ -233,19 +237,20 @@ impl Victim {
             if rng.chance(20) {
                 let key = format!("weak/{writer}/{}", rng.below(40));
                 let value = [&n.to_be_bytes()[..], b"weak"].concat();
-                self.met(db.put_with(key, value, &WriteOptions::NONE).err(), "an unlogged write");
+                self.met(db.put_with(key, value, &WriteOptions::NONE).err(), "unlogged write");
             }
             self.slots.count(1);
         }
     }
 
-    /// Writes a batch until it is acknowledged; `false` when the store takes no more.
+    /// Writes a batch until it is acknowledged. Returns `false` when the store refuses all
+    /// attempts.
     fn write_one(&self, db: &Db, writer: usize, n: u64) -> bool {
         let (ops, durability) = plan::batch(self.orders.seed, writer, n);
         let batch = plan::to_batch(&ops);
         self.slots.set(Slot::Tried(writer), n);
         for _ in 0..4 {
-            match db.write_with(&batch, &WriteOptions { durability: Some(durability) }) {
+            match db.write_with(&batch, &WriteOptions::default().durability(Some(durability))) {
                 Ok(()) => {
                     self.slots.set(Slot::Acknowledged(writer), n);
                     if durability == Durability::Sync {
@@ -260,7 +265,7 @@ impl Victim {
         false
     }
 
-    /// Reads keys, ranges and snapshots; every value must be the one its batch wrote.
+    /// Reads keys, ranges and snapshots. Every value must be the one written by its batch.
     fn read(&self, db: &Db, life: u64, over: &dyn Fn() -> bool) {
         let mut rng = plan::rng_at(self.orders.seed ^ self.orders.round, 97, life);
         while !over() {
@@ -285,11 +290,14 @@ impl Victim {
         let n = plan::number_in(value).unwrap_or(u64::MAX);
         let tried = self.slots.get(Slot::Tried(writer));
         if n > tried.min(most) || !plan::wrote(self.orders.seed, writer, key, value) {
-            broken(&format!("{} has a value of batch {n}, {tried} tried", key.escape_ascii()));
+            broken(&format!(
+                "{} has a value of batch {n}, but only {tried} batches were tried",
+                key.escape_ascii()
+            ));
         }
     }
 
-    /// All of a writer's keys at one moment: none is newer than its counter says.
+    /// Reads all of a writer's keys at one moment. None may be newer than its counter.
     fn read_range(&self, db: &Db, writer: usize) -> esker::Result<()> {
         let snapshot = db.snapshot();
         let counter = snapshot.get(plan::counter_key(writer))?;
@@ -334,7 +342,7 @@ impl Victim {
             }
             6..12 => {
                 at(Chore::Compact);
-                ("a piece of work", piece_of_work(db))
+                ("one background job", piece_of_work(db))
             }
             12..14 => {
                 at(Chore::Checkpoint);
@@ -379,7 +387,7 @@ impl Victim {
         self.note(Slot::CopyFrom);
         self.slots.set(Slot::CopyBegun, number);
         for old in [number - 1, number] {
-            // What is not there need not be removed.
+            // A missing directory needs no removal.
             let _ = std::fs::remove_dir_all(copy_path(&self.orders.base, old));
         }
         db.checkpoint(copy_path(&self.orders.base, number))?;

@@ -1,4 +1,4 @@
-//! The other half of `own.rs`: iterators, upkeep, copies, and calls from outside the store.
+//! Second half of `own.rs`: iterators, maintenance, copies, and calls on a store that is not open.
 
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
@@ -18,14 +18,14 @@ impl World {
         let at = self.rng.below(self.iters.len());
         if self.rng.chance(16) {
             let (iter, ..) = self.iters.swap_remove(at);
-            // SAFETY: made by the library, freed here only.
+            // SAFETY: created by the library, freed only here.
             return esker_iter_destroy(Some(unsafe { Box::from_raw(iter) }));
         }
         let key = self.rng.key();
         for _ in 0..1 + self.rng.below(6) {
             let what = self.rng.below(10);
             let (iter, standing, _) = &mut self.iters[at];
-            // SAFETY: alive, and nobody else uses it now; buffers are lent.
+            // SAFETY: alive and not used elsewhere now; buffers are borrowed.
             unsafe {
                 let iter = iter.as_mut();
                 match what {
@@ -46,7 +46,7 @@ impl World {
 
     fn compare(&self, at: usize) {
         let (iter, standing, loose) = &self.iters[at];
-        // SAFETY: alive; what it lends is compared before it moves.
+        // SAFETY: alive; borrowed keys and values are compared before it moves.
         unsafe {
             let iter = iter.as_ref();
             if *loose && esker_iter_failure(iter, None) != OK {
@@ -79,7 +79,7 @@ impl World {
         let (mut iter, mut message) = (null_mut(), null_mut());
         let then = (!self.snapshots.is_empty() && self.rng.chance(2)).then_some(0);
         let snapshot = then.map_or(null_mut(), |at| self.snapshots[at].0);
-        // SAFETY: handles are null or alive, buffers are lent.
+        // SAFETY: handles are null or alive; buffers are borrowed.
         let code = unsafe {
             let (db, snapshot) = (self.db(), snapshot.as_ref());
             let place = (Some(&mut iter), Some(&mut message));
@@ -100,7 +100,7 @@ impl World {
         let (key, other) = (self.rng.key(), self.rng.key());
         let mut size = 0;
         let what = self.rng.below(9);
-        // SAFETY: handles are null or alive; buffers and strings are lent.
+        // SAFETY: handles are null or alive; buffers and strings are borrowed.
         let code = unsafe {
             let db = self.db();
             match what {
@@ -132,11 +132,12 @@ impl World {
         self.expect(true, code);
     }
 
-    /// A checkpoint, opened beside the store, read and removed.
+    /// Creates a checkpoint, opens and reads it while the store is open, and removes it.
     pub(super) fn copy(&mut self) {
         self.copies += 1;
         let path = CString::new(format!("/copy-{}", self.copies)).expect("a path");
-        // SAFETY: handles are null or alive; strings are lent; what is made here is freed here.
+        // SAFETY: handles are null or alive; strings are borrowed; handles created here are freed
+        // here.
         unsafe {
             let code = esker_checkpoint(self.db(), path.as_ptr(), None);
             self.expect(true, code);
@@ -167,12 +168,12 @@ impl World {
         }
     }
 
-    /// What may be done to a store that is not open only: repair, removal; and to options.
+    /// Repairs or removes the store, which is refused while it is open, or sets invalid options.
     pub(super) fn outside(&mut self) {
         let is_open = !self.db.is_null() && !self.closed;
         let (mut lost, mut message) = (null_mut(), null_mut());
         let what = self.rng.below(4);
-        // SAFETY: strings are lent, texts are freed.
+        // SAFETY: strings are borrowed; texts are freed.
         unsafe {
             match what {
                 0 if is_open => {
@@ -185,7 +186,7 @@ impl World {
                     esker_free(lost.cast());
                     esker_free(message.cast());
                     self.iters.iter_mut().for_each(|iter| iter.2 = true);
-                    // A store that never was cannot be repaired.
+                    // A store that was never created cannot be repaired.
                     assert!(code == OK || self.content.pairs.is_empty(), "repair: {code}");
                 }
                 1 if self.rng.chance(3) => {
@@ -209,7 +210,7 @@ impl World {
         }
     }
 
-    /// Frees everything, in an order of its own.
+    /// Frees everything, in a random order.
     pub fn end(mut self) {
         let store_first = self.rng.chance(2);
         if store_first {
@@ -221,7 +222,7 @@ impl World {
         for at in 0..self.iters.len() {
             self.compare(at);
         }
-        // SAFETY: each was made by the library and is freed here only.
+        // SAFETY: each was created by the library and is freed only here.
         unsafe {
             for (iter, ..) in std::mem::take(&mut self.iters) {
                 esker_iter_destroy(Some(Box::from_raw(iter)));

@@ -1,13 +1,14 @@
-//! Range tombstones: `[start, end)` deleted at a sequence number, in sets that answer which is the
-//! newest over a key that a reader sees.
+//! Range tombstones: `[start, end)` deleted at a sequence number. A set of them finds the newest
+//! tombstone over a key that is visible to a reader.
 //!
-//! The question has two dimensions, key and sequence number: a reader at a snapshot must not see the
-//! tombstones that are newer. A set keeps the bounds of its ranges in key order and finds the key
-//! among them by a binary search. A wavelet tree (`wavelet.rs`) over the bounds finds the newest range
-//! that is open there. With n ranges a set is built in O(n log n), answers in O(log n), and takes
-//! [`RANGE_BYTES`] a range at most besides the keys, however the ranges overlap.
+//! The query has two dimensions, key and sequence number, because a reader at a snapshot must not
+//! see newer tombstones. A set keeps the bounds of its ranges in key order and locates a key among
+//! them by binary search. A wavelet tree (`wavelet.rs`) over the bounds finds the newest range that
+//! is open at that position. For n ranges, building a set takes O(n log n) time and a query takes
+//! O(log n). A set takes at most [`RANGE_BYTES`] per range besides the keys, however the ranges
+//! overlap.
 //!
-//! What stays true: a set never changes. Ranges that are empty or inverted are not in it.
+//! Invariants: a set is immutable. It contains no empty or inverted ranges.
 
 mod recent;
 #[cfg(test)]
@@ -24,46 +25,48 @@ pub use recent::RecentRangeDeletes;
 pub use view::{RangeDeleteRun, RangeDeleteView};
 use wavelet::WaveletTree;
 
-/// The most bytes that a set takes for a range, the bytes of its two keys not counted, for up to
-/// 2^31 ranges.
+/// Maximum memory of a set per range, in bytes, without the range's two keys. Valid for up to 2^31
+/// ranges.
 pub const RANGE_BYTES: usize = 64;
 
-/// One call of `delete_range`: every key in `[start, end)` older than `seqno` is gone.
+/// A range tombstone, from one call of `delete_range`. It deletes all versions of the keys in
+/// `[start, end)` older than `seqno`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeDelete {
-    /// The first key deleted.
+    /// The start of the range (inclusive).
     pub start: Vec<u8>,
-    /// The first key not deleted.
+    /// The end of the range (exclusive).
     pub end: Vec<u8>,
-    /// When.
+    /// The sequence number of the deletion.
     pub seqno: SeqNo,
 }
 
-/// A range tombstone that lies elsewhere.
+/// A borrowed range tombstone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeDeleteRef<'a> {
-    /// The first key deleted.
+    /// The start of the range (inclusive).
     pub start: &'a [u8],
-    /// The first key not deleted.
+    /// The end of the range (exclusive).
     pub end: &'a [u8],
-    /// When.
+    /// The sequence number of the deletion.
     pub seqno: SeqNo,
 }
 
 impl RangeDelete {
-    /// The same, borrowed.
+    /// Borrows the range tombstone.
     pub fn borrow(&self) -> RangeDeleteRef<'_> {
         RangeDeleteRef { start: &self.start, end: &self.end, seqno: self.seqno }
     }
 }
 
 impl<'a> RangeDeleteRef<'a> {
-    /// The same, copied.
+    /// Copies the range tombstone.
     pub fn to_owned(self) -> RangeDelete {
         RangeDelete { start: self.start.to_vec(), end: self.end.to_vec(), seqno: self.seqno }
     }
 
-    /// What of it lies in `[lo, hi)`; `None` bounds are infinite. `None` when nothing is left.
+    /// Truncates the range to `[lo, hi)`. A bound of `None` is infinite. Returns `None` if the
+    /// result is empty.
     pub fn clamp(
         self,
         order: &KeyOrder,
@@ -77,11 +80,11 @@ impl<'a> RangeDeleteRef<'a> {
     }
 }
 
-/// Keys one behind the other.
+/// A list of keys in one buffer.
 #[derive(Debug, Clone, Default)]
 struct Keys {
     bytes: Vec<u8>,
-    /// Where each key ends.
+    /// The end offset of each key.
     ends: Vec<u64>,
 }
 
@@ -102,33 +105,33 @@ impl Keys {
     }
 }
 
-/// Range tombstones on their way into a set.
+/// A builder of a set of range tombstones.
 #[derive(Debug, Default, Clone)]
 pub struct RangeDeletesBuilder {
-    /// Start and end of each.
+    /// The start and end of each range.
     keys: Keys,
     seqnos: Vec<SeqNo>,
 }
 
 impl RangeDeletesBuilder {
-    /// Adds a range tombstone, in any order.
+    /// Adds a range tombstone. The order of additions does not matter.
     pub fn push(&mut self, delete: RangeDeleteRef<'_>) {
         self.keys.push(delete.start);
         self.keys.push(delete.end);
         self.seqnos.push(delete.seqno);
     }
 
-    /// How many were added.
+    /// Returns the number of tombstones added.
     pub fn len(&self) -> usize {
         self.seqnos.len()
     }
 
-    /// Whether none was.
+    /// Returns whether no tombstone was added.
     pub fn is_empty(&self) -> bool {
         self.seqnos.is_empty()
     }
 
-    /// The set of them.
+    /// Builds the set under `order`.
     pub fn build(self, order: &KeyOrder) -> RangeDeletes {
         let key = |range: u32, end: u32| self.keys.get((2 * range + end) as usize);
         let mut ranks: Vec<u32> = (0..self.seqnos.len() as u32)
@@ -150,50 +153,50 @@ impl RangeDeletesBuilder {
     }
 }
 
-/// A set of range tombstones.
+/// An immutable set of range tombstones.
 #[derive(Debug, Clone, Default)]
 pub struct RangeDeletes {
     /// The bounds, in key order.
     keys: Keys,
-    /// Of each range, by its rank in the order of sequence numbers, which bounds are its own.
+    /// The start and end bound of each range, by rank in the order of sequence numbers.
     spans: Vec<[u32; 2]>,
-    /// The ranges' sequence numbers, ascending.
+    /// The sequence numbers of the ranges, ascending.
     seqnos: Vec<SeqNo>,
-    /// Which ranges are open between which bounds.
+    /// The ranges that are open between bounds.
     open: WaveletTree,
 }
 
-/// What covers a key, and the keys around it that the same covers.
+/// The answer to a coverage query for a key. It is valid for all keys in `[from, to)`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Covered<'a> {
-    /// The newest tombstone that the reader sees.
+    /// The sequence number of the newest visible tombstone, if any.
     pub newest: Option<SeqNo>,
-    /// The first of those keys; `None` is the beginning.
+    /// The first key of the interval; `None` is minus infinity.
     pub from: Option<&'a [u8]>,
-    /// The first key behind them; `None` is the end.
+    /// The first key after the interval; `None` is infinity.
     pub to: Option<&'a [u8]>,
 }
 
 impl RangeDeletes {
-    /// The set of `deletes`.
+    /// Builds the set of `deletes`.
     pub fn build(order: &KeyOrder, deletes: &[RangeDelete]) -> RangeDeletes {
         let mut builder = RangeDeletesBuilder::default();
         deletes.iter().for_each(|delete| builder.push(delete.borrow()));
         builder.build(order)
     }
 
-    /// Whether nothing is covered.
+    /// Returns whether the set is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.seqnos.is_empty()
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub fn len(&self) -> usize {
         self.seqnos.len()
     }
 
-    /// Bytes of memory, the keys' own among them.
+    /// Returns the memory used, in bytes, including the keys.
     pub fn memory_bytes(&self) -> usize {
         self.keys.bytes.capacity()
             + self.keys.ends.capacity() * size_of::<u64>()
@@ -202,13 +205,13 @@ impl RangeDeletes {
             + self.open.memory_bytes()
     }
 
-    /// The greatest sequence number; 0 in an empty set.
+    /// Returns the greatest sequence number, or 0 for an empty set.
     #[inline]
     pub fn seqno_max(&self) -> SeqNo {
         self.seqnos.last().copied().unwrap_or(0)
     }
 
-    /// Every range, the oldest first.
+    /// Returns all ranges, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = RangeDeleteRef<'_>> {
         self.spans.iter().zip(&self.seqnos).map(|(&[start, end], &seqno)| RangeDeleteRef {
             start: self.keys.get(start as usize),
@@ -217,24 +220,25 @@ impl RangeDeletes {
         })
     }
 
-    /// The first bound and the last, between which all that is covered lies.
+    /// Returns the first and the last bound, or `None` for an empty set. All covered keys lie
+    /// between them.
     pub fn extent(&self) -> Option<(&[u8], &[u8])> {
         let last = self.bounds().checked_sub(1)?;
         Some((self.keys.get(0), self.keys.get(last)))
     }
 
-    /// How many bounds there are.
+    /// Returns the number of bounds.
     pub fn bounds(&self) -> usize {
         self.keys.ends.len()
     }
 
-    /// Bound `at` in key order.
+    /// Returns bound number `at` in key order.
     #[inline]
     pub fn bound(&self, at: usize) -> &[u8] {
         self.keys.get(at)
     }
 
-    /// How many bounds are at or before `key`.
+    /// Returns the number of bounds at or before `key`.
     pub fn passed(&self, order: &KeyOrder, key: &[u8]) -> usize {
         let (mut lo, mut hi) = (0, self.bounds());
         while lo < hi {
@@ -248,13 +252,14 @@ impl RangeDeletes {
         lo
     }
 
-    /// Whether anything covers a key that has passed so many bounds.
+    /// Returns whether a range covers a key with `passed` bounds at or before it.
     #[inline]
     pub fn is_covered_at(&self, passed: usize) -> bool {
         self.open.is_open(passed)
     }
 
-    /// The newest tombstone over a key that has passed so many bounds which a reader at `seqno` sees.
+    /// Returns the newest tombstone, visible at `seqno`, over a key with `passed` bounds at or
+    /// before it.
     pub fn newest_at(&self, passed: usize, seqno: SeqNo) -> Option<SeqNo> {
         let seen = if self.seqno_max() <= seqno {
             self.seqnos.len()
@@ -264,7 +269,7 @@ impl RangeDeletes {
         self.open.find(passed, seen).map(|rank| self.seqnos[rank])
     }
 
-    /// The newest tombstone over `key` that a reader at `seqno` sees.
+    /// Returns the newest tombstone over `key` that is visible at `seqno`.
     pub fn covering(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
         if self.is_empty() {
             return None;
@@ -272,7 +277,8 @@ impl RangeDeletes {
         self.newest_at(self.passed(order, key), seqno)
     }
 
-    /// The same, and for which keys around `key` it is true.
+    /// Returns the newest tombstone over `key` that is visible at `seqno`, and the interval around
+    /// `key` with the same answer.
     pub fn covered(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Covered<'_> {
         let passed = self.passed(order, key);
         Covered {
@@ -282,10 +288,11 @@ impl RangeDeletes {
         }
     }
 
-    /// The tombstones that some reader can tell from the newer ones over them, in the order of their
-    /// first keys: `snapshots` (ascending) are the sequence numbers still read, besides the newest
-    /// state. Without snapshots that is the newest over each key. What lies next to each other with
-    /// one sequence number is one. They are less than twice as many as the ranges.
+    /// Returns the tombstones that some reader needs, ordered by start key. A tombstone is omitted
+    /// where a newer one covers it and no reader sees only the older one. Readers are those at
+    /// `snapshots` (ascending) and those of the newest state. Without snapshots the result has only
+    /// the newest tombstone over each key. Adjacent ranges with the same sequence number are
+    /// merged. The result has less than twice as many tombstones as the set has ranges.
     pub fn to_tombstones_seen(&self, order: &KeyOrder, snapshots: &[SeqNo]) -> Vec<RangeDelete> {
         let mut seen = Seen::new(self, snapshots);
         let mut bounds: Vec<wavelet::Bound> = vec![0; self.bounds()];
@@ -309,17 +316,18 @@ impl RangeDeletes {
     }
 }
 
-/// A walk over the bounds in key order that cuts the ranges to what readers see of them: of the
-/// ranges that no snapshot lies between, the newest over each key.
+/// A sweep over the bounds in key order that reduces the ranges to their visible parts. Ranges
+/// without a snapshot between them form a group. Each group keeps only its newest range over each
+/// key.
 struct Seen<'a> {
     set: &'a RangeDeletes,
-    /// The first rank of each group of ranges that no snapshot lies between, and behind the last.
+    /// The first rank of each group, followed by the number of ranges.
     groups: Vec<u32>,
-    /// Of each group the newest range that is open, and the bound from which on it is.
+    /// The newest open range of each group, and its start bound in the output.
     newest: Vec<Option<(SeqNo, u32)>>,
-    /// The ranks of the ranges that are open.
+    /// The ranks of the open ranges.
     open: BTreeSet<u32>,
-    /// First bound, last bound and sequence number of what was cut off.
+    /// The output: start bound, end bound and sequence number of each part.
     pieces: Vec<(u32, u32, SeqNo)>,
 }
 
@@ -336,7 +344,7 @@ impl<'a> Seen<'a> {
         Seen { set, groups, newest, open: BTreeSet::new(), pieces: Vec::new() }
     }
 
-    /// Passes `bounds`, which are of one key; the first is bound `at`.
+    /// Processes `bounds`, which all have the same key. The first one is bound number `at`.
     fn pass(&mut self, at: u32, bounds: &[wavelet::Bound]) {
         for &bound in bounds {
             if bound % 2 == 0 {

@@ -1,21 +1,21 @@
-//! Range tombstones that are added while they are read.
+//! Range tombstones of a memtable, with additions between reads.
 //!
-//! The sets of what was added are each more than twice as large as the next (Bentley and Saxe's
-//! logarithmic method, 1980). What was added since the last reader becomes a set, together with the
-//! smaller ones, when the next reader comes. So n additions with a reader after each cost
-//! O(n log² n) together, and a reader asks log2(n) sets at most.
+//! The tombstones lie in a list of sets, each more than twice as large as the next (the logarithmic
+//! method of Bentley and Saxe, 1980). A read merges the tombstones added since the last read,
+//! together with the smaller sets, into a new set. So n additions with a read after each take O(n
+//! log² n) time in total, and a read queries at most log2(n) sets.
 
 use std::sync::Arc;
 
 use super::{RangeDeleteRef, RangeDeletes, RangeDeletesBuilder};
 use crate::base::order::KeyOrder;
 
-/// Range tombstones in the order in which they came.
+/// A growing collection of range tombstones.
 #[derive(Debug, Default)]
 pub struct RecentRangeDeletes {
-    /// The largest first, which is the oldest.
+    /// The sets, the largest first, which is also the oldest.
     sets: Vec<Arc<RangeDeletes>>,
-    /// What is in no set yet.
+    /// The tombstones that are not in a set yet.
     pending: RangeDeletesBuilder,
 }
 
@@ -25,7 +25,7 @@ impl RecentRangeDeletes {
         self.pending.push(delete);
     }
 
-    /// Sets of all that was added, the newest last.
+    /// Returns sets that contain all added tombstones, the newest set last.
     pub fn settle(&mut self, order: &KeyOrder) -> &[Arc<RangeDeletes>] {
         if !self.pending.is_empty() {
             let pending = self.pending.len();
@@ -36,7 +36,7 @@ impl RecentRangeDeletes {
         &self.sets
     }
 
-    /// One set of all that was added.
+    /// Returns one set of all added tombstones.
     pub fn merge(&mut self, order: &KeyOrder) -> &Arc<RangeDeletes> {
         if self.sets.len() != 1 || !self.pending.is_empty() {
             self.merge_from(0, order);
@@ -48,8 +48,8 @@ impl RecentRangeDeletes {
         self.sets[at..].iter().map(|set| set.len()).sum()
     }
 
-    /// Puts what is in no set yet, and all sets but the first `keep`, into one. All of it stays where
-    /// it is until the last comparison is made, which may panic in a key order of the user's.
+    /// Merges the pending tombstones and all sets except the first `keep` into one set. The state
+    /// changes only after the last comparison, because a user-defined key order may panic.
     fn merge_from(&mut self, keep: usize, order: &KeyOrder) {
         let mut builder = self.pending.clone();
         for set in &self.sets[keep..] {

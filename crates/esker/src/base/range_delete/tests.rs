@@ -1,5 +1,5 @@
-//! Sets of range tombstones beside a look at each of a list: what covers a key, for which keys that
-//! is true, what of it readers can tell apart, and what a set costs.
+//! Tests of range tombstone sets against a linear scan of a list: the covering tombstone of a key,
+//! the interval of the answer, the reduction to visible tombstones, and the cost of a set.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::*;
 use crate::base::key::SEQNO_MAX;
 use crate::base::order::Comparator;
 
-/// Letters in either case are one.
+/// An order that ignores the case of letters.
 struct AnyCase;
 
 impl Comparator for AnyCase {
@@ -24,7 +24,7 @@ impl Comparator for AnyCase {
     }
 }
 
-/// Bytewise, and counts how often it is asked.
+/// The bytewise order, with a count of the comparisons.
 #[derive(Default)]
 struct Counting(AtomicU64);
 
@@ -38,7 +38,7 @@ impl Comparator for Counting {
     }
 }
 
-/// Not an order: which of two keys is the less depends on which is named first.
+/// An invalid order: the result depends on the order of the arguments.
 struct Broken;
 
 impl Comparator for Broken {
@@ -62,7 +62,7 @@ fn keys() -> impl Strategy<Value = Vec<u8>> {
     vec(prop_oneof![Just(b'a'), Just(b'B'), Just(b'b'), Just(b'c')], 0..4)
 }
 
-/// Every key of [`keys`].
+/// Returns all keys that [`keys`] can generate.
 fn all_keys() -> Vec<Vec<u8>> {
     let mut all = vec![Vec::new()];
     let mut last: Vec<Vec<u8>> = all.clone();
@@ -83,7 +83,7 @@ fn del(start: &str, end: &str, seqno: SeqNo) -> RangeDelete {
     RangeDelete { start: start.into(), end: end.into(), seqno }
 }
 
-/// The newest of `list` over `key` for a reader at `at`, by a look at each.
+/// Returns the newest tombstone of `list` over `key` for a reader at `at`, by a linear scan.
 fn scan(order: &KeyOrder, list: &[RangeDelete], key: &[u8], at: SeqNo) -> Option<SeqNo> {
     let covers = |t: &&RangeDelete| {
         order.compare(&t.start, key).is_le() && order.compare(key, &t.end).is_lt() && t.seqno <= at
@@ -91,7 +91,7 @@ fn scan(order: &KeyOrder, list: &[RangeDelete], key: &[u8], at: SeqNo) -> Option
     list.iter().filter(covers).map(|t| t.seqno).max()
 }
 
-/// Whether `answer` of `key` is true of every key it is said to be true of.
+/// Returns whether `answer` is correct for `key` and for every key of its interval.
 fn is_true(
     order: &KeyOrder,
     list: &[RangeDelete],
@@ -216,7 +216,7 @@ fn sets_of_every_size_find_each_of_their_ranges() {
     let order = KeyOrder::Bytewise;
     let at = |i: usize| format!("{i:03}");
     for n in 0..140 {
-        // Range i covers [i, i + n) and was written at 2 i + 1.
+        // Range i covers [i, i + n) and has the sequence number 2 i + 1.
         let list: Vec<_> = (0..n).map(|i| del(&at(i), &at(i + n), 2 * i as u64 + 1)).collect();
         let set = RangeDeletes::build(&order, &list);
         for key in (0..2 * n).step_by(1 + n / 9) {
@@ -241,7 +241,7 @@ fn nested_ranges_are_written_again_as_one_and_ranges_side_by_side_as_they_are() 
     assert_eq!(seen, vec![del("a", "c", 4), del("c", "d", 5)], "one number side by side is one");
 }
 
-/// Ranges each of which overlaps with every other, of keys of six bytes.
+/// Returns ranges of which each overlaps all others, with keys of six bytes.
 fn overlapping(count: usize) -> Vec<RangeDelete> {
     let range = |i| del(&format!("{i:06}"), &format!("{:06}", count + i), i as u64 + 1);
     (0..count).map(range).collect()
@@ -253,7 +253,7 @@ fn a_set_takes_no_more_memory_than_is_promised_however_its_ranges_overlap() {
     for count in [1, 2, 3, 100, 16_000, 60_000] {
         let set = RangeDeletes::build(&order, &overlapping(count));
         let bytes = set.memory_bytes() - 12 * count;
-        // The words of a wavelet tree's levels are whole.
+        // The levels of a wavelet tree are rounded up to whole words.
         let promised = RANGE_BYTES * count + 24 * 17;
         assert!(bytes <= promised, "{bytes} bytes for {count} ranges, promised {promised}");
         assert_eq!(set.to_tombstones_seen(&order, &[]).len(), count);
@@ -268,13 +268,13 @@ fn building_and_asking_take_the_comparisons_of_a_sort_and_a_binary_search() {
     let list = overlapping(16_000);
     let set = RangeDeletes::build(&order, &list);
     let built = asked();
-    // 32,000 bounds: 15 comparisons each, and one a range for whether it is empty.
+    // 32,000 bounds with 15 comparisons each, and one comparison per range for emptiness.
     assert!(built <= 32_000 * 16, "{built} comparisons to build");
     assert_eq!(set.covering(&order, b"015999", 8_000), Some(8_000));
     assert!(asked() <= 16);
     set.to_tombstones_seen(&order, &[4, 900, 7_000]);
     assert!(asked() <= 32_000 * 2);
-    // With a reader after each addition.
+    // A read after each addition.
     let mut recent = RecentRangeDeletes::default();
     let mut sets = 0;
     for delete in &list[..4096] {

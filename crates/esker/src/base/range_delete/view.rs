@@ -1,6 +1,7 @@
-//! The range tombstones of many sources at once, as an iterator asks them.
+//! The combined range tombstones of all sources of an iterator.
 //!
-//! Nothing is copied or merged for an iterator: it holds the sets that the memtables and tables have.
+//! Creating an iterator copies and merges no tombstones. The iterator shares the sets of the
+//! memtables and tables.
 
 use std::sync::Arc;
 
@@ -8,25 +9,25 @@ use super::{Covered, RangeDeletes};
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 
-/// A set as a slice of its table shows it.
+/// A set, restricted to the key range of a slice of its table.
 #[derive(Debug)]
 struct Slice {
-    /// The first key shown that may be covered, and the first key behind all of them.
+    /// The interval `[start, end)` of keys within the slice that the set may cover.
     extent: (Vec<u8>, Vec<u8>),
     set: Arc<RangeDeletes>,
 }
 
-/// Sets that share no key, in key order.
+/// A sequence of sets with disjoint key ranges, in key order.
 #[derive(Debug, Default)]
 pub struct RangeDeleteRun {
     slices: Vec<Slice>,
 }
 
-/// A set and the keys `[lo, hi)` of it that are shown; `None` is infinite.
+/// A set and its visible key range `[lo, hi)`. A bound of `None` is infinite.
 pub type Shown<'a> = (&'a Arc<RangeDeletes>, Option<&'a [u8]>, Option<&'a [u8]>);
 
 impl RangeDeleteRun {
-    /// As few runs as it takes for all that `shown` shows.
+    /// Arranges the sets of `shown` in the minimum number of runs.
     pub fn new_runs<'a>(
         order: &KeyOrder,
         shown: impl Iterator<Item = Shown<'a>>,
@@ -64,7 +65,7 @@ impl RangeDeleteRun {
 }
 
 impl Slice {
-    /// `None` where nothing that is covered is shown.
+    /// Returns `None` if no covered key is visible.
     fn new(order: &KeyOrder, (set, lo, hi): Shown<'_>) -> Option<Slice> {
         let (start, end) = set.extent()?;
         let all = super::RangeDeleteRef { start, end, seqno: 0 }.clamp(order, lo, hi)?.to_owned();
@@ -73,7 +74,7 @@ impl Slice {
 }
 
 impl<'a> Covered<'a> {
-    /// What this and `other` say of a key together.
+    /// Combines two answers for the same key: the newest tombstone and the common interval.
     fn and(self, order: &KeyOrder, other: Covered<'a>) -> Covered<'a> {
         let by_order = |a: &&[u8], b: &&[u8]| order.compare(a, b);
         Covered {
@@ -84,16 +85,17 @@ impl<'a> Covered<'a> {
     }
 }
 
-/// What covers the keys of a view.
+/// All range tombstones of a read state.
 #[derive(Debug, Clone, Default)]
 pub struct RangeDeleteView {
-    /// Sets that are shown whole.
+    /// Sets with unrestricted key range.
     sets: Vec<Arc<RangeDeletes>>,
     runs: Option<Arc<[RangeDeleteRun]>>,
 }
 
 impl RangeDeleteView {
-    /// Of sets that are shown whole, and runs; `None` of nothing.
+    /// Creates a view of `sets`, with unrestricted key range, and `runs`. Returns `None` if both
+    /// are absent.
     pub fn new(
         sets: Vec<Arc<RangeDeletes>>,
         runs: Option<Arc<[RangeDeleteRun]>>,
@@ -101,8 +103,8 @@ impl RangeDeleteView {
         (!sets.is_empty() || runs.is_some()).then(|| Box::new(RangeDeleteView { sets, runs }))
     }
 
-    /// The newest tombstone over `key` that a reader at `seqno` sees, and for which keys around
-    /// `key` that is true.
+    /// Returns the newest tombstone over `key` that is visible at `seqno`, and an interval around
+    /// `key` with the same answer.
     pub fn covered(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Covered<'_> {
         let sets = self.sets.iter().map(|set| set.covered(order, key, seqno));
         let runs =

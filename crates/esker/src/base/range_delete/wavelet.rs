@@ -1,54 +1,58 @@
-//! Of ranges in the order of their sequence numbers: the newest over a place that is not newer than
-//! a reader. A wavelet tree (Grossi, Gupta and Vitter, SODA 2003) over the ranges' bounds, whose
-//! nodes also say what their ranges cover.
+//! A wavelet tree (Grossi, Gupta and Vitter, SODA 2003) over the bounds of ranges. It finds the
+//! newest range over a position that is not newer than the reader. Its nodes also record where
+//! their ranges are open.
 //!
-//! A rank is a range's place in the order of sequence numbers. The root holds the bounds of all
-//! ranges in key order; each node passes those of the lower half of its ranks to its left child,
-//! the others to its right one, in the order they are in. One bit a bound says which. A second bit
-//! says whether some range of the node is open behind that bound. Since every range has two bounds,
-//! the node of ranks `[lo, hi)` has the bounds `[2 lo, 2 hi)` of its level, and nothing points.
+//! The rank of a range is its position in the order of sequence numbers. The root holds the bounds
+//! of all ranges in key order. Each node passes the bounds of the lower half of its ranks to its
+//! left child and the others to its right child, and keeps their order. One bit per bound tells
+//! which child. A second bit tells whether a range of the node is open after that bound. Every
+//! range has two bounds, so the node of ranks `[lo, hi)` has the bounds `[2 lo, 2 hi)` of its
+//! level. No pointers are necessary.
 //!
-//! What stays true:
-//! 1. A question descends twice through at most log2(ranges) levels, with two counts of bits a level.
-//! 2. A level takes 24 bytes for 32 ranges, so a million ranges take 15 bytes each.
-//! 3. Whatever order a comparator says bounds are in, a question ends and stays within the arrays.
+//! Invariants:
+//! 1. A query descends at most twice through at most log2(ranges) levels (rounded up), with two bit
+//!    counts per level.
+//! 2. A level takes 24 bytes per 32 ranges. One million ranges take 15 bytes each.
+//! 3. For any order of the bounds, even from an invalid comparator, a query terminates and stays
+//!    within the arrays.
 
-/// 64 bounds of a level.
+/// The bits of 64 bounds of a level.
 #[derive(Debug, Clone, Copy, Default)]
 struct Word {
-    /// Which of them go to a right child.
+    /// A set bit marks a bound that goes to a right child.
     right: u64,
-    /// Behind which of them a range of their node is open.
+    /// A set bit marks a bound after which a range of its node is open.
     open: u64,
-    /// How many bounds of the level before these go to a right child.
+    /// Number of earlier bounds of the level that go to a right child.
     right_before: u32,
 }
 
-/// What bounds say of ranges, as [`WaveletTree::new`] takes them: the rank twice, plus one at an end.
+/// A bound as [`WaveletTree::new`] takes it: twice the rank of its range, plus one for an end.
 pub(super) type Bound = u32;
 
-/// Which ranges are open where.
+/// The tree: an index of the open ranges at each position.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WaveletTree {
     ranges: usize,
-    /// So many levels have two children a node; below them each node is one range.
+    /// Number of levels with two children per node. Each node below them is a single range.
     levels: usize,
-    /// The words of a level lie behind those of the level above.
+    /// Number of words per level. The words of a level follow those of the level above.
     words_per_level: usize,
     words: Box<[Word]>,
 }
 
-/// A node, and how many of its bounds are at or before the key in question.
+/// A node during a query.
 #[derive(Clone, Copy)]
 struct Node {
     level: usize,
-    /// The least rank.
+    /// The least rank of the node.
     lo: usize,
+    /// Number of bounds of the node at or before the key.
     passed: usize,
 }
 
 impl WaveletTree {
-    /// Of bounds in key order.
+    /// Builds the tree from bounds in key order.
     pub(super) fn new(mut bounds: Vec<Bound>) -> WaveletTree {
         let ranges = bounds.len() / 2;
         let levels = ranges.next_power_of_two().trailing_zeros() as usize;
@@ -62,18 +66,19 @@ impl WaveletTree {
         WaveletTree { ranges, levels, words_per_level, words }
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.words.len() * size_of::<Word>()
     }
 
-    /// Whether some range is open behind the first `passed` bounds.
+    /// Returns whether a range is open after the first `passed` bounds.
     #[inline]
     pub(super) fn is_open(&self, passed: usize) -> bool {
         self.ranges > 0 && self.is_open_in(Node { level: 0, lo: 0, passed })
     }
 
-    /// The greatest rank below `end` of a range that is open behind the first `passed` bounds.
+    /// Returns the greatest rank below `end` of a range that is open after the first `passed`
+    /// bounds.
     pub(super) fn find(&self, passed: usize, end: usize) -> Option<usize> {
         if end == 0 || self.ranges == 0 {
             return None;
@@ -118,7 +123,7 @@ impl WaveletTree {
         word.open >> (at % 64) & 1 == 1
     }
 
-    /// The children of a node that has some.
+    /// Returns the children of a node above the lowest level.
     #[inline]
     fn children(&self, node: Node) -> (Node, Node) {
         let Node { level, lo, passed } = node;
@@ -128,7 +133,7 @@ impl WaveletTree {
         (Node { level, lo, passed: passed - right }, Node { level, lo: lo + half, passed: right })
     }
 
-    /// How many of the first `bounds` bounds of a level go to a right child.
+    /// Returns the number of bounds among the first `bounds` of a level that go to a right child.
     #[inline]
     fn rights(&self, level: usize, bounds: usize) -> usize {
         let word = self.words[level * self.words_per_level + bounds / 64];
@@ -137,14 +142,14 @@ impl WaveletTree {
     }
 }
 
-/// Fills the words of the level whose nodes hold `size` ranks, and moves its bounds into `below`,
-/// in the order of the level below.
+/// Fills the words of the level whose nodes have `size` ranks. Moves its bounds to `below`, in the
+/// order of the next level.
 fn fill(words: &mut [Word], bounds: &[Bound], below: &mut [Bound], size: usize) {
     let mut rights = 0;
     for (node, bounds) in bounds.chunks(2 * size).enumerate() {
         let first = node * 2 * size;
         let middle = node * size + size / 2;
-        // The bounds of the left child, if it is whole; else there is no right one.
+        // The first positions of the two children. An incomplete left child has no right sibling.
         let (mut left, mut right) = (first, first + size);
         let mut open = 0i64;
         for (at, &bound) in bounds.iter().enumerate() {

@@ -1,22 +1,23 @@
-//! CLOCK (Corbató, "A Paging Experiment with the Multics System", 1969): the slots are a ring; a
-//! hand walks it, spares once each slot used since it last passed, and takes the first that was not.
+//! CLOCK (Corbató, "A Paging Experiment with the Multics System", 1969): the slots form a ring. A
+//! hand moves along the ring. It skips each slot used since its last pass once, and evicts the
+//! first unused slot.
 //!
-//! The slot taken is the next one filled, so a new block lies just behind the hand.
+//! The evicted slot is the next slot to be filled, so a new block lies just behind the hand.
 
 use super::{Policy, Uses};
 
-/// What the ring says of a slot.
+/// State of a slot in the ring.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Not held.
     Out,
-    /// Held, not used since the hand last passed.
+    /// Held, unused since the last pass of the hand.
     Idle,
-    /// Held and used.
+    /// Held and used since the last pass of the hand.
     Used,
 }
 
-/// The ring and its hand.
+/// The CLOCK policy: the ring and its hand.
 #[derive(Default)]
 pub(super) struct Clock {
     ring: Vec<State>,

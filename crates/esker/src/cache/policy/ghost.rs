@@ -1,24 +1,27 @@
-//! Which blocks left a queue lately, by their hashes; kept as how much left before each, in no order.
+//! The ghost queue: hashes of blocks that recently left a queue. It is an unordered hash table that
+//! stores, with each hash, the total bytes of all blocks that left earlier.
 //!
-//! What stays true: a hash is remembered as long as it and what came after it are together no larger
-//! than the capacity, unless it is recalled, or is the oldest in a line that is full.
+//! Invariant: a hash is remembered while its block and all later blocks total at most the capacity.
+//! Exceptions: a recalled hash, and the oldest hash of a full line, are forgotten earlier.
 //!
-//! A line of hashes is one of the processor's cache, so that remembering and recalling wait for memory
-//! once each. (Instead of a queue, the paper on S3-FIFO proposes a table with the times of arrival.)
+//! A line of hashes fills one processor cache line, so that remembering and recalling cost one
+//! memory access each. (The S3-FIFO paper proposes a table with arrival times instead of a
+//! queue.)
 
-/// Hashes in a line.
+/// Hashes per line.
 const WAYS: usize = 4;
-/// There is room for so many times the hashes that are to be expected, before full lines lose one.
+/// Size of the table relative to the expected number of hashes. A table of this size no longer
+/// grows: full lines then lose their oldest hash.
 const ROOM: u64 = 2;
-/// So many blocks tell how large one is.
+/// Number of recent blocks from which the mean block size is estimated.
 const LATELY: u64 = 1 << 12;
-/// Before all others, and so never lately.
+/// Value of `before_bytes` for a forgotten hash.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Clone, Copy)]
 struct Memory {
     hash: u64,
-    /// What all that came before amounts to, or [`NEVER`].
+    /// Total bytes of all blocks that were added earlier, or [`NEVER`].
     before_bytes: u64,
 }
 
@@ -30,20 +33,21 @@ impl Line {
     const EMPTY: Line = Line([Memory { hash: 0, before_bytes: NEVER }; WAYS]);
 }
 
-/// The hashes.
+/// The ghost queue.
 #[derive(Default)]
 pub(super) struct Ghost {
-    /// None yet, or a power of two.
+    /// Empty, or a power of two of lines.
     lines: Vec<Line>,
-    /// What all that ever came amounts to.
+    /// Total bytes of all blocks ever added.
     bytes: u64,
     bytes_max: u64,
-    /// Blocks that came lately, and their bytes: for how large one is.
+    /// Number of recent blocks and their total bytes, for the mean block size.
     lately: (u64, u64),
 }
 
 impl Ghost {
-    /// Hashes of blocks of so many bytes, together, are remembered.
+    /// Sets the capacity: the total bytes of the blocks whose hashes are remembered. Frees the
+    /// table if it is more than four times as large as the expected number of hashes requires.
     pub(super) fn set_capacity(&mut self, bytes: u64) {
         self.bytes_max = bytes;
         if (self.lines.len() * WAYS) as u128 > 4 * u128::from(ROOM) * self.expected() {
@@ -51,7 +55,7 @@ impl Ghost {
         }
     }
 
-    /// Remembers the hash of a block of so many bytes, as the newest.
+    /// Remembers the hash of a block of `charge_bytes` as the newest.
     pub(super) fn remember(&mut self, hash: u64, charge_bytes: u64) {
         let newest = Memory { hash, before_bytes: self.bytes };
         self.bytes += charge_bytes;
@@ -72,12 +76,12 @@ impl Ghost {
         }
     }
 
-    /// Whether the hash is remembered.
+    /// Returns whether the hash is remembered.
     pub(super) fn knows(&self, hash: u64) -> bool {
         self.find(hash).is_some()
     }
 
-    /// Whether the hash is remembered; forgets it.
+    /// Forgets the hash and returns whether it was remembered.
     pub(super) fn recall(&mut self, hash: u64) -> bool {
         let Some(way) = self.find(hash) else { return false };
         let line = self.line(hash);
@@ -85,7 +89,7 @@ impl Ghost {
         true
     }
 
-    /// Which line a hash is in, if there are any.
+    /// Returns the line number of a hash. Meaningless while the table is empty.
     fn line(&self, hash: u64) -> usize {
         hash as usize & self.lines.len().wrapping_sub(1)
     }
@@ -94,30 +98,31 @@ impl Ghost {
         memory.before_bytes != NEVER && self.bytes - memory.before_bytes <= self.bytes_max
     }
 
-    /// Where in its line a hash is that is remembered.
+    /// Returns the position of a remembered hash in its line.
     fn find(&self, hash: u64) -> Option<usize> {
         let line = self.lines.get(self.line(hash))?;
         line.0.iter().position(|memory| memory.hash == hash && self.is_lately(memory))
     }
 
-    /// Where in its line a hash may be put without another being forgotten.
+    /// Returns a position for a hash in its line at which no other hash is lost.
     fn place(&self, hash: u64) -> Option<usize> {
         let line = self.lines.get(self.line(hash))?;
         self.find(hash).or_else(|| line.0.iter().position(|memory| !self.is_lately(memory)))
     }
 
-    /// How many hashes there will be.
+    /// Returns the expected number of hashes: the capacity divided by the mean block size.
     fn expected(&self) -> u128 {
         let (count, bytes) = self.lately;
         u128::from(self.bytes_max) * u128::from(count) / u128::from(bytes.max(1))
     }
 
-    /// Twice as many lines, if there are too few for what is to be expected.
+    /// Doubles the number of lines if the table is too small for the expected number of hashes.
+    /// Returns whether it did.
     fn grow(&mut self) -> bool {
         if (self.lines.len() * WAYS) as u128 >= u128::from(ROOM) * self.expected().max(1) {
             return false;
         }
-        // What was in one line is now in two, at the place where it was.
+        // The hashes of each line are split between two lines and keep their position in the line.
         let before = self.lines.len();
         self.lines.resize(2 * before.max(1), Line::EMPTY);
         for at in 0..before {
@@ -145,13 +150,16 @@ mod tests {
         ghost.set_capacity(100);
         ghost.remember(1, 60);
         ghost.remember(2, 40);
-        assert!(ghost.find(1).is_some() && ghost.find(2).is_some(), "it is full to the last byte");
+        assert!(
+            ghost.find(1).is_some() && ghost.find(2).is_some(),
+            "the ghost list did not use its full capacity"
+        );
         ghost.remember(3, 40);
-        assert!(!ghost.recall(1), "the oldest is forgotten");
+        assert!(!ghost.recall(1), "the oldest key was kept");
         assert!(ghost.recall(2) && ghost.recall(3));
-        assert!(!ghost.recall(2), "what was recalled is forgotten");
+        assert!(!ghost.recall(2), "a recalled key was kept");
         ghost.remember(4, 101);
-        assert!(!ghost.recall(4), "it is larger than all that is remembered");
+        assert!(!ghost.recall(4), "a key larger than the list was kept");
         ghost.set_capacity(0);
         ghost.remember(5, 1);
         assert!(!ghost.recall(5) && ghost.lines.is_empty());
@@ -171,7 +179,8 @@ mod tests {
         assert!(ghost.lines.len() == lines && !ghost.knows(399) && ghost.knows(400));
         ghost.set_capacity(10);
         assert!(ghost.lines.is_empty() && !ghost.knows(0));
-        // Blocks of a thousandth: as many lines as before, when that is noticed.
+        // Blocks of a thousandth of the capacity: as many lines as before, once the mean size
+        // adapts.
         ghost.set_capacity(1_000_000);
         for hash in 0..40_000 {
             ghost.remember(hash, 1_000);
@@ -180,8 +189,8 @@ mod tests {
         assert!((1_000..=4_000).contains(&room), "{room}");
     }
 
-    /// Beside a queue, with hashes that come back and blocks of every size: nothing is remembered that
-    /// the queue does not know, and nearly all that it knows is.
+    /// Compares the ghost with an exact queue, with recurring hashes and blocks of many sizes. The
+    /// ghost remembers no hash that the queue lacks, and nearly all hashes that the queue has.
     #[test]
     fn it_remembers_what_a_queue_would_but_for_a_few_of_the_oldest() {
         let mut ghost = Ghost::default();
@@ -196,10 +205,10 @@ mod tests {
             if round % 3 == 0 {
                 let there = queue.iter().position(|one| one.0 == hash);
                 let recalled = ghost.recall(hash);
-                assert!(there.is_some() || !recalled, "it remembers what nobody told it");
+                assert!(there.is_some() || !recalled, "the ghost list returned an unknown key");
                 known += u32::from(there.is_some());
                 forgotten += u32::from(there.is_some() && !recalled);
-                // A place that was recalled goes on counting, as the ghost's does.
+                // A recalled hash still counts towards the bytes, as in the ghost.
                 if let Some(at) = there {
                     queue[at].0 = u64::MAX;
                 }

@@ -1,32 +1,32 @@
 //! Doubly linked lists of slots, kept in arrays.
 //!
-//! Several [`List`]s may share one [`Links`]: a slot is in at most one list at a time.
+//! Several [`List`]s may share one [`Links`]. A slot is in at most one of these lists at a time.
 
-/// No slot.
+/// Stands for "no slot".
 pub(super) const NIL: u32 = u32::MAX;
 
-/// The neighbours of every slot.
+/// The neighbours of all slots.
 #[derive(Default)]
 pub(super) struct Links {
-    /// `(towards the head, towards the tail)`.
+    /// Per slot: the neighbour towards the head and the neighbour towards the tail.
     around: Vec<(u32, u32)>,
 }
 
 impl Links {
-    /// Makes room for `slot`.
+    /// Extends the arrays to cover `slot`.
     pub(super) fn reserve(&mut self, slot: u32) {
         if slot as usize >= self.around.len() {
             self.around.resize(slot as usize + 1, (NIL, NIL));
         }
     }
 
-    /// The neighbour towards the head (the newer one), or [`NIL`].
+    /// Returns the neighbour towards the head (the newer slot), or [`NIL`].
     pub(super) fn newer(&self, slot: u32) -> u32 {
         self.around[slot as usize].0
     }
 }
 
-/// The ends of one list; the head is the newest.
+/// The ends of one list. The head is the newest slot.
 #[derive(Clone, Copy)]
 pub(super) struct List {
     head: u32,
@@ -40,19 +40,19 @@ impl Default for List {
 }
 
 impl List {
-    /// The newest slot, or [`NIL`].
+    /// Returns the newest slot, or [`NIL`].
     #[inline]
     pub(super) fn head(&self) -> u32 {
         self.head
     }
 
-    /// The oldest slot, or [`NIL`].
+    /// Returns the oldest slot, or [`NIL`].
     #[inline]
     pub(super) fn tail(&self) -> u32 {
         self.tail
     }
 
-    /// Puts a slot, which is in no list, at the head.
+    /// Adds a slot that is in no list at the head.
     #[inline]
     pub(super) fn push(&mut self, links: &mut Links, slot: u32) {
         links.around[slot as usize] = (NIL, self.head);
@@ -63,7 +63,7 @@ impl List {
         self.head = slot;
     }
 
-    /// Takes a slot of this list out of it.
+    /// Removes a slot that is in this list.
     #[inline]
     pub(super) fn remove(&mut self, links: &mut Links, slot: u32) {
         let (newer, older) = links.around[slot as usize];

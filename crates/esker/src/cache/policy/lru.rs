@@ -1,9 +1,9 @@
-//! Least recently used: a list in order of use; the tail leaves.
+//! LRU: a list in order of use. The tail is evicted.
 
 use super::list::{Links, List, NIL};
 use super::{Policy, Uses};
 
-/// The least recently used leaves first.
+/// Evicts the least recently used block.
 #[derive(Default)]
 pub(super) struct Lru {
     links: Links,

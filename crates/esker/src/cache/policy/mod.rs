@@ -1,7 +1,7 @@
-//! Which block leaves a full shard.
+//! Eviction policies: which block leaves a full shard.
 //!
-//! A policy knows slots (small numbers that name frames), never blocks. It holds exactly the slots
-//! admitted and not yet evicted or forgotten.
+//! A policy knows slots (the numbers of the shard's entries), never blocks. It holds exactly the
+//! slots that were admitted and not yet evicted or forgotten.
 
 mod clock;
 mod ghost;
@@ -12,31 +12,33 @@ mod sieve;
 
 use crate::options::kinds::CachePolicy;
 
-/// Tells and forgets the uses of a slot's block that were not reported as hits.
+/// Returns and resets the use count of a slot's block. The count excludes the reported hits.
 pub(super) type Uses<'a> = &'a dyn Fn(u32) -> u8;
 
-/// The order in which a shard's frames are given up.
+/// Orders the blocks of a shard for eviction.
 pub(super) trait Policy: Send {
-    /// The shard's capacity is now this many bytes.
+    /// Informs the policy of the shard's capacity, in bytes.
     fn set_capacity(&mut self, _bytes: u64) {}
-    /// Whether it is worth the work to take in a block that was read from its file, where another has to
-    /// leave for it. One that is not taken in may still be remembered.
+    /// Returns whether to insert a block read from its file when the insert must evict another
+    /// block. The policy may remember a block that is not inserted.
     fn wants(&mut self, _hash: u64, _charge_bytes: u64) -> bool {
         true
     }
-    /// A block arrived in `slot`, which the policy does not hold. There is room for it already.
+    /// Adds `slot`, which the policy does not hold, for a new block. The shard has already made
+    /// room for the block.
     fn admit(&mut self, slot: u32, hash: u64, charge_bytes: u64);
-    /// The block in `slot` was used.
+    /// Notes a use of the block in `slot`.
     fn hit(&mut self, slot: u32);
-    /// The block in `slot` was removed for a reason of its own.
+    /// Removes `slot`, whose block left the cache for another reason than eviction.
     fn forget(&mut self, slot: u32);
-    /// Chooses a slot and lets go of it; `None` only when none is held. `uses` says how often the
-    /// block in a slot was used, beside its hits, since that was last asked.
+    /// Selects a slot and removes it. Returns `None` only when the policy holds no slot. `uses`
+    /// returns the number of uses of a slot's block, excluding hits, since the previous call for
+    /// that slot.
     fn evict(&mut self, uses: Uses<'_>) -> Option<u32>;
 }
 
-/// An empty instance of a policy. For [`CachePolicy::None`] any will do: such a shard has no
-/// capacity, so nothing is admitted.
+/// Creates an empty instance of a policy. [`CachePolicy::None`] gets an arbitrary one, because its
+/// shards have no capacity and admit nothing.
 pub(super) fn build(policy: CachePolicy) -> Box<dyn Policy> {
     match policy {
         CachePolicy::Lru | CachePolicy::None => Box::new(lru::Lru::default()),

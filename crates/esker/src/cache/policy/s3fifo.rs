@@ -1,47 +1,51 @@
-//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi, SOSP 2023): two queues in order of arrival and a memory
-//! of what left the first.
+//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi, SOSP 2023): two queues in order of arrival, and a ghost
+//! queue with the hashes of blocks that left the first.
 //!
-//! A new block enters the small queue (a tenth of the capacity). At its end it moves to the main
-//! queue if it was used more than once; otherwise it leaves and its hash is remembered in the ghost
-//! queue, which spans as many bytes as the main one. A block that returns while remembered enters
-//! the main queue at once. The main queue gives a block one more round per use, up to three. So a
-//! scan passes through the small queue and never disturbs the rest.
+//! A new block enters the small queue, a tenth of the capacity. At the end of the small queue it
+//! moves to the main queue if it was used more than once. Otherwise it is evicted, and its hash
+//! enters the ghost queue, which covers as many bytes as the main queue. A block that returns while
+//! its hash is in the ghost queue enters the main queue directly. The main queue gives a block one
+//! more round per use, up to three rounds. A scan therefore passes through the small queue and
+//! leaves the main queue alone.
 //!
-//! Where hardly a block is used again while in the small queue, taking each in costs more than it saves
-//! ([`Policy::wants`]): then most are remembered as if they had left already, and one of a few goes
-//! through a small queue as much smaller, and so shows when that changes. (Ours, not the paper's.)
+//! Admission control ([`Policy::wants`]) is our addition to the paper. When almost no block is used
+//! again in the small queue, inserting every block costs more than it saves. Most new blocks are
+//! then not inserted, but remembered in the ghost queue as if they had already left. A sample, one
+//! block in [`TAKEN_ONE_IN`], still passes through a small queue that shrinks by the same factor.
+//! The sample shows when the workload changes.
 
 use super::ghost::Ghost;
 use super::list::{Links, List, NIL};
 use super::{Policy, Uses};
 
-/// Uses are counted up to this.
+/// Maximum use count of a block.
 const USES_MAX: u8 = 3;
-/// A block used more often than this while in the small queue moves to the main one.
+/// A block with more uses than this in the small queue moves to the main queue.
 const USES_TO_STAY: u8 = 1;
-/// The small queue's part of the capacity: one in this many bytes.
+/// Divisor of the capacity that gives the size of the small queue.
 const SMALL_ONE_IN: u64 = 10;
 
-/// While new blocks are not worth their place, one in so many is taken in all the same.
+/// Sampling rate while admission is restricted: one new block in this many is inserted.
 const TAKEN_ONE_IN: u32 = 8;
-/// They are not worth it when no more than one in so many was used in the small queue,
+/// Admission becomes restricted when at most one block in this many was used in the small queue.
 const USED_ONE_IN: u32 = 16;
-/// and are worth it again when more than one in so many was.
+/// Restricted admission ends when more than one block in this many was used in the small queue.
 const USED_AGAIN_ONE_IN: u32 = 12;
-/// So many blocks decide that were asked about and have left the small queue.
+/// Number of wanted blocks that must leave the small queue before each such decision.
 const DECIDED_BY: u32 = 128;
 
-/// What is kept for a slot beside its links.
+/// Data of a slot, except its links and its use count.
 #[derive(Clone, Copy, Default)]
 struct Meta {
     hash: u64,
     charge_bytes: u64,
     in_main: bool,
-    /// Whether it was wanted when there was no room: not taken in unasked.
+    /// Whether [`Policy::wants`] approved the block when the shard was full. False for speculative
+    /// inserts.
     wanted: bool,
 }
 
-/// The three queues.
+/// The S3-FIFO policy: the three queues and the admission control.
 #[derive(Default)]
 pub(super) struct S3Fifo {
     links: Links,
@@ -51,24 +55,25 @@ pub(super) struct S3Fifo {
     main_bytes: u64,
     small_bytes_max: u64,
     main_bytes_max: u64,
-    /// Apart from the rest: the only thing a hit touches.
+    /// Use counts, separate from `metas` because a hit touches nothing else.
     uses: Vec<u8>,
     metas: Vec<Meta>,
     ghost: Ghost,
     worth: Worth,
 }
 
-/// Whether new blocks are worth their place in the small queue.
+/// Admission control: decides whether new blocks are worth an insert into the small queue.
 #[derive(Default)]
 struct Worth {
-    /// Blocks that left the small queue lately, and how many of them had been used.
+    /// Wanted blocks that left the small queue since the last decision.
     left: u32,
+    /// Number of `left` blocks that were used.
     used: u32,
-    /// Whether they are not.
+    /// Whether admission is restricted, because new blocks are not worth an insert.
     choosy: bool,
-    /// How many the cache was asked about that it did not remember, since `left` began at 0.
+    /// Number of [`Policy::wants`] calls for unremembered blocks since the last decision.
     asked: u32,
-    /// The last that was wanted and has not come yet.
+    /// Hash of the last wanted block that has not been admitted yet.
     awaited: Option<u64>,
 }
 
@@ -84,7 +89,7 @@ impl Worth {
         (self.left, self.used, self.asked) = (0, 0, 0);
     }
 
-    /// Whether a new block is to be taken in.
+    /// Counts a request for a new block and returns whether to insert the block.
     fn takes(&mut self) -> bool {
         self.asked = self.asked.wrapping_add(1);
         !self.choosy || self.asked.is_multiple_of(TAKEN_ONE_IN)
@@ -116,15 +121,17 @@ impl S3Fifo {
         }
     }
 
-    /// Whether the small queue is as large as it should be. Where few new blocks enter it, each stays for
-    /// as many as came.
+    /// Returns whether the small queue has reached its target size. While admission is restricted,
+    /// the target shrinks by the sampling rate, so that a block stays for as many new blocks as
+    /// usual.
     fn is_small_full(&self) -> bool {
         let choosy = self.worth.choosy && self.worth.asked > 0;
         let share = if choosy { u64::from(TAKEN_ONE_IN) } else { 1 };
         self.small_bytes >= self.small_bytes_max / share
     }
 
-    /// Lets the small queue's oldest go, to the main queue or out.
+    /// Removes the oldest blocks of the small queue: moves them to the main queue until one block
+    /// is evicted.
     fn evict_small(&mut self, uses: Uses<'_>) -> Option<u32> {
         while self.small.tail() != NIL {
             let slot = self.small.tail();
@@ -210,7 +217,7 @@ impl Policy for S3Fifo {
         if self.is_small_full() {
             self.evict_small(uses).or_else(|| self.evict_main(uses))
         } else {
-            // The small queue may hold nothing but what it moves to the main one.
+            // The small queue may move all its blocks to the main queue and evict none.
             self.evict_main(uses)
                 .or_else(|| self.evict_small(uses))
                 .or_else(|| self.evict_main(uses))
@@ -230,9 +237,9 @@ mod tests {
         queues.admit(1, 11, 10);
         queues.hit(0);
         queues.hit(0);
-        assert_eq!(queues.evict(&|_| 0), Some(1), "the other moved to the main queue");
+        assert_eq!(queues.evict(&|_| 0), Some(1), "the other block did not move to the main queue");
         assert_eq!((queues.small_bytes, queues.main_bytes), (0, 90));
-        // One byte more in the main queue, and its oldest goes.
+        // One more byte in the main queue evicts its oldest block.
         queues.admit(1, 12, 11);
         queues.hit(1);
         queues.hit(1);

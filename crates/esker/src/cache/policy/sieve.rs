@@ -1,16 +1,16 @@
 //! SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi, NSDI 2024): a queue in order of arrival and a hand
-//! that moves from the oldest to the newest. The hand spares each block used since it last passed
-//! (without moving it) and takes the first that was not. A hit only sets a mark.
+//! that moves from the oldest to the newest block. The hand skips each block used since its last
+//! pass, without moving the block, and evicts the first unused block. A hit only sets a mark.
 
 use super::list::{Links, List, NIL};
 use super::{Policy, Uses};
 
-/// The queue, the marks and the hand.
+/// The SIEVE policy: the queue, the marks and the hand.
 pub(super) struct Sieve {
     links: Links,
     list: List,
     used: Vec<bool>,
-    /// The next slot to look at; [`NIL`] stands for the oldest.
+    /// The next slot to examine. [`NIL`] stands for the oldest slot.
     hand: u32,
 }
 
@@ -67,10 +67,10 @@ mod tests {
         (0..5).for_each(|slot| sieve.admit(slot, 0, 1));
         sieve.hit(0);
         let unused = |_: u32| 0;
-        assert_eq!(sieve.evict(&unused), Some(1), "the oldest is spared once");
+        assert_eq!(sieve.evict(&unused), Some(1), "the oldest block was not spared once");
         sieve.forget(3);
-        assert_eq!(sieve.evict(&unused), Some(2), "the hand goes on from there");
-        // The hand is at 4; with it forgotten it begins again at the oldest.
+        assert_eq!(sieve.evict(&unused), Some(2), "the hand did not continue from its position");
+        // The hand is at slot 4. After its removal, the hand restarts at the oldest slot.
         sieve.forget(4);
         sieve.admit(5, 0, 1);
         assert_eq!(sieve.evict(&unused), Some(0));

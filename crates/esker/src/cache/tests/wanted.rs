@@ -1,8 +1,8 @@
-//! What a cache that is asked first takes in, beside one that takes in all.
+//! Compares a cache with admission control ([`BlockCache::wants`]) with a cache that inserts all.
 
 use super::*;
 
-/// Hits of a cache over `trace`, those of its second half, and how many blocks were taken in.
+/// Runs `trace` and returns the hits, the hits of the second half, and the number of inserts.
 fn run(trace: &[u64], asks: bool) -> (usize, usize, usize) {
     let cache = BlockCache::new(S3Fifo, 1_000);
     let (mut hits, mut late) = (0, 0);
@@ -22,7 +22,7 @@ fn uniform(seed: u64, keys: u64, len: usize) -> Vec<u64> {
     (0..len).map(|_| (random.next() >> 8) % keys).collect()
 }
 
-/// Each key four times, 20 other keys apart, and never again.
+/// Returns a trace that uses each key four times, 20 draws apart, and never again.
 fn in_bursts(len: usize) -> Vec<u64> {
     (0..len as u64).map(|at| (1 << 40) + at / 80 * 20 + at % 20).collect()
 }
@@ -52,7 +52,7 @@ fn when_new_blocks_come_to_be_used_again_all_are_taken_in_again() {
     trace.extend(in_bursts(60_000));
     let ((_, all, _), (_, asked, _)) = (run(&trace, false), run(&trace, true));
     assert_eq!(all, 45_000, "three of four uses find the block");
-    // It is noticed when 128 of those that were taken in have left.
+    // The policy notices the change once 128 inserted blocks have left the small queue.
     assert!(asked * 100 > all * 95, "{asked} beside {all}");
 }
 
@@ -74,7 +74,8 @@ fn what_has_room_is_always_wanted_and_what_never_fits_is_not() {
             wanted
         });
         let wanted = wanted.count();
-        // What nobody uses again is soon not worth it; the others take in all that is asked for.
+        // S3-FIFO soon rejects blocks that are never used again; the other policies accept all
+        // blocks.
         assert_eq!(wanted < 2_000, policy == S3Fifo, "{policy}: {wanted}");
         assert!(wanted == 4_000 || policy == S3Fifo, "{policy}: {wanted}");
     }

@@ -1,13 +1,14 @@
-//! Lazy-leveled: tiered above, one run in the last level (Dayan and Idreos, "Dostoevsky", SIGMOD
-//! 2018).
+//! The lazy-leveled policy: tiered inner levels, and one run in the last level (Dayan and Idreos,
+//! "Dostoevsky", SIGMOD 2018).
 //!
-//! Inner levels take `fan_out` runs and are then pushed; a push into the last level merges with it.
-//! Write amplification is 1 for the flush, 1 for each inner level, and about half of `fan_out` for
-//! the last; space is near leveled's, since most data lies in one run.
+//! An inner level is pushed at `fan_out` runs. A push into the last level merges with the last
+//! level's run. Write amplification is 1 for the flush, 1 for each inner level, and about half of
+//! `fan_out` for the last level. Space amplification is close to the leveled policy's, because most
+//! data lies in one run.
 
 use super::super::{Last, Push, Shape, TreeLimits};
 
-/// The parameters.
+/// Returns the parameters of the policy.
 pub fn shape(limits: &TreeLimits) -> Shape {
     Shape {
         inner_runs: limits.fan_out as usize,

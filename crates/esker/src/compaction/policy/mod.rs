@@ -1,4 +1,4 @@
-//! The policies: each a file that says which parameters of the tree it is and what it costs.
+//! The compaction policies. Each file defines a policy's parameters and documents its costs.
 
 pub mod fluid;
 pub mod fragmented;
@@ -10,7 +10,7 @@ use super::picker::TreePicker;
 use super::{Picker, Shape, TreeLimits};
 use crate::options::kinds::Policy;
 
-/// The parameters of a policy.
+/// Returns the parameters of a policy.
 pub fn shape(policy: Policy, limits: &TreeLimits) -> Shape {
     match policy {
         Policy::Leveled => leveled::shape(limits),
@@ -21,7 +21,7 @@ pub fn shape(policy: Policy, limits: &TreeLimits) -> Shape {
     }
 }
 
-/// The picker of a policy: the one picker, since limits carry the parameters.
+/// Returns the picker, which all policies share because the limits carry the parameters.
 pub fn picker() -> Box<dyn Picker> {
     Box::new(TreePicker)
 }

@@ -1,4 +1,4 @@
-//! Fluid: guards of appended runs above, a base and small runs last.
+//! Fluid policy: guards of appended runs in inner levels, a base and small runs in the last level.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn level_zero_is_appended_to_the_guards_below() {
                 4000,
             ),
             busy_case(
-                "busy itself: what is due below goes on",
+                "the level is busy: the level below still gets its compaction",
                 "0@1 #1 b..h 1000; 0@2 #2 b..h 1000; 0@3 #3 b..h 1000; 0@4 #4 b..h 1000
                  1@1 #5 a..z 900; 1@2 #6 a..z 900",
                 &[(0, 1)],
@@ -90,7 +90,7 @@ fn runs_move_as_deep_as_nothing_overlaps() {
                 4000,
             ),
             case(
-                "a tombstone reaches over what is below",
+                "a tombstone overlaps the level below",
                 "0@1 #1 a..n. 1000; 0@2 #2 o..p 1000; 0@3 #3 q..r 1000; 0@4 #4 s..t 1000
                  1@1 #5 m..m 900",
                 "Push 0>1 0@4#4 0@3#3 0@2#2 0@1#1 new split 1000",
@@ -126,7 +126,7 @@ fn inner_guards_are_pushed_at_their_limit_of_runs_or_bytes() {
                 3600,
             ),
             case(
-                "over the capacity: the guard with least below it",
+                "over the capacity: the guard with the fewest bytes below it",
                 "1|m; 1@1 #1 a..l 8000; 1@1 #2 m..z 8001
                  2|m; 2@1 #3 a..z 900; 2@2 #4 n..z 900",
                 "Push 1>2 1@1#1[..,m) new split 1000 in [..,m)",
@@ -154,13 +154,14 @@ fn last_guards_are_merged_when_as_much_is_new_or_the_small_runs_are_many() {
         Policy::Fluid,
         &[
             case(
-                "less is new than the base",
+                "the small runs are smaller than the base",
                 "1@1 #1 a..z 2000; 1@2 #2 a..z 1000; 1@3 #3 a..z 999",
                 "nothing",
                 0,
             ),
             case(
-                "as much is new as the base: all, and the guard may split",
+                "the small runs are as large as the base: a merge of all runs, and the guard may \
+                 split",
                 "1|m; 1@1 #1 m..z 2000; 1@2 #2 m..z 1000; 1@3 #3 m..z 1000",
                 "MergeWithin 1>1 1@3#3[m,..) 1@2#2[m,..) 1@1#1[m,..) as 3 split 3000 in [m,..)",
                 0,
@@ -172,13 +173,13 @@ fn last_guards_are_merged_when_as_much_is_new_or_the_small_runs_are_many() {
                 9300,
             ),
             case(
-                "a guard of one run is left alone, however large",
+                "a guard of one run is not merged, whatever its size",
                 "1|m; 1@1 #1 a..l 900; 1@1 #2 m..z 9000",
                 "nothing",
                 0,
             ),
             busy_case(
-                "the first guard that is due is busy",
+                "the first guard that needs a merge is busy",
                 "1|m; 1@1 #1 a..l 900; 1@2 #2 a..l 900; 1@1 #3 m..z 900; 1@2 #4 m..z 900",
                 &[(1, 2)],
                 "MergeWithin 1>1 1@2#4[m,..) 1@1#3[m,..) as 2 split 3000 in [m,..)",

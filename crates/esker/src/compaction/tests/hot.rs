@@ -1,9 +1,9 @@
-//! Merges that are due only because keys are sought often.
+//! Seek compactions: merges that are due only because of seek statistics.
 
 use super::*;
 use crate::tree::heat;
 
-/// What is picked once these keys have been sought often.
+/// Returns the picked plan after many seeks to the keys of `sought`.
 fn picked_hot(policy: Policy, tree: &str, sought: &[&str], busy: &[(usize, u64)]) -> String {
     let version = version(tree);
     for key in sought {
@@ -40,7 +40,7 @@ fn a_hot_guard_is_merged_where_it_is_unless_a_job_reads_it() {
         (&["b"][..], &[][..], first),
         (&["n"], &[], second),
         (&["n", "b"], &[], first),
-        // A job reads some of the first guard: the second's turn.
+        // A job reads a part of the first guard, so the second guard is picked.
         (&["n", "b"], &[(0, 1)], second),
         (&["n", "b"], &[(1, 2)], second),
         (&["b"], &[(1, 3)], "nothing"),

@@ -1,4 +1,4 @@
-//! Leveled and lazy: one run a guard in the last level, kept so by merging pushes.
+//! Leveled and lazy policies: one run per guard in the last level, maintained by merging pushes.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn leveled_levels_push_what_overlaps_least_once_they_are_over_their_capacity() {
                 0,
             ),
             case(
-                "one byte over: the guard under which less lies, for its size",
+                "one byte over: the guard with fewer bytes below it, relative to its size",
                 "1|m; 1@2 #1 a..l 2000; 1@2 #2 m..z 2001
                  2|m; 2@1 #3 a..l 4000; 2@1 #4 m..z 2000",
                 "Push 1>2 1@2#2[m,..) 2@1#4[m,..) new split 1000 in [m,..)",
@@ -85,14 +85,9 @@ fn leveled_levels_push_what_overlaps_least_once_they_are_over_their_capacity() {
                 "Push 1>2 1@2#1[..,h) 2@1#3[..,m) new split 1000 in [..,m)",
                 2000,
             ),
+            case("no level exists below the deepest level", "7@1 #1 a..z 999999999", "nothing", 0),
             case(
-                "below the deepest level there can be is nothing",
-                "7@1 #1 a..z 999999999",
-                "nothing",
-                0,
-            ),
-            case(
-                "nothing of the child overlaps",
+                "no part of the child overlaps",
                 "1|m; 1@2 #1 a..l 2000; 1@2 #2 m..z 2001; 2@1 #3 a..l 4000",
                 "Move 1>2 1@2#2[m,..) new +m in [m,..)",
                 1,
@@ -186,7 +181,7 @@ fn lazy_takes_a_fan_out_of_runs_above_and_keeps_one_run_last() {
                 1,
             ),
             busy_case(
-                "a part of it is busy: the free guard is moved by itself",
+                "a part of the level is busy: only the free guard moves",
                 "1|m; 1@1 #1 a..l 8000; 1@1 #2 m..z 8001",
                 &[(1, 1)],
                 "Move 1>2 1@1#2[m,..) new +m in [m,..)",

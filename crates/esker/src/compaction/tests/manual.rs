@@ -1,9 +1,9 @@
-//! Compactions asked for by hand: one plan for each guard of the deepest level.
+//! Manual compactions: one plan for each guard of the deepest level.
 
 use super::super::manual::plans;
 use super::*;
 
-/// The plans for `lo..=hi`, as text.
+/// Returns the plans for `lo..=hi`, as text.
 fn asked(policy: Policy, tree: &str, lo: &str, hi: &str) -> Vec<String> {
     let (version, limits) = (version(tree), limits(policy));
     let (lo, hi) = (bound(lo), bound(hi));
@@ -54,7 +54,8 @@ fn only_guards_that_meet_the_range_are_merged() {
 
 #[test]
 fn guards_of_nothing_but_current_values_are_left_alone() {
-    // A rewrite at the bottom leaves no sequence numbers; the helper's files have their number.
+    // A rewrite at the bottom level sets sequence numbers to 0. The helper's files have nonzero
+    // ones.
     let settled = |text: &str, files: &[u64]| {
         let mut edit = version(text).to_edit();
         for slice in &mut edit.added {
@@ -71,10 +72,10 @@ fn guards_of_nothing_but_current_values_are_left_alone() {
     let two = "1|m; 1@1 #1 a..l 900; 1@1 #2 m..z 900";
     assert_eq!(count(&settled(two, &[1, 2])), 0);
     assert_eq!(count(&settled(two, &[1])), 1);
-    // Two runs are merged even so, and anything above makes work.
+    // Two runs are merged nevertheless, and any data in a level above requires a merge.
     assert_eq!(count(&settled("1@1 #1 a..l 900; 1@2 #2 a..l 900", &[1, 2])), 1);
     assert_eq!(count(&settled("0@2 #2 c..d 900; 1@1 #1 a..l 900", &[1, 2])), 1);
-    // Level 0 alone goes to level 1.
+    // If only level 0 has data, the data moves to level 1.
     let flushed = plans(&version("0@1 #1 a..c 900"), &limits, None, None);
     assert_eq!(
         flushed.iter().map(picture).collect::<Vec<_>>(),

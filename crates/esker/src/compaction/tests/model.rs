@@ -1,10 +1,11 @@
-//! The model of write amplification, worked out by hand: flushes of 1000 bytes, level 0 of 4 runs,
-//! levels that grow by 4, 3 runs a guard. The bytes written stand in the order they are.
+//! The model of write amplification against hand calculations: flushes of 1000 bytes, 4 runs in
+//! level 0, levels that grow by 4, and 3 runs per guard. The bytes written are listed in the order
+//! of the writes, in units of 1000.
 
 use super::super::model::write_amplification;
 use super::*;
 
-/// Compares the model, after each number of flushes, with the bytes written.
+/// Compares the model with the bytes written after each number of flushes.
 fn check(policy: Policy, limits: &TreeLimits, rows: &[(u64, &[f64])]) {
     for (flushes, written) in rows {
         let found = write_amplification(policy, limits, flushes * 1000, 1000);
@@ -45,8 +46,9 @@ fn fragmented_pushes_at_its_limit_of_runs() {
 
 #[test]
 fn leveled_merges_each_push_and_each_file_that_overflows() {
-    // Level 1 takes 4 of the 8; the other 4 leave it, a file of 1 at a time: the first moves, each
-    // later one is merged with one file of level 2 and half its share of that level.
+    // Level 1 keeps 4 of the 8 flushes. The other 4 leave it, one file of 1 at a time. The first
+    // file is moved. Each later file is merged with one file of level 2 and half its share of that
+    // level.
     let shares = [1.0, 1.0 + 2.0 / 6.0 / 2.0, 1.0 + 3.0 / 5.0 / 2.0];
     let overflow: f64 = shares.iter().map(|share| 1.0 + share).sum();
     check(
@@ -58,7 +60,7 @@ fn leveled_merges_each_push_and_each_file_that_overflows() {
 
 #[test]
 fn lazy_merges_into_the_last_level_alone() {
-    // Level 1 is the last until it holds more than 16; then it moves down as it is.
+    // Level 1 is the last level until it holds more than 16. Then it moves down unchanged.
     let until_20 = [4.0, 8.0, 12.0, 16.0, 20.0];
     let until_20: f64 = until_20.iter().sum();
     check(
@@ -84,12 +86,12 @@ fn fluid_merges_its_base_once_as_much_is_new() {
             (8, &[8.0, 2.0 * 4.0, 8.0]),
             (12, &[12.0, 3.0 * 4.0, 8.0]),
             (16, &[16.0, 4.0 * 4.0, 8.0 + 16.0]),
-            // Over its 16, level 1 is pushed.
+            // Level 1 is over its capacity of 16 and is pushed.
             (20, &[20.0, 5.0 * 4.0, 8.0 + 16.0, 20.0]),
             (32, &[32.0, 8.0 * 4.0, 8.0 + 16.0, 20.0 + 12.0]),
         ],
     );
-    // Where the base is never merged, the small runs are once they are more than 3.
+    // If the base is never merged, the small runs are merged once the guard has more than 3 runs.
     let patient = TreeLimits { alpha: 10.0, ..limits };
     check(
         Policy::Fluid,

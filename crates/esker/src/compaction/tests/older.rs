@@ -1,8 +1,8 @@
-//! What lies below a plan's inputs: only there may a tombstone be needed.
+//! The data below a plan's inputs. Tombstones are needed only for keys that such data may hold.
 
 use super::*;
 
-/// The ranges older than a plan that reads `files`, about `[lo, hi)`.
+/// Returns the older ranges of a plan that reads `files`, for the key range `[lo, hi)`.
 fn older(tree: &str, files: &[(usize, u64)], lo: &str, hi: &str) -> String {
     let version = version(tree);
     let mut plan = reading(&version, files);
@@ -20,14 +20,14 @@ fn newer_runs_of_the_uppermost_level_do_not_count_and_all_below_does() {
     for (files, want) in [
         (&[(0, 1), (0, 2), (0, 3)][..], "a..b c..k h..z"),
         (&[(0, 2), (0, 3)], "a..b c..k h..z"),
-        // An older run of level 0 that is no input.
+        // An older run of level 0 that is not an input counts.
         (&[(0, 1)], "b..d e..g a..b c..k h..z"),
         (&[(0, 2)], "e..g a..b c..k h..z"),
-        // Levels above the uppermost input are newer, whatever their ages.
+        // Levels above the uppermost input are newer, regardless of their run orders.
         (&[(1, 4)], "c..k h..z"),
         (&[(1, 5)], "h..z"),
         (&[(2, 6)], ""),
-        // In a deeper level a larger age is no excuse: run 9 is not an input.
+        // In a deeper level, a run counts despite a larger order: run 9 is not an input.
         (&[(0, 1), (0, 2), (0, 3), (1, 5)], "a..b h..z"),
     ] {
         assert_eq!(older(TREE, files, "..", ".."), want, "{files:?}");
@@ -55,6 +55,6 @@ fn slices_count_as_far_as_they_show() {
     assert_eq!(older(tree, &[(0, 1)], "..", ".."), "c..f a..m m..z");
     assert_eq!(older(tree, &[(0, 1)], "m", ".."), "a..m m..z");
     assert_eq!(older(tree, &[(0, 1)], "n", ".."), "m..z");
-    // Slices of an input file at the same level are inputs too.
+    // All slices of an input file at the same level count as inputs.
     assert_eq!(older(tree, &[(2, 3)], "..", ".."), "");
 }

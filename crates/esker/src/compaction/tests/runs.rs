@@ -1,4 +1,4 @@
-//! Tiered and fragmented: runs are appended, no level is the last for good.
+//! Tiered and fragmented policies: runs are appended, and no level is permanently the last.
 
 use super::*;
 
@@ -34,13 +34,13 @@ fn tiered_merges_a_fan_out_of_runs_into_one_of_the_next_level() {
                 0,
             ),
             case(
-                "level 1 at the fan-out, though nothing is below",
+                "level 1 at the fan-out, with no level below",
                 "1@1 #1 a..z 4000; 1@2 #2 a..z 4000; 1@3 #3 a..z 4000; 1@4 #4 a..z 4000",
                 "Push 1>2 1@4#4 1@3#3 1@2#2 1@1#1 new",
                 0,
             ),
             case(
-                "runs of the deepest level that are apart begin the next one as they are",
+                "disjoint runs of the deepest level move to the next level unchanged",
                 "1@1 #1 a..c 4000; 1@2 #2 d..f 4000; 1@3 #3 g..i 4000; 1@4 #4 j..l 4000",
                 "Move 1>2 1@4#4 1@3#3 1@2#2 1@1#1 new",
                 0,
@@ -53,7 +53,7 @@ fn tiered_merges_a_fan_out_of_runs_into_one_of_the_next_level() {
                 20_000,
             ),
             busy_case(
-                "level 1 is busy, level 2 is due",
+                "level 1 is busy, level 2 needs a compaction",
                 "1@1 #1 a..z 4000; 1@2 #2 a..z 4000; 1@3 #3 a..z 4000; 1@4 #4 a..z 4000
                  2@1 #5 a..z 9000; 2@2 #6 a..z 9000; 2@3 #7 a..z 9000; 2@4 #8 a..z 9000",
                 &[(1, 4)],
@@ -61,7 +61,7 @@ fn tiered_merges_a_fan_out_of_runs_into_one_of_the_next_level() {
                 0,
             ),
             case(
-                "the deepest level there can be",
+                "the deepest possible level",
                 "7@1 #1 a..z 4000; 7@2 #2 a..z 4000; 7@3 #3 a..z 4000; 7@4 #4 a..z 4000",
                 "MergeWithin 7>7 7@4#4 7@3#3 7@2#2 7@1#1 as 4",
                 0,
@@ -126,7 +126,7 @@ fn fragmented_pushes_guards_and_cuts_at_those_below() {
                 4000,
             ),
             case(
-                "the deepest level there can be splits where it is",
+                "the deepest possible level splits its guards in place",
                 "7|m; 7@1 #1 m..z 4000; 7@2 #2 m..z 4000; 7@3 #3 m..z 4000",
                 "MergeWithin 7>7 7@3#3[m,..) 7@2#2[m,..) 7@1#1[m,..) as 3 split 1000 in [m,..)",
                 0,

@@ -1,8 +1,10 @@
-//! A directory of backups: what it holds, whose it is, and how backups leave it.
+//! A directory of backups: its content, its owner, and the removal of backups.
 //!
-//! What stays true: one call at a time changes it, under its lock; a backup loses `CURRENT` first,
-//! so that what a crash leaves of a removed one is half a backup, which counts as none; the newest
-//! backup is never removed.
+//! Invariants:
+//! * One call at a time changes the directory, under its lock.
+//! * The removal of a backup starts with its `CURRENT`. So a crash leaves an incomplete backup,
+//!   which does not count as a backup.
+//! * The newest backup is never removed.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,78 +16,83 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileLock, Fs, sync_dir};
 use crate::tree::names;
 
-/// Before the number in a backup's name.
+/// Prefix of a backup's name, before the number.
 const PREFIX: &str = "backup-";
 
-/// A backup, as [`crate::Db::backups`] lists it.
+/// A backup, as listed by [`crate::Db::backups`].
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct BackupInfo {
-    /// Its number.
+    /// The backup's number.
     pub number: u64,
-    /// The store it is.
+    /// The path of the backup, which is a store.
     pub path: PathBuf,
-    /// When it was made, by that machine's clock; `None` where its mark is missing or damaged.
+    /// Creation time, by the clock of the machine that made it. `None` when the backup's `BACKUP`
+    /// file is missing or damaged.
     pub created: Option<SystemTime>,
-    /// The identity of the store it is of ([`crate::Db::store_id`]); `None` as for `created`.
+    /// Identity of the store that was backed up ([`crate::Db::store_id`]); `None` as for `created`.
     pub store_id: Option<u64>,
-    /// Where that store was; `None` as for `created`.
+    /// Path of the store that was backed up; `None` as for `created`.
     pub store_path: Option<PathBuf>,
-    /// Tables in it, also those it shares with other backups.
+    /// Number of tables in the backup, including the ones shared with other backups.
     pub tables: u64,
-    /// Bytes of them.
+    /// Size of these tables, in bytes.
     pub table_bytes: u64,
-    /// Why its mark could not be read. What the backup holds may be whole: a restore checks it.
+    /// Why the `BACKUP` file could not be read. The backup's content may still be intact; a restore
+    /// checks it.
     pub problem: Option<Error>,
 }
 
-/// What [`crate::Db::prune_backups`] did.
+/// Result of [`crate::Db::prune_backups`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PruneReport {
-    /// The backups that were removed, oldest first.
+    /// Numbers of the removed backups, oldest first.
     pub removed: Vec<u64>,
-    /// Those that are left.
+    /// Numbers of the remaining backups, oldest first.
     pub kept: Vec<u64>,
 }
 
-/// The path of the backup with this number.
+/// Returns the path of the backup with this number.
 pub(super) fn backup_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{PREFIX}{number:06}"))
 }
 
-/// A directory that is not there is an error, so that a mistyped one is not taken for an empty one.
+/// Returns an error for a missing directory, so that a mistyped path is not taken for an empty one.
 pub(super) fn need(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    if fs.exists(dir).map_err(|e| Error::io(dir, "look at the directory of backups", e))? {
+    if fs.exists(dir).map_err(|e| Error::io(dir, "inspect the backup directory", e))? {
         return Ok(());
     }
-    Err(Error::not_found("there is no directory of backups here").at(dir))
+    Err(Error::not_found("there is no backup directory here").at(dir))
 }
 
-/// Takes the directory's lock: two calls at once would take each other's backup for half of one.
+/// Takes the directory's lock. Without it, two concurrent calls would each take the other's backup
+/// for an incomplete one.
 pub(super) fn lock(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn FileLock>> {
     let holder = format!("process {}", std::process::id());
     fs.lock(&dir.join(names::LOCK), &holder).map_err(|error| {
         if error.kind() == std::io::ErrorKind::WouldBlock {
             let message =
-                "another backup or prune works in this directory; try again when it is done";
+                "another backup or prune is running in this directory; try again when it has ended";
             return Error::new(ErrorKind::Locked, message).at(dir);
         }
-        Error::io(dir, "lock the directory of backups", error)
+        Error::io(dir, "lock the backup directory", error)
     })
 }
 
-/// What a directory of backups holds.
+/// The content of a directory of backups.
 pub(super) struct Backups {
     dir: PathBuf,
-    /// The numbers of whole backups, oldest first.
+    /// The numbers of complete backups, oldest first.
     pub whole: Vec<u64>,
     halves: Vec<u64>,
 }
 
 impl Backups {
-    /// Looks.
+    /// Lists the directory.
     ///
     /// # Errors
-    /// `InvalidArgument` when something else than backups is there, `Io`.
+    /// `InvalidArgument` when the directory holds anything else than backups, `Io`.
     pub fn look(fs: &dyn Fs, dir: &Path) -> Result<Backups> {
         let mut numbers = Vec::new();
         let entries = look(fs, dir)?.entries;
@@ -97,8 +104,8 @@ impl Backups {
                 None if entry.name == names::LOCK && entry.is_file => {}
                 None => {
                     let message = format!(
-                        "this is no directory of backups and was left untouched: it holds {}; give a \
-                         new or an empty directory, or one that holds backups alone",
+                        "this is not a backup directory and was left untouched: it holds {}; name \
+                         a new or an empty directory, or a directory that holds only backups",
                         told_entries(&entries)
                     );
                     return Err(Error::invalid(message).at(dir));
@@ -111,13 +118,13 @@ impl Backups {
             let path = backup_path(dir, number).join(names::CURRENT);
             let whole = fs.exists(&path);
             let whole =
-                whole.map_err(|e| Error::io(&path, "look whether the backup is whole", e))?;
+                whole.map_err(|e| Error::io(&path, "check whether the backup is complete", e))?;
             if whole { found.whole.push(number) } else { found.halves.push(number) }
         }
         Ok(found)
     }
 
-    /// The whole backups in words, such as `backups 1 to 3 and 7`.
+    /// Returns the complete backups in words, such as `backups 1 to 3 and 7`.
     pub fn told(&self) -> String {
         let mut spans: Vec<(u64, u64)> = Vec::new();
         for number in &self.whole {
@@ -141,7 +148,7 @@ impl Backups {
         }
     }
 
-    /// The backup `number`, or the newest.
+    /// Returns `number` if that backup exists, or the newest backup's number when `None`.
     pub fn choose(&self, number: Option<u64>) -> Result<u64> {
         let chosen = match number {
             Some(number) => self.whole.binary_search(&number).is_ok().then_some(number),
@@ -149,7 +156,7 @@ impl Backups {
         };
         chosen.ok_or_else(|| {
             let wanted =
-                number.map_or("there is none".into(), |n| format!("there is no backup {n}"));
+                number.map_or("there is no backup".into(), |n| format!("there is no backup {n}"));
             let message = format!("{wanted} in this directory; it holds {}", self.told());
             Error::not_found(message).at(&self.dir)
         })
@@ -162,33 +169,33 @@ impl Backups {
         let whose = match Mark::read(fs, &backup_path(&self.dir, *newest))? {
             Some(mark) if mark.store_id == store_id => return Ok(()),
             Some(mark) => format!(
-                "the directory belongs to another store: it holds {held}, the newest of the store \
-                 {:016x} that was at {}, and this store is {store_id:016x}",
+                "the directory belongs to another store: it holds {held}, the newest backup is of \
+                 store {:016x} at {}, and this store is {store_id:016x}",
                 mark.store_id,
                 mark.store_path.display()
             ),
             None => format!(
-                "the directory holds {held}, and the newest does not say of which store it is (an \
+                "the directory holds {held}, and the newest backup does not name its store (an \
                  older version of Esker made it)"
             ),
         };
         let message = format!(
-            "{whose}; give each store a directory of its own, or take this one over (`take_over`, \
-             `esker backup --take-over`)"
+            "{whose}; use a separate directory for each store, or take this directory over \
+             (`take_over`, `esker backup --take-over`)"
         );
         Err(Error::new(ErrorKind::Incompatible, message).at(&self.dir))
     }
 
-    /// Removes what crashes left of backups; the caller holds the lock.
+    /// Removes incomplete backups left by crashes. The caller holds the lock.
     pub fn remove_halves(&self, fs: &dyn Fs) -> Result<()> {
         for number in &self.halves {
             let path = backup_path(&self.dir, *number);
-            remove(fs, &path).map_err(|e| Error::io(&path, "remove half a backup", e))?;
+            remove(fs, &path).map_err(|e| Error::io(&path, "remove an incomplete backup", e))?;
         }
         Ok(())
     }
 
-    /// Removes the oldest until `keep` are left; the caller holds the lock.
+    /// Removes the oldest backups until `keep` are left. The caller holds the lock.
     pub fn prune(&self, fs: &dyn Fs, keep: usize) -> Result<PruneReport> {
         let (old, kept) = self.whole.split_at(self.whole.len().saturating_sub(keep.max(1)));
         for number in old {
@@ -203,7 +210,7 @@ impl Backups {
         Ok(PruneReport { removed: old.to_vec(), kept: kept.to_vec() })
     }
 
-    /// What is to be said of each.
+    /// Returns the description of each backup.
     pub fn describe(&self, fs: &dyn Fs) -> Result<Vec<BackupInfo>> {
         let mut all = Vec::with_capacity(self.whole.len());
         for number in &self.whole {
@@ -231,7 +238,8 @@ impl Backups {
     }
 }
 
-/// Refuses a backup that holds what no backup does, before any of it is removed.
+/// Refuses to remove a backup that holds anything else than a backup's files, before any of them is
+/// removed.
 fn refuse_more_than_a_backup(fs: &dyn Fs, path: &Path) -> Result<()> {
     let mut entries = look(fs, path)?.entries;
     entries.retain(|entry| !entry.is_file || !names::is_ours(&entry.name));
@@ -239,14 +247,15 @@ fn refuse_more_than_a_backup(fs: &dyn Fs, path: &Path) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "besides the backup this holds {}, so it was not removed; move that elsewhere first",
+        "the backup was not removed, because its directory also holds {}; move these entries \
+         elsewhere first",
         told_entries(&entries)
     );
     Err(Error::invalid(message).at(path))
 }
 
-/// Removes the files a store makes from a directory, and the directory; `CURRENT` first, so that no
-/// half of it is ever a store.
+/// Removes a store's files from a directory, and then the directory. `CURRENT` goes first, so that
+/// no incomplete store counts as a store.
 pub(super) fn remove(fs: &dyn Fs, path: &Path) -> std::io::Result<()> {
     let mut entries = fs.list(path)?;
     entries.retain(|entry| entry.is_file && names::is_ours(&entry.name));

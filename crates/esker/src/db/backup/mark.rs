@@ -1,10 +1,10 @@
-//! The file `BACKUP` in a backup: of which store it is, and when it was made.
+//! The file `BACKUP` in a backup: the identity of the backed-up store and the creation time.
 //!
 //! ```text
 //! magic 8 | version u32 | path bytes u32 | store id u64 | created, ms since 1970 u64 | path |
 //! checksum u64 over all before
 //! ```
-//! What stays true: it is durable before the backup counts, and never changed.
+//! Invariants: the file is durable before the backup counts, and it is never changed.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,22 +18,22 @@ use crate::tree::names;
 
 const MAGIC: &[u8; 8] = b"eskerBAK";
 const VERSION: u32 = 1;
-/// No path is longer; a longer file is none of ours.
+/// Maximum file size, in bytes. No path is longer, so a longer file was not written by Esker.
 const MARK_BYTES_MAX: u64 = 64 << 10;
 
-/// Of which store a backup is, and from when.
+/// Content of the `BACKUP` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// The store's identity.
+    /// Identity of the backed-up store.
     pub store_id: u64,
-    /// When it was made, by the machine's clock, in milliseconds since 1970 in UTC.
+    /// Creation time by the machine's clock, in milliseconds since 1970 in UTC.
     pub created_unix_ms: u64,
-    /// Where the store was.
+    /// Path of the backed-up store.
     pub store_path: PathBuf,
 }
 
 impl Mark {
-    /// The file's bytes.
+    /// Returns the file's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let path = self.store_path.as_os_str().as_bytes();
         let mut out = MAGIC.to_vec();
@@ -47,8 +47,9 @@ impl Mark {
         out
     }
 
-    /// The version of whole bytes and, if it is ours, what they say. Magic, version and the checksum
-    /// at the end are the same in every version.
+    /// Decodes a file. Returns its version and, for a supported version, its content. Returns
+    /// `None` for damaged bytes. The magic, the version and the checksum at the end are the same
+    /// in every version.
     pub fn decode(bytes: &[u8]) -> Option<(u32, Option<Mark>)> {
         let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(8)?)?;
         let mut reader = Reader::new(content);
@@ -66,7 +67,7 @@ impl Mark {
         Some((version, Some(Mark { store_id, created_unix_ms, store_path })))
     }
 
-    /// Writes it into the backup `dir` and syncs it; its name is not durable yet.
+    /// Writes the file into the backup `dir` and syncs it. Its name is not durable yet.
     pub(super) fn write(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         let path = dir.join(names::BACKUP);
         let io = |e| Error::io(&path, "write the backup's mark", e);
@@ -75,7 +76,8 @@ impl Mark {
         file.sync().map_err(io)
     }
 
-    /// The mark of the backup `dir`; none where an older version made the backup.
+    /// Reads the file of the backup `dir`. Returns `None` for a backup made by an older version,
+    /// which has no such file.
     pub(super) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<Mark>> {
         let path = dir.join(names::BACKUP);
         let io = |e| Error::io(&path, "read the backup's mark", e);
@@ -85,12 +87,14 @@ impl Mark {
         match Mark::decode(&fs.read(&path, MARK_BYTES_MAX).map_err(io)?) {
             Some((_, Some(mark))) => Ok(Some(mark)),
             Some((version, None)) if version > VERSION => {
-                let message = format!("expected version {VERSION} of the mark, found {version}");
+                let message = format!(
+                    "expected version {VERSION} of the backup's mark, found version {version}"
+                );
                 Err(Error::new(ErrorKind::Incompatible, message).at(&path))
             }
             _ => {
-                let message = "expected the mark that says of which store the backup is, found it \
-                               damaged";
+                let message = "expected the mark that names the backup's store, found a damaged \
+                               mark";
                 Err(Error::corruption(&path, 0, message))
             }
         }
@@ -100,9 +104,9 @@ impl Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::mem::MemFs;
+    use crate::fs::MemFs;
 
-    /// A mark of version 1, made by other code from the description in `docs/format.md`.
+    /// A file of version 1, encoded by other code from the description in `docs/format.md`.
     const VERSION_1: &str = "65736b657242414b0100000008000000efcdab89674523010068e5cf8b010000\
          2f646174612f64623bd8f706a3fe20fe";
 

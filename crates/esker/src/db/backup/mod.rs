@@ -1,16 +1,21 @@
-//! Backups: a directory of stores, each whole by itself, that share the tables they have in common.
+//! Backups: a directory of complete stores that share their common tables.
 //!
-//! | in | is |
+//! | module | content |
 //! |---|---|
-//! | `directory` | what a directory of backups holds: looking, the lock, removing |
-//! | `mark` | the file `BACKUP`: of which store a backup is, and from when |
-//! | `place` | where backups and restored stores may not be |
+//! | `directory` | the directory of backups: listing, lock, removal |
+//! | `mark` | the file `BACKUP`: the identity of the backed-up store and the creation time |
+//! | `place` | checks of the place of new backups and restored stores |
 //!
-//! `backup-000001`, `backup-000002`, … inside the directory are stores of their own. A table that
-//! the one before has already is linked from there, any other is copied; every table is read back
-//! and compared before the backup counts. What stays true: the store is not changed; the directory
-//! belongs to the store that its newest backup is of; a backup gets its `CURRENT` last, so that half
-//! of one is none, and the next backup removes it; earlier backups are never touched.
+//! The directory holds the stores `backup-000001`, `backup-000002`, … A table that the previous
+//! backup already has is hard-linked from there. Any other table is copied. Every table is read
+//! back and compared before the backup counts.
+//!
+//! Invariants:
+//! * The store is not changed.
+//! * The directory belongs to the store of its newest backup.
+//! * A backup gets its `CURRENT` last. An incomplete backup does not count, and the next backup
+//!   removes it.
+//! * Earlier backups are never changed.
 
 mod directory;
 pub mod mark;
@@ -23,7 +28,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::Db;
 use super::state::Inner;
 use crate::error::{Error, Result};
-use crate::fs::os::OsFs;
+use crate::fs::OsFs;
 use crate::fs::{Fs, absolute, parent_of, pinned, sync_dir};
 use crate::options::Options;
 use crate::table::{Table, TableSource};
@@ -33,56 +38,69 @@ use directory::Backups;
 pub use directory::{BackupInfo, PruneReport};
 use mark::Mark;
 
-/// How much is copied at once.
+/// Bytes copied at once.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// How [`Db::backup_with`] goes about it.
+/// Options of [`Db::backup_with`].
 #[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct BackupOptions {
-    /// Whether a directory that belongs to another store becomes this one's: for a store that was
-    /// restored and takes the place of its original. Default: false, which is an error then. The
-    /// backups that are there stay.
+    /// Whether this store takes over a directory that belongs to another store. For a restored
+    /// store that replaces its original. The existing backups stay. Default: `false`, which makes
+    /// such a directory an error.
     pub take_over: bool,
 }
 
-/// What [`Db::backup`] made.
+impl BackupOptions {
+    /// Sets whether this store takes over a directory that belongs to another store.
+    pub fn take_over(mut self, take_over: bool) -> BackupOptions {
+        self.take_over = take_over;
+        self
+    }
+}
+
+/// Result of [`Db::backup`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BackupReport {
     /// The backup's number.
     pub number: u64,
-    /// The store it is.
+    /// The path of the backup, which is a store.
     pub path: PathBuf,
-    /// Tables copied.
+    /// Number of tables copied.
     pub copied_files: u64,
-    /// Bytes of them.
+    /// Size of the copied tables, in bytes.
     pub copied_bytes: u64,
-    /// Tables shared with the backup before.
+    /// Number of tables shared with the previous backup.
     pub linked_files: u64,
-    /// Bytes of them.
+    /// Size of the shared tables, in bytes.
     pub linked_bytes: u64,
 }
 
 impl Db {
-    /// Adds a backup to the directory `dir`, which is made if it is not there: everything written
-    /// before the call. Only tables that the backup before does not have are copied.
+    /// Adds a backup to the directory `dir`, which is created if it does not exist. The backup
+    /// holds everything written before the call. Only tables that the previous backup does not
+    /// have are copied.
     ///
-    /// A directory of backups belongs to one store, the one that its newest backup is of. A crash
-    /// leaves the backups that were there and, at most, half of the new one, which no call takes
-    /// for a backup and the next one removes.
+    /// A directory of backups belongs to one store: the store of its newest backup. A crash keeps
+    /// the earlier backups. It leaves at most an incomplete new one, which no call takes for a
+    /// backup and the next backup removes.
     ///
     /// # Errors
-    /// `Incompatible` when the directory belongs to another store; `InvalidArgument` when something
-    /// else than backups is in it, or it lies inside a store; `Locked` while another backup or
-    /// [`Db::prune_backups`] works in it; `Corruption` when a table of the store or of an earlier
-    /// backup is damaged (no backup is made then); `NoSpace`; `Io`.
+    /// * `Incompatible` when the directory belongs to another store.
+    /// * `InvalidArgument` when it holds anything else than backups, or lies inside a store.
+    /// * `Locked` while another backup or [`Db::prune_backups`] works in it.
+    /// * `Corruption` when a table of the store or of an earlier backup is damaged. No backup is
+    ///   created then.
+    /// * `NoSpace`, `Io`.
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupReport> {
         self.backup_with(dir, &BackupOptions::default())
     }
 
-    /// [`Db::backup`] with options.
+    /// Does the same as [`Db::backup`], with options.
     ///
     /// # Errors
-    /// As [`Db::backup`].
+    /// The same as [`Db::backup`].
     pub fn backup_with(
         &self,
         dir: impl AsRef<Path>,
@@ -91,15 +109,15 @@ impl Db {
         let (inner, fs) = (&self.inner, &self.inner.fs);
         inner.check_writable()?;
         let dir = &*absolute(&**fs, dir.as_ref())?;
-        place::refuse_inside_a_store(&**fs, dir, "the directory of backups")?;
+        place::refuse_inside_a_store(&**fs, dir, "the backup directory")?;
         inner.flush()?;
-        if !fs.exists(dir).map_err(|e| Error::io(dir, "look at the backup's directory", e))? {
+        if !fs.exists(dir).map_err(|e| Error::io(dir, "inspect the backup's directory", e))? {
             fs.create_dir(dir).map_err(|e| Error::io(dir, "create the backup's directory", e))?;
             sync_dir(&**fs, &parent_of(dir))?;
         }
         let owned_fs = pinned(fs, dir)?;
         let fs = &*owned_fs;
-        // Before the lock makes a file in what may be somebody else's directory.
+        // Checked before the lock creates a file in a directory of another program.
         Backups::look(fs, dir)?;
         let _lock = directory::lock(fs, dir)?;
         let before = Backups::look(fs, dir)?;
@@ -119,34 +137,35 @@ impl Db {
         inner.fill_backup(&owned_fs, &path, previous.as_deref(), number, Some(&mark))
     }
 
-    /// The backups in `dir`, oldest first.
+    /// Returns the backups in `dir`, oldest first. A backup with a damaged `BACKUP` file is listed
+    /// with that problem.
     ///
     /// # Errors
-    /// `NotFound` when there is no such directory, `InvalidArgument` when something else than
-    /// backups is in it, `Io`. A backup whose mark is damaged is listed with that.
+    /// `NotFound` when the directory does not exist, `InvalidArgument` when it holds anything else
+    /// than backups, `Io`.
     pub fn backups(dir: impl AsRef<Path>) -> Result<Vec<BackupInfo>> {
         Db::backups_on(OsFs::shared(), dir)
     }
 
-    /// [`Db::backups`] on a file system of the caller's.
+    /// Does the same as [`Db::backups`], on the given file system.
     pub fn backups_on(fs: Arc<dyn Fs>, dir: impl AsRef<Path>) -> Result<Vec<BackupInfo>> {
         let (fs, dir) = (&*fs, dir.as_ref());
         directory::need(fs, dir)?;
         Backups::look(fs, dir)?.describe(fs)
     }
 
-    /// Removes the oldest backups in `dir` until `keep` are left, and halves of backups. Those that
-    /// are left are whole without them. A crash in the middle leaves more backups than `keep`, each
-    /// whole; half of a removed one is gone with the next call.
+    /// Removes the oldest backups in `dir` until `keep` are left, and incomplete backups. The
+    /// remaining backups do not depend on the removed ones. A crash leaves more backups than
+    /// `keep`, each of them complete. The next call removes a backup that was partly removed.
     ///
     /// # Errors
-    /// `NotFound` when there is no such directory; `InvalidArgument` when `keep` is 0 or something
-    /// else than backups is in it; `Locked` while another call works in it; `Io`.
+    /// `NotFound` when the directory does not exist; `InvalidArgument` when `keep` is 0 or the
+    /// directory holds anything else than backups; `Locked` while another call works in it; `Io`.
     pub fn prune_backups(dir: impl AsRef<Path>, keep: usize) -> Result<PruneReport> {
         Db::prune_backups_on(OsFs::shared(), dir, keep)
     }
 
-    /// [`Db::prune_backups`] on a file system of the caller's.
+    /// Does the same as [`Db::prune_backups`], on the given file system.
     pub fn prune_backups_on(
         fs: Arc<dyn Fs>,
         dir: impl AsRef<Path>,
@@ -158,27 +177,27 @@ impl Db {
         let found = Backups::look(fs, dir)?;
         if keep == 0 {
             let message = format!(
-                "keep at least 1 of {}: the newest says to which store the directory belongs; to \
-                 drop all of them, remove the directory",
+                "keep at least 1 of {}: the newest backup names the store of the directory; to \
+                 remove all backups, remove the directory",
                 found.told()
             );
             return Err(Error::invalid(message).at(dir));
         }
         let _lock = directory::lock(fs, dir)?;
-        // Again: one may have been made before the lock was ours.
+        // List again: a backup may have been added before the lock was taken.
         Backups::look(fs, dir)?.prune(fs, keep)
     }
 
-    /// Makes a store in `into`, which must not exist, of the backup `number` in `dir` (the newest
-    /// when `None`). Every table is read back and compared. Returns the backup's number.
+    /// Creates a store in `into`, which must not exist, from the backup `number` in `dir`, or the
+    /// newest when `None`. Every table is read back and compared. Returns the backup's number.
     ///
-    /// The new store is one of its own: its [`Db::store_id`] is new, and its backups go to another
-    /// directory, unless it takes this one over ([`BackupOptions::take_over`]).
+    /// The new store is a separate one, with a new [`Db::store_id`]. Its backups go to another
+    /// directory, unless it takes over this one ([`BackupOptions::take_over`]).
     ///
     /// # Errors
-    /// `InvalidArgument` when `into` exists, lies inside a store or among the backups; `NotFound`
-    /// when there is no such backup; `Corruption` when the backup is damaged; `NoSpace`; `Io`. No
-    /// store is left in `into` then.
+    /// `InvalidArgument` when `into` exists, lies inside a store or among the backups, or when the
+    /// backup was opened and written to; `NotFound` when there is no such backup; `Corruption` when
+    /// the backup is damaged; `NoSpace`; `Io`. No store is left in `into` then.
     pub fn restore(
         dir: impl AsRef<Path>,
         number: Option<u64>,
@@ -188,7 +207,7 @@ impl Db {
         Db::restore_on(OsFs::shared(), dir, number, into, options)
     }
 
-    /// [`Db::restore`] on a file system of the caller's.
+    /// Does the same as [`Db::restore`], on the given file system.
     pub fn restore_on(
         fs: Arc<dyn Fs>,
         dir: impl AsRef<Path>,
@@ -208,8 +227,8 @@ impl Db {
         let db = Db::open_read_only_on(fs.clone(), &path, options)?;
         if !db.inner.view.load().active.is_empty() {
             let message = format!(
-                "the backup was opened and written to, so it is a store of its own now; restore \
-                 another one: {} holds {}",
+                "the backup was opened and written to, so it is now a separate store; restore \
+                 another backup: {} holds {}",
                 dir.display(),
                 found.told()
             );
@@ -220,10 +239,11 @@ impl Db {
         db.inner.fill_backup(&fs, into, None, number, None).map(|report| report.number)
     }
 
-    /// The store's identity, a random number that it got when it was created and keeps.
+    /// Returns the store's identity: a random number that the store gets when it is created, and
+    /// keeps.
     ///
-    /// A checkpoint, a backup and a restored store are stores of their own, with other identities.
-    /// A copy of the directory made by other means has its original's.
+    /// A checkpoint, a backup and a restored store are separate stores, with other identities. A
+    /// copy of the directory made by other means has the identity of its original.
     pub fn store_id(&self) -> u64 {
         self.inner.versions.lock().store_id()
     }
@@ -235,9 +255,9 @@ fn now_unix_ms() -> u64 {
 }
 
 impl Inner {
-    /// Puts the tables of this moment into the new directory `path`, with `mark` if it is to be a
-    /// backup, and makes it a store; removes it again after an error. `fs` is that of the store, with
-    /// `path` or the directory above it pinned.
+    /// Puts the current tables into the new directory `path`, with `mark` for a backup, and makes
+    /// it a store. Removes the directory again after an error. `fs` is the store's file system,
+    /// with `path` or its parent pinned.
     fn fill_backup(
         &self,
         fs: &Arc<dyn Fs>,
@@ -297,14 +317,15 @@ impl Inner {
             size_bytes: bytes,
         };
         if Table::open(source, self.tables.config())?.check()? != file.info {
-            let message = "the table is not the one the store's manifest describes";
+            let message =
+                "expected the table that the store's manifest describes, found different content";
             return Err(Error::corruption(&to, 0, message));
         }
         Ok(())
     }
 }
 
-/// Copies the first `len` bytes of a file into a new one and syncs it.
+/// Copies the first `len` bytes of a file into a new file and syncs it.
 fn copy(fs: &dyn Fs, from: &Path, to: &Path, len: u64) -> Result<()> {
     let source = fs.open_read(from).map_err(|e| Error::io(from, "open a table", e))?;
     let mut target = fs.create_new(to).map_err(|e| Error::io(to, "create a table's copy", e))?;

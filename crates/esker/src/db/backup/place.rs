@@ -1,6 +1,7 @@
-//! Where a new directory of the engine's may not be: over something, inside a store, among backups.
+//! Checks of the place of a new directory: not over an existing file, inside a store, or among
+//! backups.
 //!
-//! What stays true: links and `..` are followed before paths are compared.
+//! Invariants: links and `..` are resolved before paths are compared.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +11,10 @@ use crate::fs::{DirEntry, Fs, parent_of};
 use crate::tree::current::Current;
 use crate::tree::names;
 
-/// Entries that a message names one by one.
+/// Maximum number of entries that a message names.
 const ENTRIES_TOLD: usize = 4;
 
-/// What a directory holds, in words.
+/// Returns the content of a directory in words.
 pub(super) fn told_entries(entries: &[DirEntry]) -> String {
     let named: Vec<&str> = entries.iter().take(ENTRIES_TOLD).map(|e| e.name.as_str()).collect();
     match (entries.len(), entries.len() - named.len()) {
@@ -23,9 +24,9 @@ pub(super) fn told_entries(entries: &[DirEntry]) -> String {
     }
 }
 
-/// `path` without links, `.` and `..`, as far as it exists.
+/// Returns `path` without links, `.` and `..`, as far as it exists.
 pub(super) fn resolved(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
-    let io = |e| Error::io(path, "look where the path leads", e);
+    let io = |e| Error::io(path, "resolve the path", e);
     let mut there = path.to_path_buf();
     let mut rest = Vec::new();
     while !fs.exists(&there).map_err(io)? {
@@ -38,22 +39,23 @@ pub(super) fn resolved(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
     Ok(out)
 }
 
-/// Refuses `path` if a directory above it, or it itself, is a store.
+/// Refuses `path` if it, or a directory above it, is a store.
 pub(in crate::db) fn refuse_inside_a_store(fs: &dyn Fs, path: &Path, what: &str) -> Result<()> {
     for dir in resolved(fs, path)?.ancestors() {
         let current = dir.join(names::CURRENT);
         let there = fs.exists(&current);
-        if !there.map_err(|e| Error::io(&current, "look whether this is a store", e))? {
+        if !there.map_err(|e| Error::io(&current, "check whether this is a store", e))? {
             continue;
         }
         let store = match Current::read(fs, dir) {
             Ok(_) => true,
-            // Of a newer version.
+            // A store of a newer version.
             Err(error) => error.kind() == ErrorKind::Incompatible,
         };
         if store {
             let message = format!(
-                "{what} may not be inside a store, and {} is one; name a directory outside of it",
+                "{what} must not be inside a store, and {} is a store; name a directory outside of \
+                 it",
                 dir.display()
             );
             return Err(Error::invalid(message).at(path));
@@ -62,24 +64,25 @@ pub(in crate::db) fn refuse_inside_a_store(fs: &dyn Fs, path: &Path, what: &str)
     Ok(())
 }
 
-/// Refuses `path` if anything has that name.
+/// Refuses `path` if it exists.
 pub(in crate::db) fn refuse_existing(fs: &dyn Fs, path: &Path, what: &str) -> Result<()> {
-    if !fs.exists(path).map_err(|e| Error::io(path, "look at the new directory", e))? {
+    if !fs.exists(path).map_err(|e| Error::io(path, "inspect the new directory", e))? {
         return Ok(());
     }
     let held = look(fs, path).map_or("a file".into(), |found| told_entries(&found.entries));
-    let message = format!("{what} exists and holds {held}; name one that does not exist");
+    let message = format!("{what} exists and holds {held}; name a directory that does not exist");
     Err(Error::invalid(message).at(path))
 }
 
-/// Refuses `path` inside the directory of backups `dir`, which holds backups alone.
+/// Refuses `path` inside the directory of backups `dir`, which holds only backups.
 pub(super) fn refuse_among_backups(fs: &dyn Fs, path: &Path, dir: &Path) -> Result<()> {
     let (full, dir) = (resolved(fs, path)?, resolved(fs, dir)?);
     if !full.starts_with(&dir) {
         return Ok(());
     }
     let message = format!(
-        "a restored store may not be among the backups in {}; name a directory outside of it",
+        "the restored store must not be inside the backup directory {}; name a directory outside \
+         of it",
         dir.display()
     );
     Err(Error::invalid(message).at(path))

@@ -1,10 +1,14 @@
-//! Repair: what can be proven by checksums is written into a new store; what cannot is listed; the
-//! originals are kept beside it.
+//! Repair: writes all data that checksums prove into a new store, lists the lost data, and keeps
+//! the original files beside the new store.
 //!
-//! Every source is sorted: a table as it lies, a log through memtables of bounded size. All are
-//! merged in one pass into one run of tables without tombstones, which one manifest edit installs.
-//! What stays true: nothing of the original store is changed before the new one is whole; memory
-//! does not grow with the store, but for its range tombstones, which every reader holds too.
+//! Every source is read in sorted order: a table as stored, a log through memtables of bounded
+//! size. One merge writes them into one run of tables without tombstones, which one manifest edit
+//! installs.
+//!
+//! Invariants:
+//! * Nothing of the original store is changed before the new store is complete.
+//! * Memory does not grow with the store, except for its range tombstones, which every reader holds
+//!   too.
 
 mod parts;
 mod salvage;
@@ -17,12 +21,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Db;
+use super::lifecycle::sizes_here;
 use super::open::{look, refuse_newer, take_lock};
-use super::stats::sizes_here;
 use crate::cache::BlockCache;
 use crate::compaction::TreeLimits;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::os::OsFs;
+use crate::fs::OsFs;
 use crate::fs::{Fs, absolute};
 use crate::metrics::LEVELS;
 use crate::options::Options;
@@ -39,55 +43,61 @@ use salvage::Salvage;
 use swap::clear_dir;
 use trail::Trail;
 
-/// What [`Db::repair`] did.
+/// Result of [`Db::repair`].
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct RepairReport {
-    /// Whether the manifest could be read, so that it is known which tables count and in which order.
+    /// Whether the manifest was readable. Only the manifest says which tables are valid and in
+    /// which order.
     pub manifest_readable: bool,
-    /// Tables read.
+    /// Number of tables read.
     pub tables: u64,
-    /// Logs read.
+    /// Number of logs read.
     pub logs: u64,
-    /// Pairs in the repaired store.
+    /// Number of pairs in the repaired store.
     pub pairs: u64,
-    /// The most entries that were in memory at once.
+    /// Maximum number of entries in memory at once.
     pub entries_held_max: u64,
-    /// What could not be read, one sentence each.
+    /// The data that could not be read, one sentence each.
     pub lost: Vec<String>,
-    /// Where the original files are now.
+    /// The directory that now holds the original files.
     pub originals: PathBuf,
 }
 
-/// A table the store may need, and what of it.
+/// A table that the store may need, with the key bounds of the needed part.
 struct Source {
     number: u64,
-    /// The table's own number, where the manifest says it.
+    /// The table's identity, when the manifest states it.
     table_id: Option<u64>,
     lo: Option<Vec<u8>>,
     hi: Option<Vec<u8>>,
 }
 
 impl Db {
-    /// Rebuilds the store in `path` from what its tables and logs still prove.
+    /// Rebuilds the store in `path` from the data that its tables and logs still prove.
     ///
-    /// Every table block and log record whose checksum holds is used; the rest is listed. When the
-    /// manifest cannot be read, every table found is used, and deletes whose tombstones were
-    /// already compacted away may come undone where their obsolete tables were not yet removed.
+    /// Every table block and log record with a valid checksum is used. The rest is listed in the
+    /// report. When the manifest cannot be read, every existing table is used. Then a delete may be
+    /// undone: its tombstone may have been compacted away while obsolete tables with the deleted
+    /// keys were not removed yet.
+    ///
     /// The original files are moved to `before-repair-N` inside the directory and never deleted. A
-    /// repair that fails leaves them where they were; one that a crash interrupts while it moves
-    /// them leaves no store, until the next repair has put it right.
+    /// failed repair leaves them in place. A crash while the files are moved leaves no store, until
+    /// the next repair undoes or finishes the move.
     ///
-    /// Memory is needed for a memtable, for a block and the index of each table that overlaps
-    /// others (at most 64 of them), and for the range tombstones, whatever the size of the store.
+    /// Memory use does not depend on the size of the store. It is one memtable, a block and the
+    /// index of each table that overlaps others (at most 64 tables), and the range tombstones.
     ///
     /// # Errors
-    /// `Locked` while it is open, `Incompatible` for another store's directory, `Io`, `NoSpace`
-    /// (it needs room for a second copy, and for a third where more than 64 tables overlap).
+    /// `NotFound` when there is no store to repair, `InvalidArgument`, `Locked` while the store is
+    /// open, `Incompatible` for the directory of another kind of store, a newer version or another
+    /// key order, `Io`, `NoSpace` (a repair needs space for a second copy of the store, and for a
+    /// third copy where more than 64 tables overlap).
     pub fn repair(path: impl AsRef<Path>, options: Options) -> Result<RepairReport> {
         Db::repair_on(OsFs::shared(), path, options)
     }
 
-    /// [`Db::repair`] on a file system of the caller's.
+    /// Does the same as [`Db::repair`], on the given file system.
     pub fn repair_on(
         fs: Arc<dyn Fs>,
         path: impl AsRef<Path>,
@@ -110,7 +120,7 @@ impl Db {
         clear_dir(&*fs, &rebuilt)?;
         fs.create_dir(&rebuilt).map_err(|e| Error::io(&rebuilt, "create the directory", e))?;
         if let Err(error) = rebuild(&fs, dir, &rebuilt, &options, &mut report) {
-            // Room is what may be missing: half a copy is of no use to anyone.
+            // The cause may be a full device, and an incomplete copy is useless.
             let _ = clear_dir(&*fs, &rebuilt);
             return Err(error);
         }
@@ -120,7 +130,7 @@ impl Db {
     }
 }
 
-/// Makes a store in `rebuilt` of what the one in `dir` proves.
+/// Creates a store in `rebuilt` from the proven data of the store in `dir`.
 fn rebuild(
     fs: &Arc<dyn Fs>,
     dir: &Path,
@@ -148,7 +158,7 @@ fn rebuild(
     logs.sort_unstable();
     report.logs = logs.len() as u64;
     for missing in trail.missing(&logs) {
-        let what = "the manifest names this log, but it is not there";
+        let what = "the manifest names this log, but the log does not exist";
         let path = names::log_path(dir, missing);
         salvage.lose(Error::corruption(&path, 0, what).to_string());
         trail.told();
@@ -158,7 +168,7 @@ fn rebuild(
         if let Some(missing) = next.filter(|next| logs.binary_search(next).is_err()) {
             let path = names::log_path(dir, missing);
             let what =
-                "the log before this one says that this one continues it, but it is not there";
+                "the previous log names this log as its continuation, but this log does not exist";
             salvage.lose(Error::corruption(&path, 0, what).to_string());
             trail.told();
         }
@@ -171,7 +181,7 @@ fn rebuild(
     report.entries_held_max = made.entries_held_max;
     report.lost = made.lost;
     let edit = content(&limits, level, made.files, made.next_number);
-    // The same store as before, as long as anything says which that was: its backups go on.
+    // The store identity is kept if `CURRENT` can be read, so that backups of the store continue.
     let store_id = Current::read(&**fs, dir).map_or_else(|_| fs.unique_number(), |at| at.store_id);
     VersionSet::create(fs.clone(), rebuilt, order.clone(), store_id, edit)
 }
@@ -188,8 +198,8 @@ fn read_config(options: &Options) -> ReadConfig {
     }
 }
 
-/// A number above that of every file that a store can have made in the directory: no new file takes an
-/// original's name.
+/// Returns a number above that of every file that a store can have created in the directory, so
+/// that no new file takes the name of an original.
 fn free_number(fs: &dyn Fs, dir: &Path) -> Result<u64> {
     let number_of = |name: &str| {
         let (table, log) = (names::parse_table(name), names::parse_log(name));
@@ -197,13 +207,13 @@ fn free_number(fs: &dyn Fs, dir: &Path) -> Result<u64> {
     };
     let entries = look(fs, dir)?.entries;
     let numbers = entries.iter().filter_map(|e| number_of(&e.name));
-    // The new store needs numbers to go on with.
+    // The new store needs free numbers, too.
     let most = names::NUMBER_MAX - 2 * names::UNKNOWN_MAX;
     Ok(numbers.filter(|number| *number <= most).max().unwrap_or(0) + 1)
 }
 
-/// The tables to read, newest first: what the manifest shows, or every table there is. And what is
-/// to be expected of the logs.
+/// Returns the tables to read, newest first: the ones in the manifest, or every existing table.
+/// Also returns the expected log chain.
 fn sources(
     fs: &Arc<dyn Fs>,
     dir: &Path,
@@ -214,7 +224,7 @@ fn sources(
     match VersionSet::recover(fs.clone(), dir, order, true) {
         Ok(versions) => {
             report.manifest_readable = true;
-            // Slices before guards cut them: each file once, wherever that is possible.
+            // Fragments before guards cut them: each file once, wherever possible.
             let mut slices = versions.current().to_edit().added;
             slices.sort_by(|a, b| a.level.cmp(&b.level).then(b.order.cmp(&a.order)));
             let files = versions.current().files();
@@ -227,14 +237,15 @@ fn sources(
             };
             Ok((slices.into_iter().map(source).collect(), Trail::new(&versions)))
         }
-        // Another order, or a manifest of a newer version: not damaged, and not ours to rebuild.
+        // Another key order, or a manifest of a newer version: not damaged, and not repairable
+        // here.
         Err(error) if error.kind() == ErrorKind::Incompatible => Err(error),
         Err(error) => {
             report.lost.push(format!("the manifest: {error}"));
             let entries = look(&**fs, dir)?.entries;
             let mut numbers: Vec<u64> =
                 entries.iter().filter_map(|e| names::parse_table(&e.name)).collect();
-            // What a merge wrote later has the larger number.
+            // Later compactions write larger numbers.
             numbers.sort_unstable_by(|a, b| b.cmp(a));
             let whole = |number| Source { number, table_id: None, lo: None, hi: None };
             Ok((numbers.into_iter().map(whole).collect(), Trail::default()))
@@ -242,7 +253,7 @@ fn sources(
     }
 }
 
-/// Takes in a table, or lists it.
+/// Adds a table to the salvage, or lists it as lost.
 fn add_table(
     fs: &Arc<dyn Fs>,
     dir: &Path,
@@ -255,13 +266,13 @@ fn add_table(
     let path = names::table_path(dir, number);
     let table = match open_table(fs, &path, number, config) {
         Ok(table) => table,
-        Err(error) => return salvage.lose(format!("a whole table: {error}")),
+        Err(error) => return salvage.lose(format!("all entries of a table: {error}")),
     };
     let info = table.info().clone();
     if table_id.is_some_and(|expected| expected != info.table_id) {
-        let what = "expected the table that the manifest describes, found another";
+        let what = "expected the table that the manifest describes, found another table";
         let error = Error::corruption(&path, 0, what);
-        return salvage.lose(format!("a whole table: {error}"));
+        return salvage.lose(format!("all entries of a table: {error}"));
     }
     salvage.add_deletes(table.range_deletes(), lo.as_deref(), hi.as_deref());
     let estimated_bytes = info.size_bytes;
@@ -270,12 +281,13 @@ fn add_table(
     salvage.add_part(Part { path, shown, age, is_own: false });
 }
 
-/// The first level with room for `bytes`.
+/// Returns the first level with room for `bytes`.
 fn level_for(limits: &TreeLimits, bytes: u64) -> usize {
     (1..LEVELS - 1).find(|level| limits.capacity_bytes(*level) >= bytes).unwrap_or(LEVELS - 1)
 }
 
-/// The first edit of the new store: one run in `level`, with guards as a merge would make them.
+/// Returns the first edit of the new store: one run in `level`, with the guards that a compaction
+/// would create.
 fn content(limits: &TreeLimits, level: usize, files: Vec<NewFile>, next_file: u64) -> VersionEdit {
     let mut edit = VersionEdit { next_file: Some(next_file), ..VersionEdit::default() };
     let mut in_guard = 0;

@@ -1,7 +1,9 @@
-//! What a repair reads: tables and slices of tables, put together into chains.
+//! Input of a repair: tables and fragments of tables, combined into chains.
 //!
-//! What stays true: the parts of a chain are disjoint and in key order, so that one table of it is
-//! open at a time; there are as few chains as some key is in parts.
+//! Invariants:
+//! * The parts of a chain are disjoint and in key order, so only one table of a chain is open at a
+//!   time.
+//! * The number of chains is minimal: the largest number of parts that overlap at one key.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,20 +16,20 @@ use crate::tree::fragment::{FileMeta, Fragment};
 use crate::tree::names;
 use crate::tree::output::NewFile;
 
-/// A table or slice of one that a repair reads.
+/// A table, or a fragment of a table, that a repair reads.
 pub struct Part {
     /// The table's path.
     pub path: PathBuf,
-    /// What is shown of it.
+    /// The visible fragment of the table.
     pub shown: Fragment,
-    /// Of two parts with the same version of a key, the one of the larger age counts.
+    /// Age. Of two parts with the same version of a key, the one with the larger age wins.
     pub age: u64,
-    /// Whether this repair wrote the table: then damage in it is an error, not a loss.
+    /// Whether this repair wrote the table. Damage in such a table is an error, not a loss.
     pub is_own: bool,
 }
 
 impl Part {
-    /// A table this repair wrote into `dir`.
+    /// Returns the part for a table that this repair wrote into `dir`.
     pub fn own(dir: &Path, file: NewFile, age: u64) -> Arc<Part> {
         let path = names::table_path(dir, file.number);
         let estimated_bytes = file.info.size_bytes;
@@ -41,12 +43,12 @@ impl Part {
         })
     }
 
-    /// Its table, opened.
+    /// Opens the part's table.
     pub fn open(&self, fs: &Arc<dyn Fs>, config: &ReadConfig) -> Result<Table> {
         open_table(fs, &self.path, self.shown.file.number, config)
     }
 
-    /// Whether the slice, whatever the table says of itself, shows `key`.
+    /// Returns whether `key` is within the fragment's bounds, whatever the table says of itself.
     pub fn shows(&self, order: &KeyOrder, key: &[u8]) -> bool {
         let before = self.shown.lo.as_ref().is_some_and(|lo| order.compare(key, lo).is_lt());
         let after = self.shown.hi.as_ref().is_some_and(|hi| order.compare(key, hi).is_ge());
@@ -54,7 +56,7 @@ impl Part {
     }
 }
 
-/// Opens the table in `path` as the one its own footer says it is.
+/// Opens the table in `path` with the identity that its own footer states.
 pub fn open_table(
     fs: &Arc<dyn Fs>,
     path: &Path,
@@ -72,7 +74,8 @@ pub fn open_table(
     Table::open(source, config)
 }
 
-/// Puts parts into as few chains as possible: each goes behind the first chain that ends before it.
+/// Combines parts into as few chains as possible: each part is appended to the first chain that
+/// ends before it.
 pub fn chains(order: &KeyOrder, parts: &[Arc<Part>]) -> Vec<Vec<Arc<Part>>> {
     let mut sorted: Vec<&Arc<Part>> = parts.iter().collect();
     sorted.sort_by(|a, b| a.shown.compare_start(order, &b.shown));
@@ -89,7 +92,8 @@ pub fn chains(order: &KeyOrder, parts: &[Arc<Part>]) -> Vec<Vec<Arc<Part>>> {
     chains
 }
 
-/// Cuts `parts`, newest first, into windows of neighbouring ages of at most `width_max` chains each.
+/// Splits `parts`, newest first, into windows of neighbouring ages. Each window has at most
+/// `width_max` chains.
 pub fn windows(order: &KeyOrder, parts: &[Arc<Part>], width_max: usize) -> Vec<Vec<Arc<Part>>> {
     let mut windows = Vec::new();
     let mut rest = parts;

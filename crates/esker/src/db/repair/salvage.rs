@@ -1,10 +1,11 @@
-//! The work of a repair: logs and disordered tables are sorted a memtable at a time, then all parts
-//! are merged into one run of new tables.
+//! The salvage phase of a repair. Logs and unsorted tables are sorted one memtable at a time. Then
+//! all parts are merged into one run of new tables.
 //!
-//! What stays true: in memory are at once the entries of one memtable, one block, index and filter
-//! for each of at most [`WIDTH_MAX`] chains, and the range tombstones; where more parts overlap,
-//! neighbours in age are merged first. Damage in what the repair reads is listed; damage in what
-//! it wrote itself ends it.
+//! Invariants:
+//! * Memory holds at once: the entries of one memtable; one block, index and filter for each of at
+//!   most [`WIDTH_MAX`] chains; and the range tombstones. Where more parts overlap, neighbours in
+//!   age are merged first.
+//! * Damage in the input is listed. Damage in the repair's own output ends the repair.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use crate::base::ops::Ops;
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDeleteRef, RangeDeletes, RangeDeletesBuilder};
 use crate::db::background::table_options;
-use crate::db::stats::sizes_here;
+use crate::db::lifecycle::sizes_here;
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::fs::Fs;
@@ -31,37 +32,37 @@ use crate::table::ReadConfig;
 use crate::tree::output::{NewFile, Output, OutputConfig};
 use crate::wal::{LogEnd, LogReader};
 
-/// Chains merged at once: as many tables are open.
+/// Maximum number of chains merged at once, which is the number of open tables.
 const WIDTH_MAX: usize = 64;
 
-/// Entries in memory: how many now, and how many at most so far.
+/// Count of the entries in memory: the current number and the maximum so far.
 #[derive(Debug, Default)]
 pub struct Held {
     now: u64,
-    /// The most at once.
+    /// Maximum number at once.
     pub max: u64,
 }
 
 impl Held {
-    /// Notes `count` more.
+    /// Adds `count` entries.
     pub fn more(&mut self, count: usize) {
         self.now += count as u64;
         self.max = self.max.max(self.now);
     }
 
-    /// Notes `count` fewer.
+    /// Subtracts `count` entries.
     pub fn less(&mut self, count: usize) {
         self.now -= count as u64;
     }
 }
 
-/// A repair at work.
+/// State of a running repair.
 pub struct Salvage {
     pub(super) fs: Arc<dyn Fs>,
     pub(super) order: KeyOrder,
     pub(super) config: ReadConfig,
     pub(super) held: Held,
-    /// Where new tables go.
+    /// Directory of the new tables.
     rebuilt: PathBuf,
     options: Options,
     memtable: Arc<Memtable>,
@@ -75,22 +76,23 @@ pub struct Salvage {
     pairs: u64,
 }
 
-/// What a repair made.
+/// Output of a repair.
 pub struct Made {
     /// The tables, disjoint and in key order.
     pub files: Vec<NewFile>,
-    /// The first number they leave free.
+    /// The first free file number.
     pub next_number: u64,
-    /// What was lost, one sentence each.
+    /// The lost data, one sentence each.
     pub lost: Vec<String>,
-    /// Pairs in the tables.
+    /// Number of pairs in the tables.
     pub pairs: u64,
-    /// The most entries in memory at once.
+    /// Maximum number of entries in memory at once.
     pub entries_held_max: u64,
 }
 
 impl Salvage {
-    /// A repair that writes into `rebuilt`, numbering from `first_number`; `id` is random.
+    /// Creates a repair that writes into `rebuilt`, with file numbers from `first_number`. `id` is
+    /// random.
     pub fn new(
         fs: &Arc<dyn Fs>,
         rebuilt: &Path,
@@ -126,20 +128,20 @@ impl Salvage {
         }
     }
 
-    /// Takes a part in, but for its range tombstones.
+    /// Adds a part, without its range tombstones.
     pub fn add_part(&mut self, part: Part) {
         self.parts.push(Arc::new(part));
     }
 
-    /// Takes in the range tombstones of a part that shows the keys `[lo, hi)`.
+    /// Adds the range tombstones of a part whose visible keys are `[lo, hi)`.
     pub fn add_deletes(&mut self, set: &RangeDeletes, lo: Option<&[u8]>, hi: Option<&[u8]>) {
         for delete in set.iter().filter_map(|delete| delete.clamp(&self.order, lo, hi)) {
             self.deletes.push(delete);
         }
     }
 
-    /// Takes in every record of a log whose checksum holds; the rest is listed. Returns the number
-    /// of the log that this one says goes on after it.
+    /// Adds every record of a log with a valid checksum, and lists the rest as lost. Returns the
+    /// number of the log that continues this one, if this log names one.
     pub fn add_log(
         &mut self,
         path: &Path,
@@ -177,7 +179,7 @@ impl Salvage {
                 Ok(Some(record)) => record,
                 Ok(None) => {
                     if let Some(LogEnd::Torn { offset_bytes, .. }) = reader.end() {
-                        let what = "expected a whole record, found the start of one";
+                        let what = "expected a whole record, found only its start";
                         self.lose(Error::corruption(path, offset_bytes, what).to_string());
                         trail.told();
                     }
@@ -203,7 +205,7 @@ impl Salvage {
                 self.lose(Error::corruption(path, record.offset_bytes, what).to_string());
             }
             if Ops::new(record.payload).any(|op| op.is_none()) {
-                let what = "expected operations in a log record, found something else";
+                let what = "expected operations in a log record, found other bytes";
                 self.lose(Error::corruption(path, record.offset_bytes, what).to_string());
                 continue;
             }
@@ -217,7 +219,7 @@ impl Salvage {
         }
     }
 
-    /// Puts an entry into the memtable, and that into a table when it is full.
+    /// Adds an entry to the memtable, and writes the memtable to a table when it is full.
     fn sort(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8], age: u64) -> Result<()> {
         self.memtable.add(seqno, kind, key, value);
         self.held.more(1);
@@ -237,7 +239,7 @@ impl Salvage {
         Ok(())
     }
 
-    /// Bytes of everything taken in, at most.
+    /// Returns the size of everything added, in bytes, at most.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|p| p.shown.est_bytes()).sum()
     }
@@ -277,18 +279,18 @@ impl Salvage {
         Ok(files)
     }
 
-    /// Puts `made` in the place of `parts`, and removes those of them the repair itself wrote.
+    /// Replaces `parts` by `made`, and removes the replaced tables that the repair itself wrote.
     fn replace(&mut self, parts: &[Arc<Part>], made: Vec<Arc<Part>>) {
         let gone: HashSet<*const Part> = parts.iter().map(Arc::as_ptr).collect();
         self.parts.retain(|part| !gone.contains(&Arc::as_ptr(part)));
         self.parts.extend(made);
         for part in parts.iter().filter(|part| part.is_own) {
-            // A table that stays behind is a stray, which the next opening removes.
+            // The next opening removes a table that stays behind.
             let _ = self.fs.remove(&part.path);
         }
     }
 
-    /// Merges parts into one run of tables; the last merge keeps pairs alone.
+    /// Merges parts into one run of tables. The last merge keeps only pairs.
     fn merge(
         &mut self,
         parts: &[Arc<Part>],
@@ -318,7 +320,7 @@ impl Salvage {
         is_last: bool,
         output: &mut Output,
     ) -> Walked<()> {
-        // The chains that stand on an entry, in the order of their entries.
+        // Sorted merge list: the chains with a current entry, in the order of their entries.
         let mut ladder: Vec<usize> = Vec::with_capacity(all.len());
         for (at, chain) in all.iter_mut().enumerate() {
             if chain.advance(self)? {
@@ -331,7 +333,7 @@ impl Salvage {
             let chain = &all[first];
             let (key, (seqno, kind)) = (chain.key(), chain.version());
             if retain.decide(key, seqno, kind, is_last) != Decision::Drop {
-                // Nothing older is left below the last merge, and no tombstone.
+                // Below the last merge nothing older and no tombstone is left.
                 output.add(key, if is_last { 0 } else { seqno }, kind, chain.value())?;
                 self.pairs += 1;
             }
@@ -345,7 +347,7 @@ impl Salvage {
         Ok(())
     }
 
-    /// Replaces a part whose entries are not in order by parts of the same entries sorted.
+    /// Replaces a part with unsorted entries by parts of the same entries, sorted.
     fn sort_part(&mut self, part: &Arc<Part>) -> Result<()> {
         let kept = self.parts.len();
         match part.open(&self.fs, &self.config) {
@@ -355,7 +357,7 @@ impl Salvage {
                 }
                 self.spill(part.age)?;
             }
-            Err(error) => self.lose(format!("a whole table: {error}")),
+            Err(error) => self.lose(format!("all entries of a table: {error}")),
         }
         let made = self.parts.split_off(kept);
         self.replace(std::slice::from_ref(part), made);
@@ -372,12 +374,12 @@ impl Salvage {
         });
         sorted?;
         if let Err(error) = read {
-            self.lose(format!("a block: {error}"));
+            self.lose(format!("all entries of a block: {error}"));
         }
         Ok(())
     }
 
-    /// How tables for `level` are written.
+    /// Returns the configuration for writing tables of `level`.
     fn output(&mut self, level: usize) -> OutputConfig {
         let numbers = self.numbers.clone();
         let seed = self.id;

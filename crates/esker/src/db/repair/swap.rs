@@ -1,9 +1,12 @@
-//! Putting a rebuilt store in the place of the one it was made of.
+//! Replaces a store by the store rebuilt from it.
 //!
-//! What stays true: two empty directories say how far the exchange is. With the first alone it is
-//! undone, with the second it is finished: at once after an error, by the next repair after a crash.
-//! While one of them is there no store is opened, so that no mixture is taken for one and nothing
-//! is written that an exchange would undo. `CURRENT` is the first file to leave and the last to come.
+//! Invariants:
+//! * Two empty directories record the progress of the exchange. With only the first, the exchange
+//!   is undone. With the second, it is finished. This happens at once after an error, and in the
+//!   next repair after a crash.
+//! * While one of the two exists no store is opened. So no mixture of files is taken for a store,
+//!   and an exchange undoes no later write.
+//! * `CURRENT` is the first file to leave and the last to arrive.
 
 use std::path::{Path, PathBuf};
 
@@ -12,21 +15,21 @@ use crate::error::{Error, Result};
 use crate::fs::{Fs, sync_dir};
 use crate::tree::names;
 
-/// Originals are on their way out.
+/// Marker directory: original files are being moved out.
 const ASIDE: &str = "rebuilt-moving-aside";
-/// Originals are out, and the rebuilt store is on its way in.
+/// Marker directory: the originals are out, and the rebuilt files are being moved in.
 const IN: &str = "rebuilt-moving-in";
-/// What those two begin with.
+/// Common prefix of the two marker directories.
 pub(in crate::db) const INTERRUPTED: &str = "rebuilt-moving-";
-/// Before the number in the name of a directory of originals.
+/// Prefix, before the number, of the name of a directory of originals.
 const KEPT: &str = "before-repair-";
 
-/// The new store, beside the one it is to replace.
+/// Returns the directory of the new store, inside the store that it will replace.
 pub(super) fn rebuilt(dir: &Path) -> PathBuf {
     dir.join("rebuilt")
 }
 
-/// Moves the originals aside and the rebuilt files in; returns where the originals are.
+/// Moves the originals aside and the rebuilt files in. Returns the directory of the originals.
 pub(super) fn exchange(fs: &dyn Fs, dir: &Path) -> Result<PathBuf> {
     let aside = dir.join(format!("{KEPT}{}", last_kept(fs, dir)?.unwrap_or(0) + 1));
     make(fs, &aside)?;
@@ -43,7 +46,7 @@ pub(super) fn exchange(fs: &dyn Fs, dir: &Path) -> Result<PathBuf> {
     Ok(aside)
 }
 
-/// Undoes or finishes an exchange that was interrupted, if one was.
+/// Undoes or finishes an interrupted exchange, if there is one.
 pub(super) fn resume(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let entries = look(fs, dir)?.entries;
     let has = |name: &str| entries.iter().any(|e| e.name == name);
@@ -57,7 +60,7 @@ pub(super) fn resume(fs: &dyn Fs, dir: &Path) -> Result<()> {
     if let Some(aside) = &kept {
         move_files(fs, aside, dir, false)?;
     }
-    // The sign first: without it the originals of an earlier repair are left where they are.
+    // The marker first: without it, the originals of an earlier repair stay in place.
     drop_sign(fs, dir, ASIDE)?;
     sync_dir(fs, dir)?;
     if let Some(aside) = kept {
@@ -79,8 +82,8 @@ fn finish(fs: &dyn Fs, dir: &Path) -> Result<()> {
     sync_dir(fs, dir)
 }
 
-/// Moves a store's files, but for the lock, from one directory to another: `CURRENT` as the first
-/// or as the last.
+/// Moves a store's files, except the lock, from one directory to another, with `CURRENT` as the
+/// first or the last file.
 fn move_files(fs: &dyn Fs, from: &Path, to: &Path, current_first: bool) -> Result<()> {
     let mut ours = look(fs, from)?.entries;
     ours.retain(|e| e.is_file && names::is_ours(&e.name) && e.name != names::LOCK);
@@ -96,12 +99,12 @@ fn move_files(fs: &dyn Fs, from: &Path, to: &Path, current_first: bool) -> Resul
         let moved = fs.rename(&path, &to.join(&entry.name));
         moved.map_err(|e| Error::io(&path, "move a file of the store", e))?;
     }
-    // Where they are now, before where they were: a name too many is better than none.
+    // Target before source: a duplicate name is better than none.
     sync_dir(fs, to)?;
     sync_dir(fs, from)
 }
 
-/// The largest number of a directory of originals.
+/// Returns the largest number of a directory of originals.
 fn last_kept(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
     let entries = look(fs, dir)?.entries;
     let number = |name: &str| name.strip_prefix(KEPT).and_then(|digits| digits.parse().ok());
@@ -117,7 +120,7 @@ fn drop_sign(fs: &dyn Fs, dir: &Path, sign: &str) -> Result<()> {
     fs.remove_dir(&path).map_err(|e| Error::io(&path, "remove the directory", e))
 }
 
-/// Removes a directory of plain files, if it is there.
+/// Removes a directory of plain files, if it exists.
 pub(super) fn clear_dir(fs: &dyn Fs, dir: &Path) -> Result<()> {
     for entry in look(fs, dir)?.entries {
         let path = dir.join(&entry.name);

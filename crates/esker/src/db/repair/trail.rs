@@ -1,26 +1,26 @@
-//! What the logs read so far, and the manifest, leave to be expected of the next one.
+//! The log chain: what the manifest and the logs read so far say about the next log.
 //!
-//! What stays true: records are numbered through all logs without a gap, so a number that is left
-//! out is a loss; it is told once, by what was found damaged before it or by the gap itself.
+//! Invariants: records are numbered through all logs without a gap, so a missing number is a loss.
+//! Each loss is reported once: by the damage found before the gap, or else by the gap itself.
 
 use crate::tree::set::VersionSet;
 use crate::wal::LogReader;
 
-/// See the module.
+/// The expected log chain; see the module.
 #[derive(Default)]
 pub struct Trail {
-    /// The record that comes next, once that is known.
+    /// Ordinal of the next record, once it is known.
     next_ordinal: Option<u64>,
-    /// Logs that must be there.
+    /// Numbers of the logs that must exist.
     needed: [u64; 2],
-    /// The log closed last, and how many bytes of records it must hold.
+    /// Number of the log that was closed last, and the bytes of records that it must hold.
     closed: (u64, u64),
-    /// Whether a loss was told since the last record.
+    /// Whether a loss was reported since the last record.
     told: bool,
 }
 
 impl Trail {
-    /// What the manifest says of the logs.
+    /// Returns the log chain that the manifest describes.
     pub fn new(versions: &VersionSet) -> Trail {
         Trail {
             next_ordinal: versions.min_wal_ordinal(),
@@ -30,12 +30,12 @@ impl Trail {
         }
     }
 
-    /// Logs below this number are not needed.
+    /// Returns the number below which logs are not needed.
     pub fn min_wal(&self) -> u64 {
         self.needed[0]
     }
 
-    /// The logs that the manifest names and that are not among `logs`.
+    /// Returns the logs that the manifest names and that are not in `logs`.
     pub fn missing(&self, logs: &[u64]) -> Vec<u64> {
         let mut missing = self.needed.to_vec();
         missing.dedup();
@@ -43,19 +43,19 @@ impl Trail {
         missing
     }
 
-    /// A loss was listed; the records it took are no other one.
+    /// Notes that a loss was reported. The records missing because of it are not a second loss.
     pub fn told(&mut self) {
         self.told = true;
     }
 
-    /// What is wrong with the beginning of a log.
+    /// Checks the beginning of a log; returns the problem, if any.
     pub fn begin(&mut self, reader: &LogReader) -> Option<String> {
         let first = reader.start()?.first_ordinal;
-        // One that was made and never used may begin before the end of those before it.
+        // A log that was created and never used may begin before the end of its predecessors.
         self.reach(first.max(self.next_ordinal.unwrap_or(first)))
     }
 
-    /// What is missing before a record.
+    /// Checks that no record is missing before `ordinal`; returns the problem, if any.
     pub fn record(&mut self, ordinal: u64) -> Option<String> {
         let gap = self.reach(ordinal);
         self.next_ordinal = Some(ordinal + 1);
@@ -69,7 +69,7 @@ impl Trail {
             .map(|want| format!("expected record {want} of the logs, found record {ordinal}"))
     }
 
-    /// What is wrong with the end of a log.
+    /// Checks the end of a log; returns the problem, if any.
     pub fn end(&mut self, reader: &LogReader, number: u64) -> Option<String> {
         let (closed, bytes) = self.closed;
         if self.told || closed != number || reader.at_bytes() >= bytes {

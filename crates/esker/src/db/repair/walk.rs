@@ -1,8 +1,10 @@
-//! Walking what tables still prove, forward, a block of each at a time.
+//! Forward scans over the proven content of tables, one block of each table at a time.
 //!
-//! What stays true: only entries of blocks whose checksum holds are shown; a block that cannot be
-//! read is skipped and listed; what is shown is in internal order and within the bounds its table
-//! states, or the walk stops and names the part that is not.
+//! Invariants:
+//! * Only entries of blocks with a valid checksum are returned.
+//! * An unreadable block is skipped and listed.
+//! * The returned entries are in internal order and within the bounds that their table states.
+//!   Otherwise the scan stops and names the part that violates this.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,15 +16,15 @@ use crate::base::order::KeyOrder;
 use crate::error::Error;
 use crate::table::Table;
 
-/// Why a walk ends early.
+/// Reason for an early end of a scan.
 pub enum Stop {
-    /// A part whose entries are not in order; they have to be sorted first.
+    /// The entries of this part are not in order; they must be sorted first.
     Disorder(Arc<Part>),
-    /// The repair cannot go on.
+    /// The repair cannot continue.
     Failed(Error),
 }
 
-/// What a step of a walk returns.
+/// Result of a scan step.
 pub type Walked<T> = std::result::Result<T, Stop>;
 
 impl From<Error> for Stop {
@@ -31,7 +33,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// An entry of a block, its bytes in [`Rows::bytes`].
+/// An entry of a block, as offsets into [`Rows::bytes`].
 struct Row {
     key_at: usize,
     value_at: usize,
@@ -40,7 +42,7 @@ struct Row {
     kind: Kind,
 }
 
-/// The entries of one block, copied.
+/// A copy of the entries of one block.
 #[derive(Default)]
 struct Rows {
     bytes: Vec<u8>,
@@ -73,24 +75,24 @@ struct Reading {
     next_block: usize,
 }
 
-/// Disjoint parts in key order, one after another.
+/// Disjoint parts in key order, read one after another.
 pub struct Chain {
     parts: std::vec::IntoIter<Arc<Part>>,
     reading: Option<Reading>,
     rows: Rows,
     at: usize,
-    /// The last entry of the block before, of the same table.
+    /// The last entry of the previous block of the same table.
     last: Option<(Vec<u8>, SeqNo)>,
 }
 
 impl Chain {
-    /// A chain before its first entry.
+    /// Creates a chain positioned before its first entry.
     pub fn new(parts: Vec<Arc<Part>>) -> Chain {
         let (rows, parts) = (Rows::default(), parts.into_iter());
         Chain { parts, reading: None, rows, at: 0, last: None }
     }
 
-    /// Moves to the next entry that can be read; `false` at the end.
+    /// Moves to the next readable entry; returns `false` at the end.
     pub fn advance(&mut self, salvage: &mut Salvage) -> Walked<bool> {
         self.at += 1;
         while self.at >= self.rows.rows.len() {
@@ -102,7 +104,8 @@ impl Chain {
         Ok(true)
     }
 
-    /// Reads the next block, perhaps of the next table; it may turn out empty.
+    /// Reads the next block, possibly of the next table. The block may turn out empty. Returns
+    /// `false` at the end.
     fn load(&mut self, salvage: &mut Salvage) -> Walked<bool> {
         salvage.held.less(self.rows.rows.len());
         self.rows.clear();
@@ -112,7 +115,7 @@ impl Chain {
             match part.open(&salvage.fs, &salvage.config) {
                 Ok(table) => self.reading = Some(Reading { part, table, next_block: 0 }),
                 Err(error) if part.is_own => return Err(error.into()),
-                Err(error) => salvage.lose(format!("a whole table: {error}")),
+                Err(error) => salvage.lose(format!("all entries of a table: {error}")),
             }
             return Ok(true);
         };
@@ -134,7 +137,7 @@ impl Chain {
         salvage.held.more(self.rows.rows.len());
         match read {
             Err(error) if self.reads_own() => return Err(error.into()),
-            Err(error) => salvage.lose(format!("a block: {error}")),
+            Err(error) => salvage.lose(format!("all entries of a block: {error}")),
             Ok(()) => {}
         }
         Ok(true)
@@ -144,7 +147,8 @@ impl Chain {
         self.reading.as_ref().is_some_and(|r| r.part.is_own)
     }
 
-    /// Whether the block continues the one before and lies within what its table says of itself.
+    /// Returns whether the block follows the previous one and lies within its table's stated
+    /// bounds.
     fn rows_are_in_order(&mut self, order: &KeyOrder) -> bool {
         let Some(reading) = self.reading.as_ref() else { return true };
         let shown = &reading.part.shown;
@@ -171,45 +175,45 @@ impl Chain {
             Some(r) if r.part.is_own => Stop::Failed(Error::corruption(
                 &r.part.path,
                 0,
-                "expected the entries written a moment ago in order, found others; the device or \
-                 memory is faulty",
+                "expected the entries that this repair wrote in order, found them out of order; \
+                 the device or the memory is faulty",
             )),
             Some(r) => Stop::Disorder(r.part),
-            None => Stop::Failed(Error::invalid("a repair compared entries of no table")),
+            None => Stop::Failed(Error::invalid("the repair compared entries without a table")),
         }
     }
 
-    /// The key, after `advance` returned `true`.
+    /// Returns the current key. Valid after `advance` has returned `true`.
     pub fn key(&self) -> &[u8] {
         self.rows.key(&self.rows.rows[self.at])
     }
 
-    /// The value.
+    /// Returns the current value.
     pub fn value(&self) -> &[u8] {
         let row = &self.rows.rows[self.at];
         &self.rows.bytes[row.value_at..row.end_at]
     }
 
-    /// The sequence number and kind.
+    /// Returns the current sequence number and kind.
     pub fn version(&self) -> (SeqNo, Kind) {
         let row = &self.rows.rows[self.at];
         (row.seqno, row.kind)
     }
 
-    /// How this chain's entry stands to another's: by key, then the newer first.
+    /// Compares the current entries of two chains: by key, then newer first.
     pub fn compare(&self, order: &KeyOrder, other: &Chain) -> Ordering {
         let age = |chain: &Chain| chain.reading.as_ref().map_or(0, |r| r.part.age);
         compare(order, (self.key(), self.version().0), (other.key(), other.version().0))
             .then_with(|| age(other).cmp(&age(self)))
     }
 
-    /// Entries of it in memory.
+    /// Returns the number of this chain's entries in memory.
     pub fn held(&self) -> usize {
         self.rows.rows.len()
     }
 }
 
-/// Internal order: by key, then larger sequence numbers first.
+/// Compares in internal order: by key, then larger sequence numbers first.
 fn compare(order: &KeyOrder, a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
     order.compare(a.0, b.0).then_with(|| b.1.cmp(&a.1))
 }

@@ -1,4 +1,5 @@
-//! The mapped file alone: what is appended is in the file at once, whatever becomes of its pages.
+//! Tests of the mapped file alone: appended bytes are in the file at once, even if pages become
+//! unavailable.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -24,7 +25,8 @@ fn appends_of_every_size_are_in_the_file_at_once() {
         assert_eq!(read[..want.len()], want);
         assert!(read[want.len()..].iter().all(|b| *b == 0));
     }
-    // The first window is made without zeros, and the second unless the file comes to it first.
+    // The first window is not filled with zeros. The second is not either, unless the file reaches
+    // the window before the preparing thread.
     assert!([WINDOW_BYTES, 2 * WINDOW_BYTES].contains(&file.mapped_bytes()));
     file.sync().unwrap();
     file.set_len(50).unwrap();
@@ -96,14 +98,14 @@ fn many_small_appends_cross_windows_that_others_prepared() {
     assert!(read[want.len()..].iter().all(|b| *b == 0));
 }
 
-/// Waits until the window ahead is there: allocating it makes the file longer.
+/// Waits until the next window is prepared, because its allocation extends the file.
 fn settle(file: &MappedFile) {
     while matches!(*file.next.lock(), Next::Asked) {
         std::thread::yield_now();
     }
 }
 
-/// Where to try what depends on the file system (`scripts/mapped.sh`).
+/// Creates a directory for tests that depend on the file system (`scripts/mapped.sh`).
 fn dir() -> tempfile::TempDir {
     match std::env::var_os("ESKER_MAPPED_DIR") {
         Some(dir) => tempfile::Builder::new().prefix("mapped").tempdir_in(dir).unwrap(),
@@ -119,7 +121,7 @@ fn an_append_to_a_page_that_is_gone_is_written_or_an_error() {
     let mut want = vec![7; window / 2];
     file.append(&want).unwrap();
     settle(&file);
-    // Another cuts the file where it ends, so that its next page is no page of it any more.
+    // Another handle truncates the file at its end, so that its next page no longer belongs to it.
     let other = File::options().write(true).open(&path).unwrap();
     other.set_len(want.len() as u64).unwrap();
     let before = file.mapped_bytes();
@@ -138,7 +140,7 @@ fn an_append_to_a_page_that_is_gone_is_written_or_an_error() {
     let other = File::options().write(true).open(dir.path().join("g")).unwrap();
     other.set_len(10).unwrap();
     let error = file.append(b"behind what is lost").unwrap_err().to_string();
-    assert!(error.contains("10 bytes") && error.contains("131072"), "{error}");
+    assert!(error.contains("found 10") && error.contains("131072"), "{error}");
 }
 
 #[test]
@@ -146,7 +148,7 @@ fn what_is_written_behind_the_end_is_gone_over_by_the_next_append() {
     let dir = dir();
     let path = dir.path().join("f");
     let (mut file, mut want) = (mapped(&path), Vec::new());
-    // Lengths at which marks lie across the end of a window now and then.
+    // With these lengths, some marks cross the end of a window.
     for number in 0..40_000u64 {
         let bytes = vec![number as u8 | 1; 24 + (number % 9) as usize * 8];
         file.append(&bytes).unwrap();
@@ -171,8 +173,8 @@ fn a_thread_that_blocks_the_signal_writes_and_the_others_copy_on() {
         let before = file.mapped_bytes();
         let append = |file: &mut MappedFile, want: &mut Vec<u8>| {
             if blocked {
-                // SAFETY: the set is made by the calls that fill it, and this thread's alone is
-                // changed.
+                // SAFETY: the set is initialized by the calls that fill it, and only the mask of
+                // this thread is changed.
                 unsafe {
                     let mut set = std::mem::zeroed();
                     libc::sigfillset(&mut set);
@@ -181,7 +183,7 @@ fn a_thread_that_blocks_the_signal_writes_and_the_others_copy_on() {
             }
             for _ in 0..2000 {
                 let bytes = [turn as u8 | 1; 200];
-                // So that no window's zeros are written, and what is copied counts.
+                // Prevents writing zeros to windows, so that all copied bytes are counted.
                 file.syncs = SYNCS_MAX + 1;
                 file.append(&bytes).unwrap();
                 want.extend_from_slice(&bytes);
@@ -198,8 +200,8 @@ fn a_thread_that_blocks_the_signal_writes_and_the_others_copy_on() {
     assert!(read[want.len()..].iter().all(|b| *b == 0));
 }
 
-/// `scripts/mapped.sh` says by `ESKER_MAPPED_FAULT` what makes the pages of files in
-/// `ESKER_MAPPED_DIR` ones that cannot be had.
+/// `scripts/mapped.sh` sets `ESKER_MAPPED_FAULT` to a command that makes the pages of files in
+/// `ESKER_MAPPED_DIR` unavailable.
 #[test]
 fn pages_that_cannot_be_had_are_errors_or_written() {
     let Ok(fault) = std::env::var("ESKER_MAPPED_FAULT") else { return };

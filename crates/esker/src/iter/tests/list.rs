@@ -1,4 +1,4 @@
-//! The model of a source: a sorted list, which can fail and can be late.
+//! Model of a source: a sorted list with injected errors and deferred seeks.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,13 +18,14 @@ pub struct Entry {
     pub value: Vec<u8>,
 }
 
-/// The internal order.
+/// Compares in internal order.
 pub fn internal(order: &KeyOrder, a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
     order.compare(a.0, b.0).then(b.1.cmp(&a.1))
 }
 
-/// A cursor over a sorted list. It fails at the move after which `fail_in` is 0, and at the seek to a
-/// key after which `fail_in_seeks` is. With `tardy` it is late up to so often.
+/// A cursor over a sorted list. The move that lowers `fail_in` to 0 fails, and so does the seek to
+/// a key that lowers `fail_in_seeks` to 0. With `tardy` above 0, it defers a seek up to `tardy`
+/// times.
 pub struct ListCursor {
     order: KeyOrder,
     pub entries: Vec<Entry>,
@@ -33,7 +34,7 @@ pub struct ListCursor {
     pub fail_in_seeks: usize,
     pub foreseen: Arc<AtomicUsize>,
     pub tardy: usize,
-    /// Its key while it is late.
+    /// Bound that serves as the key while a seek is deferred.
     bound: Option<Vec<u8>>,
 }
 
@@ -46,7 +47,8 @@ impl ListCursor {
         ListCursor { order, entries, at, fail_in, fail_in_seeks, foreseen, tardy, bound }
     }
 
-    /// The shortest of the beginnings of the key at `at`, with `less` left out, that lies above `key`.
+    /// Returns a prefix of the key at `at` that sorts after `key`: the shortest one after skipping
+    /// `less` shorter ones.
     fn bound(&self, at: usize, key: &[u8], less: usize) -> Option<Vec<u8>> {
         let found = &self.entries.get(at)?.key;
         let above = |len: &usize| {
@@ -72,7 +74,7 @@ impl ListCursor {
         self.fail_in -= 1;
         if self.fail_in == 0 || self.fail_in_seeks == 0 {
             self.at = None;
-            return Err(Error::invalid("the list is over"));
+            return Err(Error::invalid("the list has ended"));
         }
         Ok(())
     }
@@ -94,7 +96,7 @@ impl Cursor for ListCursor {
         Ok(self.bound.is_some())
     }
     fn catch_up(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
-        let bound = self.bound.take().expect("it is late");
+        let bound = self.bound.take().expect("the block is deferred");
         let next = self.bound(self.before(key, seqno), key, self.tardy - 1);
         self.bound = next.filter(|next| *next != bound);
         if self.bound.is_none() {

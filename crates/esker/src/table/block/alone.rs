@@ -1,20 +1,20 @@
-//! A block of one large value, whose bytes are written from where the value lies.
+//! A block of one large value. Its bytes are written without a copy of the value.
 //!
-//! What stays true: what is before the value, the value, and what is behind it are a block as the
-//! builders make them.
+//! Invariant: the bytes before the value, the value, and the bytes after it equal a block of the
+//! builders.
 
 use super::columnar::{EQUAL_SUFFIXES, EQUAL_VALUES, WORD_ZERO};
 use super::{TAG_COLUMNAR, TAG_DELTA};
 use crate::base::coding::{put_u32, put_u64, put_varint};
 use crate::base::key::head;
 
-/// What is before the value in a columnar block, which ends with it.
+/// Returns the bytes before the value in a columnar block. The value ends the block.
 pub(super) fn columnar(key: &[u8], word: u64, value_bytes: usize) -> Vec<u8> {
     let narrow = word != WORD_ZERO;
     let flags = EQUAL_SUFFIXES | EQUAL_VALUES;
     let mut out = Vec::with_capacity(key.len() + 64);
     out.extend_from_slice(&[TAG_COLUMNAR, flags, if narrow { 4 } else { 0 }, 0]);
-    // The key is the prefix that all keys share; nothing is left behind it.
+    // The key is the shared prefix, so the suffix is empty.
     for field in [1, key.len() as u32, 0, value_bytes as u32] {
         put_u32(&mut out, field);
     }
@@ -29,7 +29,7 @@ pub(super) fn columnar(key: &[u8], word: u64, value_bytes: usize) -> Vec<u8> {
     out
 }
 
-/// What is before and behind the value in a delta block.
+/// Returns the bytes before and after the value in a delta block.
 pub(super) fn delta(
     key: &[u8],
     word: u64,

@@ -1,5 +1,5 @@
-//! The columnar layout: one column per property of a row, keys cut into what all share, eight bytes
-//! to search by (the head), and the rest (the tail). Bytewise order only.
+//! The columnar layout: one column per property of a row. A key is split into the prefix that all
+//! share, eight bytes for searches (the head), and the rest (the tail). Bytewise order only.
 //!
 //! ```text
 //! 1 u8 | flags u8 | word width u8 (0, 4, 8) | zero u8 | rows u32
@@ -8,13 +8,13 @@
 //! | prefix | heads u64[rows] | head lengths u8[rows] | tail offsets [rows + 1]
 //! | value offsets [rows + 1] | words [rows] | tails | values
 //! ```
-//! A suffix is a key without the prefix; its head is its first eight bytes as a big-endian number,
-//! padded with zeros, stored little-endian; its tail what follows. Head lengths and tail offsets
-//! are absent when all suffixes are equally long, value offsets when all values are. Offsets are
-//! u16, or u32 if flagged. A word is sequence number and kind; width 0 means every row is a put at
-//! sequence number 0, width 4 differences to the base word.
+//! A suffix is a key without the prefix. Its head is its first eight bytes as a big-endian number,
+//! padded with zeros and stored little-endian. Its tail is the rest. Head lengths and tail offsets
+//! are absent when all suffixes have one length, value offsets when all values have one length.
+//! Offsets are u16, or u32 if flagged. A word is a sequence number and a kind. Width 0: every row
+//! is a put at sequence number 0. Width 4: differences from the base word.
 //!
-//! What stays true: after `parse`, every offset is in bounds and ascending, every kind is known.
+//! Invariants: after `parse`, every offset is in bounds and ascending, and every kind is known.
 
 use std::cmp::Ordering;
 
@@ -31,7 +31,7 @@ const HEAD_BYTES: usize = 8;
 /// The word of a put at sequence number 0.
 pub(super) const WORD_ZERO: u64 = Kind::Put as u64;
 
-/// Where the columns of a block lie.
+/// Positions of a block's columns.
 pub struct Columnar {
     rows: usize,
     prefix_at: usize,
@@ -44,23 +44,23 @@ pub struct Columnar {
     values_at: usize,
     words: Words,
     wide: bool,
-    /// The largest sequence number, if every row is a put and of another key than the row before.
+    /// Largest sequence number, if every row is a put and no key repeats the previous one.
     plain_up_to: Option<SeqNo>,
 }
 
-/// How long suffixes are.
+/// Lengths of the suffixes.
 enum Suffixes {
     Equal { bytes: usize },
     Varied { head_lens_at: usize, offsets_at: usize },
 }
 
-/// How long values are.
+/// Lengths of the values.
 enum Values {
     Equal { bytes: usize },
     Varied { offsets_at: usize },
 }
 
-/// Where sequence numbers and kinds are.
+/// Encoding and position of the sequence numbers and kinds.
 #[derive(Clone, Copy)]
 enum Words {
     Zero,
@@ -83,7 +83,7 @@ fn u16_at(data: &[u8], at: usize) -> u16 {
     data[at..].first_chunk::<2>().map_or(0, |bytes| u16::from_le_bytes(*bytes))
 }
 
-/// Hands out the columns one after the other.
+/// Assigns the columns one after the other.
 struct Plan {
     at: usize,
     len: usize,
@@ -94,16 +94,16 @@ impl Plan {
         let start = self.at;
         match start.checked_add(bytes) {
             Some(end) if end <= self.len => self.at = end,
-            _ => return Err("a column goes past the end of the block"),
+            _ => return Err("a column exceeds the block"),
         }
         Ok(start)
     }
 }
 
 impl Columnar {
-    /// Finds and checks the columns.
+    /// Locates and checks the columns.
     pub(super) fn parse(data: &[u8]) -> Result<Columnar, &'static str> {
-        const SHORT: &str = "the block's header is cut";
+        const SHORT: &str = "the block's header is truncated";
         let mut reader = Reader::new(data);
         let fixed = reader.take(4).ok_or(SHORT)?;
         let (flags, width) = (fixed[1], fixed[2]);
@@ -171,7 +171,7 @@ impl Columnar {
         Ok(columnar)
     }
 
-    /// Checks offsets, lengths and kinds; finds the longest suffix and whether the rows are plain.
+    /// Checks offsets, lengths and kinds. Computes the longest suffix and `plain_up_to`.
     fn check(&mut self, data: &[u8], tails: usize, values: usize) -> Result<(), &'static str> {
         let longest_tail = match self.suffixes {
             Suffixes::Equal { bytes } => bytes.saturating_sub(HEAD_BYTES),
@@ -187,7 +187,7 @@ impl Columnar {
             }
         };
         self.suffix_bytes_max = longest_tail.saturating_add(HEAD_BYTES);
-        // The longest tail implies a full head, so its key is exactly this long.
+        // A tail implies a full head, so the longest key is exactly this long.
         if longest_tail > 0 && self.prefix_bytes + self.suffix_bytes_max > KEY_BYTES_MAX {
             return Err("a key is too long");
         }
@@ -204,7 +204,7 @@ impl Columnar {
         Ok(())
     }
 
-    /// Offsets start at 0, never fall, and end at `total`; returns the largest difference.
+    /// Checks that offsets start at 0, never fall and end at `total`. Returns the longest item.
     fn check_offsets(&self, data: &[u8], at: usize, total: usize) -> Result<usize, &'static str> {
         let mut longest = 0;
         let mut ordered = self.offset(data, at, 0) == 0;
@@ -231,7 +231,7 @@ impl Columnar {
         (word as u8 == Kind::Put as u8 || word as u8 == Kind::Delete as u8).then_some(word)
     }
 
-    /// Whether some row has the key of the row before.
+    /// Reports whether a row has the same key as the previous row.
     fn repeats_a_key(&self, data: &[u8]) -> bool {
         let heads = self.heads(data);
         (1..self.rows).any(|row| {
@@ -239,7 +239,8 @@ impl Columnar {
         })
     }
 
-    /// Whether every row is a put at or below `snapshot`, and of another key than the row before.
+    /// Reports whether every row is a put at or below `snapshot` and no key repeats the previous
+    /// one.
     #[inline]
     pub(super) fn is_plain(&self, snapshot: SeqNo) -> bool {
         self.plain_up_to.is_some_and(|newest| newest <= snapshot)
@@ -279,7 +280,7 @@ impl Columnar {
         }
     }
 
-    /// How many bytes of the head belong to the suffix, and the tail.
+    /// Returns the number of head bytes that belong to the suffix, and the tail.
     #[inline]
     fn suffix<'a>(&self, data: &'a [u8], row: usize) -> (usize, &'a [u8]) {
         match self.suffixes {
@@ -312,8 +313,8 @@ impl Columnar {
         }
     }
 
-    /// Reads a row, as [`Self::read`] does, and says where its value starts and how long it is; only
-    /// where no key has a tail and all values are equally long.
+    /// Returns a function that reads a row as [`Self::read`] does and returns its value's start and
+    /// length. `None` unless no key has a tail and all values have one length.
     #[inline]
     pub(super) fn even<'a>(
         &self,
@@ -350,8 +351,8 @@ impl Columnar {
         self.row(data, row)
     }
 
-    /// Whether rows are all before (`Err(0)`), all after (`Err(rows)`) a key, as its first bytes
-    /// tell, or else the rest of the key.
+    /// Returns the suffix of `key`. If the key lacks the prefix, returns `Err(0)` when all rows are
+    /// after it and `Err(rows)` when all rows are before it.
     #[inline]
     fn cut<'a>(&self, data: &[u8], key: &'a [u8]) -> Result<&'a [u8], usize> {
         let prefix = self.prefix(data);
@@ -361,10 +362,10 @@ impl Columnar {
         Err(if key < prefix { 0 } else { self.rows })
     }
 
-    /// How the suffix of `row` compares to `suffix`, given that their heads are equal.
+    /// Compares the suffix of `row` with `suffix`. Their heads are equal.
     ///
-    /// Empty tails are not compared: a vectorised `memcmp` of nothing may still load, masked, from
-    /// the dangling address of an empty slice, and the suppressed fault takes 150 ns.
+    /// Empty tails are not compared. A vectorised `memcmp` of length 0 may do a masked load from an
+    /// empty slice's dangling address, and the suppressed fault takes 150 ns.
     #[inline]
     fn compare_tails(&self, data: &[u8], row: usize, suffix: &[u8]) -> Ordering {
         let (head_bytes, tail) = self.suffix(data, row);
@@ -375,7 +376,7 @@ impl Columnar {
         tail.cmp(&suffix[HEAD_BYTES..]).then(by_len)
     }
 
-    /// Whether `row`, whose head is that of `suffix`, lies before `(suffix, seqno)`.
+    /// Reports whether `row` is before `(suffix, seqno)`. Their heads are equal.
     #[inline]
     fn before(&self, data: &[u8], row: usize, suffix: &[u8], seqno: SeqNo) -> bool {
         match self.compare_tails(data, row, suffix) {
@@ -385,8 +386,8 @@ impl Columnar {
         }
     }
 
-    /// The first row at or after `(suffix, seqno)`: by heads without a branch, then among equal
-    /// heads by what follows.
+    /// Returns the first row at or after `(suffix, seqno)`. Searches the heads without a branch,
+    /// then the rows with an equal head by tail and sequence number.
     #[inline]
     fn search(&self, data: &[u8], suffix: &[u8], seqno: SeqNo) -> usize {
         let heads = self.heads(data);
@@ -409,7 +410,7 @@ impl Columnar {
         low
     }
 
-    /// The first row at or after `(key, seqno)`.
+    /// Returns the first row at or after `(key, seqno)`.
     #[inline]
     pub(super) fn lower_bound(&self, data: &[u8], key: &[u8], seqno: SeqNo) -> usize {
         match self.cut(data, key) {
@@ -418,7 +419,7 @@ impl Columnar {
         }
     }
 
-    /// The newest version of `key` at `seqno`.
+    /// Returns the newest version of `key` at `seqno`.
     #[inline]
     pub(super) fn find(&self, data: &[u8], key: &[u8], seqno: SeqNo) -> Lookup {
         let suffix = match self.cut(data, key) {
@@ -439,11 +440,11 @@ impl Columnar {
     }
 }
 
-/// So many heads at a time are counted.
+/// Number of heads that are counted together.
 const GROUP: usize = 8;
 
-/// The first of the ascending `heads` that is not below `wanted`. The last head of each group, then
-/// the heads of one: loads that do not wait for each other, where a binary search's do.
+/// Returns the first of the ascending `heads` not below `wanted`. Counts the last head of each
+/// group, then the heads of one group: independent loads, unlike those of a binary search.
 #[inline]
 fn first_not_below(heads: &[[u8; 8]], wanted: u64) -> usize {
     let below = |head: &[u8; 8]| usize::from(u64::from_le_bytes(*head) < wanted);
@@ -459,7 +460,7 @@ fn first_not_below(heads: &[[u8; 8]], wanted: u64) -> usize {
     full * GROUP + within
 }
 
-/// Collects rows column by column.
+/// Builds a block from rows, column by column.
 #[derive(Default)]
 pub(in crate::table) struct ColumnarBuilder {
     keys: Vec<u8>,
@@ -509,7 +510,7 @@ impl ColumnarBuilder {
         self.values.len() + tails + rows * per_row + self.prefix_bytes + 28
     }
 
-    /// The base and width words are stored with.
+    /// Returns the base and the width of the stored words.
     fn word_width(&self) -> (u64, u8) {
         let low = self.words.iter().copied().min().unwrap_or(WORD_ZERO);
         let high = self.words.iter().copied().max().unwrap_or(WORD_ZERO);
@@ -590,7 +591,7 @@ impl ColumnarBuilder {
     }
 }
 
-/// Appends offset 0 and every end.
+/// Appends offset 0 and all end offsets.
 fn put_offsets(out: &mut Vec<u8>, wide: bool, ends: impl Iterator<Item = u32>) {
     for end in std::iter::once(0).chain(ends) {
         let bytes = end.to_le_bytes();

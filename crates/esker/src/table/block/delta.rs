@@ -1,14 +1,14 @@
-//! The delta layout: each key as the bytes it does not share with the key before it; every
-//! `restart_interval`-th key whole, so that a search can start there. Any order.
+//! The delta layout. A key is stored without the bytes that it shares with the previous key. Every
+//! `restart_interval`-th key is stored whole, so that a search can start there. Any order.
 //!
 //! ```text
 //! 2 u8 | per row: shared varint | unshared varint | value length varint | word varint
-//!                 | unshared key bytes | value
+//! | unshared key bytes | value
 //! | rows u32 | restart interval u32
 //! ```
 //!
-//! What stays true: after `parse`, `starts` names the first byte of every row, every length in a
-//! row is in bounds, and a restart row shares nothing.
+//! Invariants: after `parse`, `starts` has the first byte of every row, every length in a row is in
+//! bounds, and a restart row shares nothing.
 
 use std::cmp::Ordering;
 
@@ -21,20 +21,20 @@ use super::{Lookup, TAG_DELTA};
 
 const FOOT_BYTES: usize = 8;
 
-/// Where the rows of a block start.
+/// Positions of a block's rows.
 pub struct Delta {
     starts: Vec<u32>,
     interval: usize,
 }
 
-/// One row as it lies in the block.
+/// One encoded row of a block.
 struct Entry<'a> {
     shared: usize,
     rest: &'a [u8],
     row: Row,
 }
 
-/// Reads the row at the reader; `None` if it is cut. Checks nothing else.
+/// Reads the row at the reader's position. Returns `None` if the row is cut. Checks nothing else.
 #[inline]
 fn entry<'a>(reader: &mut Reader<'a>) -> Option<Entry<'a>> {
     let shared = reader.varint()? as usize;
@@ -48,14 +48,14 @@ fn entry<'a>(reader: &mut Reader<'a>) -> Option<Entry<'a>> {
 }
 
 impl Delta {
-    /// Finds and checks the rows.
+    /// Locates and checks the rows.
     pub(super) fn parse(data: &[u8]) -> Result<Delta, &'static str> {
-        const CUT: &str = "the block's end is cut";
+        const CUT: &str = "the block's trailer is truncated";
         let body = data.len().checked_sub(FOOT_BYTES).filter(|&b| b >= 1).ok_or(CUT)?;
         let mut foot = Reader::new(&data[body..]);
         let rows = foot.u32().ok_or(CUT)? as usize;
         let interval = foot.u32().ok_or(CUT)? as usize;
-        // A row is at least four bytes.
+        // A row takes at least four bytes.
         if rows == 0 || rows > body / 4 || interval == 0 {
             return Err("the block's row count or restart interval is out of range");
         }
@@ -65,10 +65,10 @@ impl Delta {
         let mut key_bytes = 0;
         for i in 0..rows {
             starts.push(reader.position() as u32);
-            let entry = entry(&mut reader).ok_or("a row goes past the end of the block")?;
+            let entry = entry(&mut reader).ok_or("a row exceeds the block")?;
             let restart = i.is_multiple_of(interval);
             if entry.shared > key_bytes || (restart && entry.shared != 0) {
-                return Err("a key shares more than the key before it has");
+                return Err("a key shares more bytes than the previous key has");
             }
             key_bytes = entry.shared + entry.rest.len();
             if key_bytes > KEY_BYTES_MAX {
@@ -99,14 +99,14 @@ impl Delta {
     fn entry<'a>(&self, data: &'a [u8], row: usize) -> Entry<'a> {
         let start = self.starts[row] as usize;
         let mut reader = Reader::new(&data[start..]);
-        // Checked by `parse`, so the default is never used.
+        // `parse` has checked the row, so the default is never used.
         let mut entry =
             entry(&mut reader).unwrap_or(Entry { shared: 0, rest: &[], row: Row::default() });
         entry.row.value_start += start as u32;
         entry
     }
 
-    /// Reads a row on top of the key of the row before it.
+    /// Reads a row. `buf` must hold the key of the previous row.
     #[inline]
     pub(super) fn step(&self, data: &[u8], row: usize, buf: &mut KeyBuf) -> Row {
         let entry = self.entry(data, row);
@@ -114,7 +114,7 @@ impl Delta {
         entry.row
     }
 
-    /// Reads a row from the restart before it.
+    /// Reads a row, starting at the restart before it.
     pub(super) fn load(&self, data: &[u8], row: usize, buf: &mut KeyBuf) -> Row {
         let restart = row - row % self.interval;
         (restart..row).for_each(|before| {
@@ -123,7 +123,7 @@ impl Delta {
         self.step(data, row, buf)
     }
 
-    /// The last restart row before `(key, seqno)`, or the first row.
+    /// Returns the last restart row before `(key, seqno)`, or the first row.
     fn restart_before(&self, data: &[u8], order: &KeyOrder, key: &[u8], seqno: SeqNo) -> usize {
         let (mut low, mut high) = (0, self.rows().div_ceil(self.interval));
         while low < high {
@@ -138,7 +138,7 @@ impl Delta {
         low.saturating_sub(1) * self.interval
     }
 
-    /// The first row at or after `(key, seqno)` with its entry, its key in `buf`.
+    /// Returns the first row at or after `(key, seqno)`, and leaves its key in `buf`.
     fn search(
         &self,
         data: &[u8],
@@ -156,7 +156,7 @@ impl Delta {
         None
     }
 
-    /// The first row at or after `(key, seqno)`.
+    /// Returns the first row at or after `(key, seqno)`.
     pub(super) fn lower_bound(
         &self,
         data: &[u8],
@@ -168,7 +168,7 @@ impl Delta {
         self.search(data, order, key, seqno, buf).map_or(self.rows(), |(at, _)| at)
     }
 
-    /// The newest version of `key` at `seqno`.
+    /// Returns the newest version of `key` at `seqno`.
     pub(super) fn find(&self, data: &[u8], order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
         let mut buf = KeyBuf::default();
         match self.search(data, order, key, seqno, &mut buf) {
@@ -179,7 +179,7 @@ impl Delta {
     }
 }
 
-/// Whether the row of `row_key` lies before `(key, seqno)`.
+/// Reports whether the row of `row_key` is before `(key, seqno)`.
 #[inline]
 fn before(order: &KeyOrder, row_key: &[u8], row: Row, key: &[u8], seqno: SeqNo) -> bool {
     match order.compare(row_key, key) {
@@ -189,7 +189,7 @@ fn before(order: &KeyOrder, row_key: &[u8], row: Row, key: &[u8], seqno: SeqNo) 
     }
 }
 
-/// Collects rows.
+/// Builds a block from rows.
 pub(in crate::table) struct DeltaBuilder {
     body: Vec<u8>,
     last_key: Vec<u8>,
@@ -227,7 +227,7 @@ impl DeltaBuilder {
         1 + self.body.len() + FOOT_BYTES
     }
 
-    /// So many keys lie between two whole ones.
+    /// Returns the restart interval in rows.
     pub(super) fn interval(&self) -> usize {
         self.interval
     }

@@ -1,11 +1,11 @@
-//! A data block in memory: its bytes and, found once when it was loaded, where everything lies.
+//! A data block in memory: its bytes, and the positions of its rows, computed once at load.
 //!
-//! What stays true:
-//! 1. A [`Block`] exists only if every length and offset in it was checked, so reading a row has no
+//! Invariants:
+//! 1. A [`Block`] exists only if every length and offset in it was checked, so row reads have no
 //!    error path.
-//! 2. Rows are numbered from 0 in internal order and there is at least one.
-//! 3. A row's value is a slice of the block's bytes; its key is put together in a [`KeyBuf`], of
-//!    which only the part that changes is written.
+//! 2. Rows are numbered from 0 in internal order. A block has at least one row.
+//! 3. A row's value is a slice of the block's bytes. Its key is assembled in a [`KeyBuf`], of which
+//!    only the changed part is written.
 
 mod alone;
 mod columnar;
@@ -34,40 +34,39 @@ use delta::{Delta, DeltaBuilder};
 const TAG_COLUMNAR: u8 = 1;
 /// The first byte of a delta block.
 const TAG_DELTA: u8 = 2;
-/// So many rows ahead of a walk, values are asked for, as if all were equally long.
+/// Prefetch distance of value bytes in a scan, in rows, as if all values had the same length.
 const AHEAD_ROWS: u32 = 4;
-/// What a block costs beside its bytes: the structures, the cache's bookkeeping.
+/// Memory of a block beside its bytes: structures and the cache's bookkeeping.
 const OVERHEAD_BYTES: usize = 192;
 
-/// A parsed data block. A clone is the same block, shared between the cache, cursors and pinned
-/// values.
+/// A parsed data block. A clone is the same block, shared by the cache, cursors and pinned values.
 #[derive(Clone)]
 pub struct Block(Frame<Layout>);
 
-/// The memory of a block while its bytes are being read.
+/// Buffer of a block while its bytes are read.
 pub type BlockBuf = FrameBuf<Layout>;
 
-/// How a block's bytes are laid out, and where in them everything is.
+/// Layout of a block's bytes and the positions in them.
 pub enum Layout {
-    /// In columns.
+    /// Columnar layout.
     Columnar(Columnar),
-    /// Row by row.
+    /// Delta layout.
     Delta(Delta),
 }
 
-/// The result of looking for the newest version of a key at a sequence number.
+/// Result of a search for the newest version of a key at a sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
-    /// It is this row.
+    /// This row has the version.
     Found(Row),
-    /// The block has later rows but not this key: no later block has it.
+    /// The block has later rows but not this key, so no later block has it.
     Absent,
-    /// Every row lies before it: it may be in the next block.
+    /// Every row is before the key. It may be in the next block.
     PastEnd,
 }
 
 impl Block {
-    /// Checks and takes the first `len` bytes of `data`; says what is wrong with them otherwise.
+    /// Makes a block from the first `len` bytes of `data`. Returns a message if they are malformed.
     pub fn parse(data: BlockBuf, len: usize) -> Result<Block, &'static str> {
         let bytes = &data[..len];
         if u32::try_from(len).is_err() {
@@ -81,20 +80,20 @@ impl Block {
         Ok(Block(data.freeze(len, layout)))
     }
 
-    /// The block whose bytes these are; says what is wrong with them otherwise.
+    /// Makes a block from a copy of `bytes`. Returns a message if they are malformed.
     pub fn copy_of(bytes: &[u8]) -> Result<Block, &'static str> {
         let mut buf = BlockBuf::zeroed(bytes.len(), None);
         buf.copy_from_slice(bytes);
         Block::parse(buf, bytes.len())
     }
 
-    /// The block in a frame, as the cache holds it.
+    /// Wraps a cache block.
     #[inline]
     pub(super) fn of(frame: Frame<Layout>) -> Block {
         Block(frame)
     }
 
-    /// The frame it is in.
+    /// Returns the cache block.
     pub(super) fn into_frame(self) -> Frame<Layout> {
         self.0
     }
@@ -109,7 +108,7 @@ impl Block {
         self.0.header()
     }
 
-    /// How many rows there are; never 0.
+    /// Returns the number of rows; never 0.
     #[inline]
     pub fn rows(&self) -> usize {
         match self.layout() {
@@ -118,7 +117,7 @@ impl Block {
         }
     }
 
-    /// Bytes of memory, for the cache's account.
+    /// Returns the memory in use, in bytes, for the cache's accounting.
     pub fn memory_bytes(&self) -> usize {
         let table = match self.layout() {
             Layout::Columnar(_) => 0,
@@ -127,41 +126,41 @@ impl Block {
         self.0.memory_bytes() + table + OVERHEAD_BYTES
     }
 
-    /// About as much for a block of so many bytes, with what may lie behind them.
+    /// Returns the approximate memory of a block of `raw_bytes` bytes, including the trailer.
     pub fn memory_bytes_of(raw_bytes: usize) -> u64 {
         let frame_bytes = Frame::<Layout>::HEAD_BYTES + raw_bytes + TRAILER_BYTES;
         (frame_bytes.next_multiple_of(GRANULE_BYTES) + OVERHEAD_BYTES) as u64
     }
 
-    /// Where in memory its bytes begin.
+    /// Returns the memory address of the block's bytes.
     fn address(&self) -> usize {
         self.data().as_ptr().addr()
     }
 
-    /// Whether every row is known to be a put at or below `snapshot`, and of another key than the row
-    /// before.
+    /// Returns true only if every row is a put at or below `snapshot` with a key that differs from
+    /// the previous row's key.
     #[inline]
     pub fn is_plain(&self, snapshot: SeqNo) -> bool {
         match self.layout() {
             Layout::Columnar(columnar) => columnar.is_plain(snapshot),
-            // Restarts do not say whether their key is that of the row before.
+            // A restart row does not record whether its key equals the previous row's key.
             Layout::Delta(_) => false,
         }
     }
 
-    /// Asks the processor for as many bytes as the value of `row` has, from `start` of the block.
+    /// Prefetches as many bytes as the value of `row` has, from `start` of the block.
     #[inline]
     fn prefetch(&self, row: Row, start: u32) {
         prefetch_bytes(self.address().wrapping_add(start as usize), row.value_bytes as usize);
     }
 
-    /// The newest version of `key` that a reader at `seqno` sees.
+    /// Returns the newest version of `key` that is visible at `seqno`.
     pub fn find(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
         find_in(&self.0, order, key, seqno)
     }
 }
 
-/// The newest version of `key` in the block in `frame` that a reader at `seqno` sees.
+/// Returns the newest version of `key` in `frame` that is visible at `seqno`.
 #[inline]
 fn find_in(frame: &Frame<Layout>, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
     match frame.header() {
@@ -170,11 +169,11 @@ fn find_in(frame: &Frame<Layout>, order: &KeyOrder, key: &[u8], seqno: SeqNo) ->
     }
 }
 
-/// A block that somebody else keeps for a while, or that is kept here.
+/// A block that the cache owns, or that this value owns.
 pub enum Held<'s> {
-    /// It is in the cache and cannot be freed as long as a reading goes on.
+    /// A cached reference. The block cannot be freed while the guard of the epoch collector exists.
     Seen(Seen<'s, Layout>),
-    /// It was read for this.
+    /// An owned block, read for this use.
     Own(Block),
 }
 
@@ -187,19 +186,19 @@ impl Held<'_> {
         }
     }
 
-    /// The newest version of `key` that a reader at `seqno` sees.
+    /// Returns the newest version of `key` that is visible at `seqno`.
     #[inline]
     pub fn find(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
         find_in(self.frame(), order, key, seqno)
     }
 
-    /// The value of a row of this.
+    /// Returns the value of a row of this block.
     #[inline]
     pub fn value(&self, row: Row) -> &[u8] {
         value_in(self.frame(), row)
     }
 
-    /// The value of a row of this, for as long as one likes.
+    /// Returns the value of a row of this block, which keeps the block in memory.
     pub fn pin(self, row: Row) -> BlockSlice {
         let block = match self {
             Held::Seen(frame) => Block::of(Frame::clone(&frame)),
@@ -209,7 +208,7 @@ impl Held<'_> {
     }
 }
 
-/// The value of a row of the block in `frame`.
+/// Returns the value of a row of the block in `frame`.
 #[inline]
 fn value_in(frame: &Frame<Layout>, row: Row) -> &[u8] {
     let (start, bytes) = row.value_span();
@@ -274,7 +273,7 @@ impl fmt::Debug for Block {
     }
 }
 
-/// A value that keeps its block in memory, evicted from the cache or not. Cheap to clone.
+/// A value that keeps its block in memory, even after eviction from the cache. Cheap to clone.
 #[derive(Clone)]
 pub struct BlockSlice {
     block: Block,
@@ -298,14 +297,14 @@ impl fmt::Debug for BlockSlice {
     }
 }
 
-/// Collects the rows of one block after another.
+/// Builds one block after another.
 pub(super) enum BlockBuilder {
     Columnar(ColumnarBuilder),
     Delta(DeltaBuilder),
 }
 
 impl BlockBuilder {
-    /// Columnar only where heads follow the order.
+    /// Creates a builder. The columnar layout needs an order with heads; other orders use delta.
     pub(super) fn new(
         layout: BlockLayout,
         order: &KeyOrder,
@@ -319,7 +318,7 @@ impl BlockBuilder {
         }
     }
 
-    /// The layout in use.
+    /// Returns the layout in use.
     pub(super) fn layout(&self) -> BlockLayout {
         match self {
             BlockBuilder::Columnar(_) => BlockLayout::Columnar,
@@ -334,7 +333,7 @@ impl BlockBuilder {
         }
     }
 
-    /// About how long the block is.
+    /// Returns the approximate length of the block in bytes.
     #[inline]
     pub(super) fn estimated_bytes(&self) -> usize {
         match self {
@@ -343,7 +342,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Adds a row; the caller keeps internal order.
+    /// Adds a row. The caller keeps internal order.
     #[inline]
     pub(super) fn add(&mut self, key: &[u8], word: u64, value: &[u8]) {
         match self {
@@ -352,7 +351,7 @@ impl BlockBuilder {
         }
     }
 
-    /// A block of one row, but for its value: the bytes before and behind that.
+    /// Returns the bytes before and after the value of a block of one row.
     pub(super) fn around_alone(
         &self,
         key: &[u8],

@@ -1,15 +1,16 @@
-//! Shows rows of a block one after the other: the loop of a long scan.
+//! Passes the rows of a block to a visitor: the inner loop of a long scan.
 //!
-//! What stays true: where keys have no tails and values are equally long, a row costs a store of
-//! eight bytes and the call, for the layout is asked once a stretch; and what is shown of one block
-//! asks the processor for as much of the next, if the cache has it, so that a long walk over blocks
-//! that lie anywhere in memory waits for few of them.
+//! Invariants:
+//! 1. If keys have no tails and all values have the same length, a row costs a store of eight bytes
+//!    and the call, because the layout is checked once per row batch.
+//! 2. Visiting one block prefetches as many bytes of the next block, if the cache has it. A long
+//!    scan over blocks at scattered addresses then seldom waits for memory.
 
 use super::{Block, Layout};
 use crate::base::prefetch::prefetch_bytes;
 use crate::base::rows::{KeyBuf, Rows, See, Shown, Way};
 
-/// [`Rows::show`] of a block.
+/// Implements [`Rows::show`] for a block.
 pub(super) fn show(block: &Block, way: Way, buf: &mut KeyBuf, see: See<'_>) -> Shown {
     let data = block.data();
     let (at, more) = match block.layout() {
@@ -24,8 +25,8 @@ pub(super) fn show(block: &Block, way: Way, buf: &mut KeyBuf, see: See<'_>) -> S
     Shown { at, row: block.load(at, buf), more }
 }
 
-/// The last row shown, and whether another is wanted. `read` puts a row's key in the buffer and
-/// says where its value starts and how long it is.
+/// Visits the rows. Returns the last visited row and whether another row is wanted. `read` puts a
+/// row's key in the buffer and returns the start and length of its value.
 #[inline]
 fn walk(
     data: &[u8],

@@ -1,4 +1,4 @@
-//! Blocks that were never written by a builder: parsing refuses them or reads them within bounds.
+//! Blocks that no builder wrote: parsing refuses them or reads them within bounds.
 
 use super::*;
 use crate::base::key::{Kind, SEQNO_MAX, pack};
@@ -14,7 +14,7 @@ fn block(layout: BlockLayout, keys: &[&[u8]], seqno: SeqNo, value: &[u8]) -> Vec
     out
 }
 
-/// Touches everything a parsed block offers.
+/// Reads everything in a parsed block.
 fn read_everything(block: &Block) {
     let order = KeyOrder::Bytewise;
     let mut buf = KeyBuf::default();

@@ -1,11 +1,13 @@
-//! Files that are not what was written: an error or the same answer, never another one.
+//! Damaged files: a read returns an error or the written data, never anything else.
 
 use super::*;
 use crate::base::checksum::{checksum, place_seed};
 use crate::base::range_delete::RANGE_BYTES;
 use crate::table::format::{FOOTER_BYTES, decode_range_deletes};
+use crate::table::reader::TableIdentity;
 
-/// What every way to read a damaged file may give: an error, or what was written.
+/// Reads a damaged file in every way. Each read must return an error or the written data. Returns
+/// the number of errors.
 fn probe(files: &Arc<Files>, size_bytes: u64, order: &KeyOrder, list: &[Entry]) -> usize {
     let config = config(order, 1 << 20);
     let Ok(table) = Table::open(source(files, size_bytes), &config) else { return 1 };
@@ -27,7 +29,7 @@ fn probe(files: &Arc<Files>, size_bytes: u64, order: &KeyOrder, list: &[Entry]) 
     for (key, seqno, kind, value) in list {
         match table.get(key, key_hash(key), *seqno, false) {
             Ok(hit) => {
-                let hit = hit.expect("a key that is there");
+                let hit = hit.expect("an existing key");
                 assert_eq!((hit.seqno, hit.kind, &*hit.value), (*seqno, *kind, &value[..]));
             }
             Err(_) => errors += 1,
@@ -158,7 +160,8 @@ fn range_tombstones_take_memory_in_proportion_to_their_bytes_and_none_for_what_i
     for bytes in [&[][..], &[0, 7], &too_long, &number_too_great] {
         assert_eq!(shown(bytes), (false, 0), "{bytes:?}");
     }
-    // As many as there can be in their bytes: each of the least length, and over all others.
+    // The maximum number of range tombstones for their bytes: each of the least length, all
+    // overlapping.
     let order = KeyOrder::Bytewise;
     let count = 20_000;
     let all: Vec<_> = (0..count)

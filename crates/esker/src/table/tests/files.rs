@@ -1,4 +1,4 @@
-//! Files in memory, as much of a file system as a table needs.
+//! A file system in memory with the functions that a table needs.
 
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
@@ -15,12 +15,12 @@ type Bytes = Arc<RwLock<Vec<u8>>>;
 pub(super) struct Files(Mutex<BTreeMap<PathBuf, Bytes>>);
 
 impl Files {
-    /// Puts a file in place, whatever was there.
+    /// Stores a file and replaces an existing one.
     pub(super) fn put(&self, path: &Path, bytes: Vec<u8>) {
         self.0.lock().insert(path.to_path_buf(), Arc::new(RwLock::new(bytes)));
     }
 
-    /// A file's bytes.
+    /// Returns a file's bytes.
     pub(super) fn bytes(&self, path: &Path) -> Vec<u8> {
         self.0.lock().get(path).map(|bytes| bytes.read().clone()).unwrap_or_default()
     }

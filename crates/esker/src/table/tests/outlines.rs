@@ -1,4 +1,4 @@
-//! Late seeks against a sorted list, and how few blocks they take.
+//! Compares deferred seeks with a sorted list, and counts the blocks that they read.
 
 use super::*;
 use crate::iter::merge::MergeCursor;
@@ -7,7 +7,7 @@ use crate::iter::visible::VisibleCursor;
 /// Makes the n-th key.
 type KeyOf = dyn Fn(u64) -> Vec<u8>;
 
-/// A table of `list`, each of whose blocks has an outline.
+/// Makes a table of `list` with a sketch of each block.
 fn outlined(order: &KeyOrder, block_size_bytes: usize, list: &[Entry]) -> (Arc<Table>, ReadConfig) {
     let config = config(order, 64 << 20);
     let options = TableOptions { block_size_bytes, ..options(order) };
@@ -16,8 +16,8 @@ fn outlined(order: &KeyOrder, block_size_bytes: usize, list: &[Entry]) -> (Arc<T
     (table, config)
 }
 
-/// Seeks late at and around keys; returns how many of the seeks came late, of how many whose key is
-/// not there.
+/// Checks deferred seeks at and around keys. Returns the number of deferred seeks and the number of
+/// seeks to absent keys.
 fn compare_late(
     table: &Arc<Table>,
     order: &KeyOrder,
@@ -99,12 +99,12 @@ fn keys_of_every_kind_are_told_apart() {
         let (table, _config) = outlined(order, 4096, &list);
         let keys: Vec<Vec<u8>> = (0..2_000).map(|n| key(hash(n) % 60_000)).collect();
         let (late, absent) = compare_late(&table, order, &list, &keys);
-        // Where the next key is in a block without one before it, it may not be known.
+        // If the next key is the first of its block, the bound may be unknown.
         assert!(late * 100 >= absent * 97, "{name}: {late} of {absent}");
     }
 }
 
-/// Entries dealt to `tables` tables, each in its own cache, and the merge of them.
+/// Distributes entries over `tables` tables, each with its own cache, and merges them.
 fn dealt(list: &[Entry], tables: usize) -> (MergeCursor, Vec<ReadConfig>) {
     let order = &KeyOrder::Bytewise;
     let mut hands = vec![Vec::new(); tables];
@@ -114,7 +114,7 @@ fn dealt(list: &[Entry], tables: usize) -> (MergeCursor, Vec<ReadConfig>) {
     let (mut children, mut configs) = (Vec::new(), Vec::new());
     for hand in &hands {
         let (table, config) = outlined(order, 512, hand);
-        // What the check left in the cache goes: reads count.
+        // Empties the cache after the check, because the test counts reads.
         config.cache.set_capacity(0);
         config.cache.set_capacity(64 << 20);
         children.push(Box::new(table.cursor(true)) as Box<dyn Cursor + Send>);
@@ -151,14 +151,14 @@ fn a_merge_of_late_tables_shows_what_a_list_does_and_reads_few_blocks() {
                 at += 1;
             }
             reads += all_reads() - before;
-            // Turning round, all go to where the merge stands.
+            // A change of direction moves all children to the position of the merge.
             if cursor.valid() {
                 let back = at.checked_sub(1);
                 cursor.prev().unwrap();
                 let want = back.map(|at| list[at].0.as_slice());
                 assert_eq!(cursor.valid().then(|| cursor.key()), want);
             }
-            // Each seek begins with no block in the cache.
+            // Each seek starts with an empty cache.
             cursor.rest();
             cursor.reset(SEQNO_MAX, None);
             for config in &configs {
@@ -185,7 +185,7 @@ fn outlines_are_taken_out_of_the_cache_or_not_made() {
         let late = cursor.seek_late(b"00000100a", SEQNO_MAX, false).unwrap();
         let lent = config.cache.lent_bytes();
         drop((cursor, table));
-        assert_eq!(config.cache.lent_bytes(), 0, "a table that is gone keeps a loan");
+        assert_eq!(config.cache.lent_bytes(), 0, "a removed table kept its cache reservation");
         (late, lent)
     };
     let (late, lent) = made(1 << 20);
@@ -203,7 +203,7 @@ fn blocks_looked_into_get_an_outline() {
     let table = table(&options(order), &config, &list, &[]);
     let mut cursor = table.cursor(true);
     let mut seek = |deepest| cursor.seek_late(b"00000100a", SEQNO_MAX, deepest).unwrap();
-    // In the deepest table it would be of no use.
+    // In the deepest table a sketch would be useless.
     assert!(!seek(true) && !seek(true));
     assert!(!seek(false) && seek(false));
 }

@@ -1,7 +1,8 @@
-//! Cursors over slices, chains and guards against a sorted list of the entries they should show.
+//! Cursors over slices, concatenations and guards, compared with a sorted list of the expected
+//! entries.
 //!
-//! Files hold several versions of each key and are cut into slices at keys that are in them, so that
-//! every seek target meets a slice that begins or ends right there.
+//! Files hold several versions of each key. They are divided into slices at keys that they contain,
+//! so that every seek target is the start or the end of a slice in some run.
 
 use crate::tree::heat::Heat;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
 use crate::fs::Fs;
-use crate::fs::mem::MemFs;
+use crate::fs::MemFs;
 use crate::options::kinds::{CachePolicy, IndexSearch};
 use crate::table::{FilterConfig, ReadConfig, TableOptions, TableWriter};
 use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
@@ -21,10 +22,10 @@ use crate::tree::guard::{Fragments, Guard, Level, Run};
 use crate::tree::names;
 use crate::tree::tables::Tables;
 
-/// A key and a sequence number, in internal order when compared.
+/// A key and a sequence number, which compare in internal order.
 pub(super) type Entry = (Vec<u8>, std::cmp::Reverse<SeqNo>);
 
-/// Distinct keys in all.
+/// Number of distinct keys.
 pub(super) const KEYS: u64 = 40;
 
 pub(super) struct Random(pub(super) u64);
@@ -40,7 +41,7 @@ pub(super) fn key(number: u64) -> Vec<u8> {
     format!("key{number:03}").into_bytes()
 }
 
-/// A place for tables, small blocks, no cache.
+/// Returns a table opener with small blocks and no cache.
 pub(super) fn tables(fs: &Arc<dyn Fs>) -> Arc<Tables> {
     let config = ReadConfig {
         order: KeyOrder::Bytewise,
@@ -54,12 +55,13 @@ pub(super) fn tables(fs: &Arc<dyn Fs>) -> Arc<Tables> {
     Arc::new(Tables::new(fs.clone(), PathBuf::from("/"), config, 100))
 }
 
-/// Every eleventh version deletes.
+/// Returns the kind of a version. Every eleventh one is a delete.
 pub(super) fn kind(seqno: SeqNo) -> Kind {
     if seqno.is_multiple_of(11) { Kind::Delete } else { Kind::Put }
 }
 
-/// A table of versions of keys `from..to`, and its entries. One key in so many has `more` than one.
+/// Creates a table with versions of the keys `from..to` and returns its entries. One key in `more`
+/// has an additional version.
 fn file(
     fs: &Arc<dyn Fs>,
     number: u64,
@@ -76,7 +78,7 @@ fn file(
     let mut writer = TableWriter::create(&**fs, &path, number | 1 << 40, &options).unwrap();
     let mut entries = Vec::new();
     for k in keys.clone() {
-        // The first and the last are always there.
+        // The first and the last key are always present.
         if k != keys.start && k + 1 != keys.end && random.below(4) == 0 {
             continue;
         }
@@ -93,8 +95,8 @@ fn file(
     (Arc::new(FileMeta::new(number, info, None)), entries)
 }
 
-/// A run over all keys: files cut into slices at random keys, some slices left out; one key in so
-/// many has `more` versions.
+/// Creates a run over all keys. Files are divided into slices at random keys, and some slices are
+/// left out. See [`file`] for `more`.
 pub(super) fn run(
     fs: &Arc<dyn Fs>,
     order: u64,
@@ -120,7 +122,7 @@ pub(super) fn run(
             let inside = |k: &Vec<u8>| {
                 lo.as_ref().is_none_or(|lo| k >= lo) && hi.as_ref().is_none_or(|hi| k < hi)
             };
-            // A slice before the file's first key would show nothing.
+            // A slice before the file's first key would be empty.
             if hi.as_ref().is_some_and(|hi| *hi <= meta.info.smallest) {
                 continue;
             }
@@ -137,7 +139,7 @@ fn here(cursor: &BoxedCursor) -> Option<Entry> {
     cursor.valid().then(|| (cursor.key().to_vec(), std::cmp::Reverse(cursor.seqno())))
 }
 
-/// Every seek there is, each followed by a walk that turns round.
+/// Tries every seek, each followed by moves in changing directions.
 fn compare(cursor: &mut BoxedCursor, shown: &[Entry], random: &mut Random) {
     let entry = |at: Option<usize>| at.and_then(|at| shown.get(at)).cloned();
     let seqnos = [0, 1, 12, 102, 202, SEQNO_MAX];
@@ -213,7 +215,7 @@ fn guards_of_several_runs_in_a_chain_show_every_slice() {
     }
 }
 
-/// The part of a run within `[lo, hi)`, one of which is infinite.
+/// Returns the part of a run within `[lo, hi)`. One of the bounds is infinite.
 fn cut(run: &Run, lo: &Option<Vec<u8>>, hi: &Option<Vec<u8>>) -> Run {
     let mut fragments = Vec::new();
     for f in &run.fragments {

@@ -1,4 +1,4 @@
-//! Edits as bytes: they read back as they were, and no bytes make the reader panic.
+//! Encoded edits: decoding restores the edit, and no input makes the decoder panic.
 
 use proptest::prelude::*;
 
@@ -81,7 +81,7 @@ proptest! {
     #[test]
     fn any_bytes_are_an_edit_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Some(edit) = VersionEdit::decode(&bytes) {
-            // Whatever it says, a version takes it or refuses it.
+            // A version accepts or refuses any decoded edit.
             let _ = after(&empty(), &edit);
         }
     }
@@ -112,7 +112,7 @@ proptest! {
 
 #[test]
 fn lengths_beyond_the_end_allocate_nothing() {
-    // Tag, then a length of 2^62 for the name, a key, a bound.
+    // A tag, then a length of 2^62 for the name, a key or a bound.
     for prefix in [&[1u8][..], &[10, 1], &[7, 1, 1, 1]] {
         let mut bytes = prefix.to_vec();
         bytes.extend([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x3F, b'x']);

@@ -1,4 +1,5 @@
-//! Which guards are hot: those whose seeks went into several runs for as long as a merge costs.
+//! Seek-compaction candidates: guards whose seeks in several runs have cost as much as a
+//! compaction.
 
 use super::{added, after, empty, removed};
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
@@ -7,12 +8,12 @@ use crate::tree::version::Version;
 
 const MIB: u64 = 1 << 20;
 
-/// What `version` is with these slices.
+/// Returns `version` with these slices added.
 fn with(version: &Version, slices: Vec<AddedSlice>) -> Version {
     after(version, &VersionEdit { added: slices, ..VersionEdit::default() }).unwrap()
 }
 
-/// A slice of a new file of so many bytes.
+/// Returns a slice of a new file with this size in bytes.
 fn sized(level: usize, order: u64, number: u64, bytes: u64) -> AddedSlice {
     let mut slice = added(level, order, number, b"a", b"z");
     if let AddedFile::New { info, .. } = &mut slice.file {
@@ -21,21 +22,21 @@ fn sized(level: usize, order: u64, number: u64, bytes: u64) -> AddedSlice {
     slice
 }
 
-/// The hot guards: level and first key.
+/// Returns the level and the first key of each candidate.
 fn hot_guards(version: &Version) -> Vec<(usize, Option<Vec<u8>>)> {
     hot(version).map(|(level, guard)| (level, guard.lo.clone())).collect()
 }
 
 #[test]
 fn a_guard_gets_hot_once_when_runs_beyond_the_first_have_been_sought_often_enough() {
-    // (level, runs, bytes of each, seeks that make it hot)
+    // (level, runs, bytes of each run, seeks that make the guard a candidate)
     for (level, runs, bytes, seeks) in [
-        // A byte is worth 4096th of a seek in level 0, and less than a MiB counts as one.
+        // In level 0 one seek pays for 4096 bytes. Less than 1 MiB counts as 1 MiB.
         (0, 2, 1000, 256),
         (0, 2, MIB, 512),
         (0, 3, MIB / 4, 128),
         (0, 5, MIB, 320),
-        // Below, 512th.
+        // In deeper levels one seek pays for 512 bytes.
         (1, 2, 1000, 2048),
         (3, 4, 3 * MIB, 8192),
     ] {
@@ -44,11 +45,11 @@ fn a_guard_gets_hot_once_when_runs_beyond_the_first_have_been_sought_often_enoug
         assert!(!note(&version, b"k", seeks - 1), "{runs} runs in level {level}");
         assert_eq!(hot_guards(&version), []);
         assert!(note(&version, b"k", 1), "{runs} runs in level {level}");
-        assert!(!note(&version, b"k", seeks), "it is said once");
+        assert!(!note(&version, b"k", seeks), "the candidate was reported twice");
         assert_eq!(hot_guards(&version), [(level, None)]);
     }
     for version in [empty(), with(&empty(), vec![sized(1, 1, 1, 1000)])] {
-        assert!(!note(&version, b"k", 1 << 30), "one run is merged already");
+        assert!(!note(&version, b"k", 1 << 30), "a guard with one run became a candidate");
         assert_eq!(hot_guards(&version), []);
     }
 }
@@ -65,11 +66,11 @@ fn heat_belongs_to_a_guard_of_the_deepest_level_and_waits_for_a_second_run() {
     assert!(note(&version, b"m", 2048));
     let second = [(1, Some(b"m".to_vec()))];
     assert_eq!(hot_guards(&version), second);
-    // What lay above goes elsewhere: one run is left, and nothing to gain.
+    // The run above is removed. One run remains, and a compaction would gain nothing.
     let gone = VersionEdit { removed: vec![removed(0, 3, None, None)], ..VersionEdit::default() };
     let version = after(&version, &gone).unwrap();
     assert_eq!(hot_guards(&version), []);
-    // What was counted before still counts when a run is above again, and goes with the guard.
+    // Earlier counts remain valid when a second run appears above. They are lost with the guard.
     let version = with(&version, vec![added(0, 4, 5, b"a", b"b")]);
     assert_eq!(hot_guards(&version), second);
     assert_eq!(hot_guards(&with(&version, vec![added(1, 2, 6, b"m", b"z")])), []);

@@ -1,8 +1,9 @@
-//! Manifests after damage: cut anywhere, any byte flipped, torn pointers, rewritten, of another
-//! version.
+//! Damaged manifests: truncation at any offset, any byte flipped, torn pointers, rewrites, another
+//! format version.
 //!
-//! Failure history these guard against: half a record taken for an edit, an older state served
-//! after rot, a pointer lost to one torn write, a newer format read as rot.
+//! Failure history behind these tests: half a record was taken for an edit; an older state was
+//! served after corruption; one torn write lost the pointer; a newer format was reported as
+//! corruption.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use super::*;
 use crate::base::checksum::checksum;
 use crate::error::ErrorKind;
 use crate::fs::Fs;
-use crate::fs::mem::MemFs;
+use crate::fs::MemFs;
 use crate::tree::current::Current;
 use crate::tree::set::VersionSet;
 use crate::tree::{manifest, names};
@@ -26,13 +27,13 @@ fn dir() -> &'static Path {
     Path::new(DIR)
 }
 
-/// What a file system holds.
+/// Returns the contents of a file system.
 fn files(fs: &MemFs) -> Files {
     let entries = fs.list(dir()).unwrap().into_iter();
     entries.map(|e| (e.name.clone(), fs.read(&dir().join(e.name), 1 << 30).unwrap())).collect()
 }
 
-/// A file system that holds `files`.
+/// Creates a file system with `files`.
 fn image(files: &Files) -> Arc<MemFs> {
     let fs = MemFs::new();
     fs.create_dir(dir()).unwrap();
@@ -54,13 +55,13 @@ fn create() -> Arc<MemFs> {
     fs
 }
 
-/// Everything a set knows.
+/// Formats the complete state of a set.
 fn state(set: &VersionSet) -> String {
     let numbers = (set.last_seqno(), set.min_wal(), set.newest_wal());
     format!("{numbers:?}\n{}", picture(&set.current()))
 }
 
-/// Some edits of every kind.
+/// Returns edits of every kind.
 fn edits() -> Vec<VersionEdit> {
     let plain = VersionEdit::default;
     vec![
@@ -77,7 +78,7 @@ fn edits() -> Vec<VersionEdit> {
     ]
 }
 
-/// The state and the files after creation and after each edit.
+/// Returns the state and the files after creation and after each edit.
 fn history() -> Vec<(String, Files)> {
     let fs = create();
     let mut set = open(&fs, false).unwrap();
@@ -108,7 +109,7 @@ fn every_state_is_found_again() {
             let applied = set.apply(next);
             if read_only {
                 assert_eq!(applied.unwrap_err().kind(), ErrorKind::ReadOnly);
-                assert_eq!(self::files(&fs), *files, "a reader changes nothing");
+                assert_eq!(self::files(&fs), *files, "a reader changed the files");
             } else {
                 applied.unwrap();
                 assert_eq!(open(&fs, true).unwrap().last_seqno(), 100);
@@ -123,7 +124,8 @@ fn a_manifest_cut_anywhere_is_a_prefix_or_an_error() {
     let ends: Vec<usize> = history.iter().map(|(_, files)| manifest_len(files)).collect();
     let whole = history.last().unwrap().1.clone();
     for (known, (_, files)) in history.iter().enumerate() {
-        // The pointer knows of `known` edits; the manifest was cut after it grew to `len`.
+        // The pointer covers `known` edits. The manifest grew further and was then cut to `len`
+        // bytes.
         for len in 0..=*ends.last().unwrap() {
             let mut cut = whole.clone();
             bytes_of(&mut cut, "manifest-").truncate(len);
@@ -135,7 +137,7 @@ fn a_manifest_cut_anywhere_is_a_prefix_or_an_error() {
                     let edits = ends.iter().rposition(|end| *end <= len).unwrap();
                     assert!(len >= ends[known], "cut at {len} below what was durable");
                     assert_eq!(state(&set), history[edits].0, "cut at {len}");
-                    // It goes on from there.
+                    // The set accepts further edits.
                     let next = VersionEdit { last_seqno: Some(50), ..VersionEdit::default() };
                     set.apply(next).unwrap();
                     assert_eq!(state(&open(&fs, true).unwrap()), state(&set));
@@ -183,7 +185,7 @@ fn a_torn_pointer_leaves_the_other_one() {
         let ((_, before), (want, after)) = (&pair[0], &pair[1]);
         let (old, new) = (&before[0].1, &after[0].1);
         assert_eq!(before[0].0, "CURRENT");
-        // The switch reaches the device in part, from either end of the slot.
+        // Only a part of the slot reaches the device, from either end.
         let changed = (0..2)
             .find(|s| old[s * SLOT_BYTES..][..SLOT_BYTES] != new[s * SLOT_BYTES..][..SLOT_BYTES]);
         let start = changed.unwrap() * SLOT_BYTES;
@@ -216,7 +218,7 @@ fn a_pointer_cut_short_is_read_as_far_as_it_goes() {
     }
 }
 
-/// Edits that make a manifest long and leave little behind.
+/// Returns edits that make the manifest long but leave little content.
 fn long_edit(round: u8) -> VersionEdit {
     let bound = |n: u8| (1, [vec![n], vec![b'x'; 60_000]].concat());
     VersionEdit {
@@ -246,18 +248,18 @@ fn a_long_manifest_is_rewritten_and_the_old_one_goes() {
         rewrites += 1;
         let after = files(&fs);
         assert_eq!(after.iter().filter(|f| f.0.starts_with("manifest-")).count(), 1);
-        assert!(manifest_len(&after) < 200_000, "it holds what is, not what was");
-        // A crash between the new manifest and the switch: the old state, and a stray file.
+        assert!(manifest_len(&after) < 200_000, "the manifest still holds old state");
+        // A crash between the new manifest and the switch leaves the old state and a stray file.
         let mut crash = before.clone();
         crash.push(after.iter().find(|f| f.0.starts_with("manifest-")).unwrap().clone());
         assert_eq!(open(&image(&crash), true).unwrap().last_seqno(), u64::from(round).max(9));
-        // A crash between the switch and the removal of the old one: the new state.
+        // A crash between the switch and the removal of the old manifest leaves the new state.
         let mut crash = after.clone();
         crash.push(before.iter().find(|f| f.0.starts_with("manifest-")).unwrap().clone());
         assert_eq!(state(&open(&image(&crash), true).unwrap()), state(&set));
     }
     assert!(rewrites >= 1 && set.manifest_number() > first, "{rewrites} rewrites");
-    // It goes on after being opened again, from the rewritten one.
+    // A reopened set continues from the rewritten manifest.
     let mut again = open(&fs, false).unwrap();
     again.apply(long_edit(40)).unwrap();
     assert_eq!(state(&open(&fs, true).unwrap()), state(&again));
@@ -277,7 +279,7 @@ fn numbers_never_go_back() {
     set.apply(VersionEdit { added: vec![slice], ..VersionEdit::default() }).unwrap();
     let mut again = open(&fs, false).unwrap();
     assert_eq!((again.next_file_number(), again.last_seqno()), (30, 5));
-    assert!(again.allocate_order() > order + 1, "no run is as old as one that is there");
+    assert!(again.allocate_order() > order + 1, "a run is as old as an existing run");
 }
 
 #[test]
@@ -336,14 +338,14 @@ fn a_file_goes_when_its_last_slice_and_its_last_reader_are_gone() {
     };
     set.apply(part(Some(b"m"), None)).unwrap();
     set.apply(part(None, Some(b"c"))).unwrap();
-    assert!(fs.exists(&path).unwrap(), "a slice is left");
+    assert!(fs.exists(&path).unwrap(), "a fragment remains");
     set.apply(part(None, None)).unwrap();
-    assert!(fs.exists(&path).unwrap(), "a reader is left");
+    assert!(fs.exists(&path).unwrap(), "a reader remains");
     drop(reader);
     assert!(!fs.exists(&path).unwrap());
 }
 
-/// Behind a forged checksum: counting on from them would begin again at 0.
+/// A forged pointer with a valid checksum: counting up from these numbers would overflow to 0.
 #[test]
 fn a_pointer_with_numbers_that_cannot_be_counted_on_from_is_refused() {
     use crate::tree::current::{Current, Slot};

@@ -1,8 +1,8 @@
-//! Versions against a model that knows nothing of guards: for each level the set of
-//! (run, file, key) it shows, and the set of its bounds.
+//! Versions compared with a model without guards. The model has, for each level, the set of visible
+//! (run, file, key) triples and the set of bounds.
 //!
-//! Failure history these guard against: a remnant of a cut file that shows nothing but keeps the
-//! file alive; a slice that reappears when its bound goes; a tombstone dropped above older data.
+//! Failure history behind these tests: an empty remainder of a cut file kept the file alive; a
+//! slice reappeared when its bound was removed; a tombstone was dropped above older data.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::tree::version::OlderThan;
 
-/// Keys are numbers below this.
+/// Number of distinct keys.
 const KEYS: u8 = 24;
 const LEVELS_USED: usize = 4;
 
-/// A key of the test under `order`, so that larger numbers come later; 0 is the empty key where
-/// that one comes first.
+/// Returns a key of the test. Keys sort by `number` under `order`. Number 0 is the empty key, if
+/// that key sorts first.
 fn key(order: &KeyOrder, number: u8) -> Vec<u8> {
     match order {
         KeyOrder::Reverse => vec![255 - number],
@@ -45,7 +45,7 @@ struct ModelLevel {
 struct Model {
     order: KeyOrder,
     levels: Vec<ModelLevel>,
-    /// First and last key of each file ever made, by number.
+    /// First and last key of each file ever created, by number.
     files: Vec<(u8, u8)>,
 }
 
@@ -59,7 +59,7 @@ impl Model {
             && hi.as_ref().is_none_or(|hi| k < number(&self.order, hi))
     }
 
-    /// The next model, or `None` when two slices of one run would share a key.
+    /// Returns the next model, or `None` when two slices of one run would share a key.
     fn after(&self, edit: &VersionEdit) -> Option<Model> {
         let mut next = self.clone();
         for removed in &edit.removed {
@@ -99,7 +99,7 @@ impl Model {
     }
 }
 
-/// A step, in numbers that mean something only with a model at hand.
+/// A random step. Its numbers are interpreted against a model.
 #[derive(Debug, Clone)]
 enum Step {
     New { level: usize, order: u64, ends: (u8, u8), cut: (Option<u8>, Option<u8>) },
@@ -130,7 +130,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The edit of some steps, as far as they make sense now.
+/// Returns the edit made of those steps that fit the model.
 fn edit_of(model: &Model, steps: &[Step]) -> VersionEdit {
     let mut edit = VersionEdit::default();
     let mut files = model.files.clone();
@@ -139,7 +139,8 @@ fn edit_of(model: &Model, steps: &[Step]) -> VersionEdit {
         (Some(a), Some(b)) if a >= b => (None, None),
         other => other,
     };
-    // A slice must show something of its file, or what it leaves must.
+    // A slice must cover some key of its file, and so must the part of the file that a removal
+    // leaves.
     let hits = |(first, last): (u8, u8), cut: (Option<u8>, Option<u8>)| {
         cut.0.is_none_or(|lo| lo <= last) && cut.1.is_none_or(|hi| first < hi)
     };
@@ -240,7 +241,7 @@ fn compare(version: &Version, model: &Model) {
     assert_eq!(version.deepest_nonempty(), deepest);
 }
 
-/// Nothing older than some inputs is missing from what the version says lies below them.
+/// Checks that [`Version::older_ranges`] covers every key older than the inputs.
 fn compare_older(version: &Version, model: &Model, level: usize, newest: u64, input: u64) {
     let order = &model.order;
     let inputs = [(level, input)];
@@ -319,7 +320,7 @@ fn guards_are_found_by_key_and_by_range() {
     assert_eq!(count(Some(b"a"), Some(b"f")), 1);
     assert_eq!(count(Some(b"a"), Some(b"g")), 2, "the end of the range is part of it");
     assert_eq!(count(Some(b"p"), None), 1);
-    assert_eq!(count(Some(b"x"), Some(b"a")), 1, "an empty range is no panic");
+    assert_eq!(count(Some(b"x"), Some(b"a")), 1, "an empty range must not panic");
 }
 
 #[test]
@@ -340,13 +341,13 @@ fn edits_that_do_not_fit_change_nothing_and_say_why() {
     };
     let cases = [
         ("overlap in a run", with(&|e| e.added.push(added(1, 5, 2, b"d", b"f")))),
-        ("a number twice", with(&|e| e.added.push(added(2, 7, 1, b"x", b"y")))),
+        ("a file number twice", with(&|e| e.added.push(added(2, 7, 1, b"x", b"y")))),
         ("an unknown file", with(&|e| e.added.push(existing(9)))),
         ("no such level", with(&|e| e.added.push(added(8, 7, 2, b"x", b"y")))),
         ("no such level to cut", with(&|e| e.bounds_added.push((99, b"x".to_vec())))),
         ("a bound in level 0", with(&|e| e.bounds_added.push((0, b"x".to_vec())))),
-        ("less of what is not there", with(&|e| e.removed.push(removed(1, 9, None, None)))),
-        ("less in another level", with(&|e| e.removed.push(removed(2, 1, None, None)))),
+        ("a removal of a missing file", with(&|e| e.removed.push(removed(1, 9, None, None)))),
+        ("a removal in another level", with(&|e| e.removed.push(removed(2, 1, None, None)))),
     ];
     let before = picture(&version);
     for (name, edit) in cases {

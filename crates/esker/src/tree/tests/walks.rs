@@ -1,5 +1,5 @@
-//! What a reader sees over runs of slices, where it walks rows of a block by itself
-//! ([`crate::base::rows`]) as where it does not: against a list, both ways and turning round.
+//! Visible cursors over runs of slices, compared with a list, in both directions and with
+//! reversals. Covers moves within a row batch ([`crate::base::rows`]) and moves of the source.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use super::cursors::{Entry, KEYS, Random, key, kind, run, tables};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::fs::Fs;
-use crate::fs::mem::MemFs;
+use crate::fs::MemFs;
 use crate::iter::merge::MergeCursor;
 use crate::iter::visible::VisibleCursor;
 use crate::tree::cursor::run_cursor;
 
-/// The keys that a reader at `snapshot` sees, with their values.
+/// Returns the keys visible at `snapshot` with their values.
 fn visible(shown: &[Entry], snapshot: SeqNo) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut newest: BTreeMap<&[u8], SeqNo> = BTreeMap::new();
     for (key, seqno) in shown.iter().filter(|(_, seqno)| seqno.0 <= snapshot) {
@@ -24,8 +24,8 @@ fn visible(shown: &[Entry], snapshot: SeqNo) -> Vec<(Vec<u8>, Vec<u8>)> {
     put.map(|(key, seqno)| (key.to_vec(), seqno.to_string().into_bytes())).collect()
 }
 
-/// Seeks, and walks that turn round now and then; returns how many moves were made within a block, and
-/// how many pairs were shown without one.
+/// Seeks, and moves in changing directions. Returns the number of moves within a block, and the
+/// number of pairs passed to a visitor without a move.
 fn compare(
     cursor: &mut VisibleCursor<MergeCursor>,
     model: &[(Vec<u8>, Vec<u8>)],
@@ -69,8 +69,9 @@ fn compare(
     (within, shown)
 }
 
-/// What a show stops at, after `wanted` pairs more or where it would have to move: all of it is what
-/// the model has from `start` on.
+/// Passes pairs to a visitor until it has seen `wanted` more pairs or the source would have to
+/// move. Compares the pairs with the model from `start` on, and returns the position of the last
+/// pair.
 fn show(
     cursor: &mut VisibleCursor<MergeCursor>,
     forward: bool,
@@ -90,7 +91,7 @@ fn show(
     }
     assert_eq!(seen, model[start.min(last)..=start.max(last)]);
     let here = (cursor.key().to_vec(), cursor.value().to_vec());
-    assert!(cursor.valid() && here == model[last], "it stands on the last pair shown");
+    assert!(cursor.valid() && here == model[last], "the cursor is not on the last pair visited");
     Some(last)
 }
 
@@ -117,7 +118,7 @@ fn a_walk_within_blocks_shows_what_any_other_shows() {
             let counts = compare(&mut cursor, &visible(&shown, snapshot), &mut random);
             (within, showed) = (within + counts.0, showed + counts.1);
         }
-        // Where every key has many versions, or runs lie across each other, walks are rare.
+        // Row batches are rare where every key has many versions or where runs interleave.
         let expected = if (runs, more) == (1, 40) { 2_000 } else { 1 };
         assert!(showed >= expected, "{showed} pairs shown without a move, of {runs} runs");
         assert!(within >= expected, "{within} moves within blocks of {runs} runs");

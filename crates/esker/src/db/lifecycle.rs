@@ -1,0 +1,181 @@
+//! Lifecycle of an open store: the handle, changed options, and the close.
+//!
+//! Invariants:
+//! 1. A close writes the clean-close marker only after all files are durable.
+//! 2. After a close, with or without an error, the threads have ended and the lock is released.
+
+use std::sync::Arc;
+
+use super::roles::contained;
+use super::state::Inner;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::Ordering;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::memory;
+use crate::options::Options;
+use crate::options::validate::Sizes;
+use crate::tree::edit::VersionEdit;
+
+/// Minimum size, in bytes, of a memtable that is flushed when the store is closed. Reading 4 MiB
+/// from the log takes about 10 ms at the next opening; a memtable of the usual size takes half a
+/// second.
+const FLUSHED_AT_CLOSE_BYTES_MIN: usize = 4 << 20;
+
+/// Returns the sizes that `options` resolve to in this process. Called once per opening, because
+/// finding the available memory and number of CPUs reads several files.
+pub(crate) fn sizes_here(options: &Options) -> Sizes {
+    let memory_bytes = memory::available_bytes();
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    options.sizes(memory_bytes, cores)
+}
+
+/// Closes the store when the last [`super::Db`] is dropped.
+pub(super) struct OpenHandle {
+    inner: Arc<Inner>,
+    /// Serializes calls that close the store.
+    closing: Mutex<()>,
+}
+
+impl OpenHandle {
+    pub fn new(inner: Arc<Inner>) -> OpenHandle {
+        OpenHandle { inner, closing: Mutex::new(()) }
+    }
+
+    /// Closes the store. Later calls do nothing.
+    pub fn close(&self) -> Result<()> {
+        if self.inner.is_forked() {
+            // A forked child must not close the parent's store. A lock may be held by a thread that
+            // does not exist in the child. The leaked reference keeps the shared state alive.
+            std::mem::forget(self.inner.clone());
+            return self.inner.check_open();
+        }
+        let _serial = self.closing.lock();
+        if self.inner.lock.lock().is_none() {
+            return Ok(());
+        }
+        let inner = &self.inner;
+        // Threads end and the lock is released even after a panic.
+        let told = |cause: String| {
+            let message = format!("the close of the store panicked ({cause})");
+            Err(Error::new(ErrorKind::Io, message).at(&inner.dir))
+        };
+        let saved = contained(|| inner.save_memtable()).unwrap_or_else(told);
+        inner.stop();
+        inner.threads.end();
+        let closed = contained(|| inner.finish()).unwrap_or_else(told);
+        inner.lock.lock().take();
+        saved.and(closed)
+    }
+}
+
+impl Drop for OpenHandle {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+impl Inner {
+    /// Applies changed options.
+    pub fn adopt(&self, next: Options) {
+        let sizes = sizes_here(&next);
+        self.cache.set_policy(next.cache_policy);
+        self.pool.set_capacity(sizes.memtable_bytes as usize);
+        self.write_knobs.adopt(&next, &sizes);
+        self.options.store(Arc::new(next));
+        self.sizes.store(Arc::new(sizes));
+        self.fit_cache();
+        self.refresh_debt();
+        // Under the lock, so that no thread is between its last check and its wait.
+        let _queue = self.queue.lock();
+        self.work.notify_all();
+    }
+
+    /// Flushes operations that no log holds (`Durability::None`), so that a close keeps them.
+    /// Also flushes a long memtable, so that the next opening need not read its log. Logged
+    /// operations are safe in the log, so the close ignores a failure to flush only those.
+    pub fn save_memtable(&self) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        let mut must;
+        let last = {
+            let mut core = self.committer.lock();
+            // Under the writer-state lock: until then any thread may freeze unlogged operations.
+            must = !self.queue.lock().frozen.is_empty();
+            let long = core.memtable.held_bytes() >= FLUSHED_AT_CLOSE_BYTES_MIN;
+            if (core.unlogged || long) && core.poisoned.is_none() {
+                let unlogged = core.unlogged;
+                must |= unlogged;
+                let frozen = self.freeze(&mut core);
+                if unlogged {
+                    frozen?;
+                }
+            }
+            self.last_frozen()
+        };
+        let flushed = self.wait_flushed(last.as_ref());
+        if must { flushed } else { Ok(()) }
+    }
+
+    /// Tells the threads to end and refuses further calls.
+    pub fn stop(&self) {
+        self.threads.stop();
+        self.closed.store(true, Ordering::Release);
+        self.queue.lock().stop = true;
+        self.work.notify_all();
+        self.idle.notify_all();
+        if let Some(purger) = &self.purger {
+            purger.end();
+        }
+        self.pool.end();
+    }
+
+    /// Closes a removed file on the thread that removes files, so that no caller waits for it.
+    pub fn close_later(&self, file: impl Send + 'static) {
+        if let Some(purger) = &self.purger {
+            purger.close(Box::new(file));
+        }
+    }
+
+    /// Returns an error when the store's directory was removed.
+    fn check_there(&self) -> Result<()> {
+        match self.fs.exists(&self.dir) {
+            _ if self.read_only => Ok(()),
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                Err(Error::new(ErrorKind::Io, "the directory no longer exists").at(&self.dir))
+            }
+            Err(error) => Err(Error::io(&self.dir, "inspect the directory", error)),
+        }
+    }
+
+    /// Syncs the log, records its length in the manifest, writes the clean-close marker to the log
+    /// and releases the lock. The marker says that all files are durable, so it is not written
+    /// after a failure of the log or the manifest.
+    pub fn finish(&self) -> Result<()> {
+        let mut core = self.committer.lock();
+        let sound = match &core.poisoned {
+            Some(error) => Err(error.clone()),
+            None => self.versions.lock().check_sound(),
+        };
+        let synced = sound.and_then(|()| core.sync_logs(self));
+        let log = core.log.take();
+        // The marker is not enough: nobody would notice if it was lost with the records before it.
+        let noted = match log.as_ref().filter(|log| log.has_records()) {
+            Some(log) if synced.is_ok() => {
+                let closed_wal = Some((log.number(), log.len_bytes()));
+                let edit = VersionEdit { closed_wal, ..VersionEdit::default() };
+                self.versions.lock().apply(edit).map(drop)
+            }
+            _ => synced,
+        };
+        core.unsynced_logs.clear();
+        drop(core);
+        self.remove_next_log();
+        let closed = noted.and_then(|()| log.map_or(Ok(()), |log| log.close()));
+        // Writes to a log in a removed directory cannot be found again.
+        let closed = closed.and_then(|()| self.check_there());
+        self.lock.lock().take();
+        closed.map_err(|e: Error| e.at(&self.dir))
+    }
+}

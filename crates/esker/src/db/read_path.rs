@@ -1,0 +1,160 @@
+//! Read path of an open store: gets and iterators over the current read state.
+//!
+//! Lock rules: a read takes no lock. A get pins the epoch while it uses cached blocks and releases
+//! the pin before it reads a file. Every other read holds a reference to the read state.
+
+use std::cell::Cell;
+use std::ops::Bound;
+
+use super::state::Inner;
+use crate::base::key::SeqNo;
+use crate::base::readers::Reading;
+use crate::error::{Error, Result};
+use crate::read::Slice;
+use crate::read::get::{Look, Lookup};
+use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
+use crate::table::Looked;
+
+/// Maximum length, in bytes, of a value that is copied for a visitor.
+const COPIED_BYTES_MAX: usize = 4 << 10;
+
+crate::base::sync::thread_local! {
+    /// Buffer for values that are copied for a visitor.
+    static COPY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Inner {
+    /// Returns the result of `take` on the value of `key` at `seqno`, or now. `take` must be short:
+    /// it may run inside an epoch pin, which delays freeing unused memory.
+    #[inline]
+    pub fn take_at<R>(
+        &self,
+        key: &[u8],
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+        mut take: impl FnMut(Look<'_>) -> R,
+    ) -> Result<Option<R>> {
+        self.check_open()?;
+        if self.cache.has_shelves() {
+            let reading = self.view.readers().enter();
+            // Load the read state before the sequence number: see `read`.
+            let view = self.view.see(&reading);
+            match self.lookup(seqno, fill_cache, Some(&reading)).look(view, key, &mut take)? {
+                Looked::Found(taken) => return Ok(Some(taken)),
+                Looked::Absent => return Ok(None),
+                Looked::Unread => {}
+            }
+        }
+        // The pin is released before a file is read, because others wait for it.
+        let view = self.view.load();
+        Ok(self.lookup(seqno, fill_cache, None).look(&view, key, &mut take)?.found())
+    }
+
+    /// Returns the value of `key` at `seqno`, or now.
+    pub fn get_at(
+        &self,
+        key: &[u8],
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+    ) -> Result<Option<Slice>> {
+        self.take_at(key, seqno, fill_cache, |look| look.pin())
+    }
+
+    /// Appends the value of `key` at `seqno`, or now, to `out`. A value longer than
+    /// [`COPIED_BYTES_MAX`] is pinned and returned instead.
+    #[inline]
+    pub fn copy_at(
+        &self,
+        key: &[u8],
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Option<Slice>>> {
+        self.take_at(key, seqno, fill_cache, |look| {
+            let value = look.value();
+            if value.len() > COPIED_BYTES_MAX {
+                return Some(look.pin());
+            }
+            out.extend_from_slice(value);
+            None
+        })
+    }
+
+    /// Returns the result of `see` on the value of `key` at `seqno`, or now. However long `see`
+    /// runs, it keeps only its own value in memory.
+    #[inline]
+    pub fn read_at<R>(
+        &self,
+        key: &[u8],
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+        see: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        // Taken out of the thread-local, so that `see` may read, too.
+        let mut copy = COPY.try_with(Cell::take).unwrap_or_default();
+        copy.clear();
+        let found = self.copy_at(key, seqno, fill_cache, &mut copy)?;
+        let seen = found.map(|pinned| see(pinned.as_deref().unwrap_or(&copy)));
+        let _ = COPY.try_with(|place| place.set(copy));
+        Ok(seen)
+    }
+
+    /// Returns the values of `keys` at `seqno`, or all as of one moment.
+    pub fn multi_get_at<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        seqno: Option<SeqNo>,
+    ) -> Result<Vec<Option<Slice>>> {
+        self.check_open()?;
+        let view = self.view.load();
+        self.lookup(seqno, true, None).multi_get(&view, keys)
+    }
+
+    fn lookup<'a>(
+        &'a self,
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+        reading: Option<&'a Reading<'a>>,
+    ) -> Lookup<'a> {
+        Lookup {
+            tables: &self.tables,
+            counters: &self.counters,
+            seqno: seqno.unwrap_or_else(|| self.visible_seqno()),
+            fill_cache,
+            reading,
+        }
+    }
+
+    /// Returns an iterator over the pairs within `bounds` at `seqno`, or now.
+    pub fn iter_at(
+        &self,
+        bounds: KeyBounds,
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+    ) -> Result<DbIterator> {
+        self.check_open()?;
+        // This sequence number first, the hints last: see `iter::hints`.
+        let in_view = seqno.unwrap_or_else(|| self.visible_seqno());
+        let view = self.view.load();
+        let seqno = seqno.unwrap_or_else(|| self.visible_seqno());
+        let hints = self.hints();
+        let mut iter = DbIterator::new(view, &self.tables, seqno, bounds, fill_cache)?;
+        if let Some(hints) = hints {
+            iter.take_hints(hints, in_view);
+        }
+        Ok(iter)
+    }
+
+    /// Returns the bounds of the keys that start with `prefix`.
+    pub fn prefix_bounds(&self, prefix: &[u8]) -> Result<KeyBounds> {
+        if prefix.is_empty() {
+            return Ok((Bound::Unbounded, Bound::Unbounded));
+        }
+        prefix_bounds(&self.order, prefix).ok_or_else(|| {
+            Error::invalid(format!(
+                "the key order {} may separate keys with the same prefix; use a range",
+                self.order.name()
+            ))
+        })
+    }
+}

@@ -17,5 +17,5 @@ cargo +nightly miri setup
 cargo +nightly miri test -p esker --lib memtable:: -- --skip readers_ --skip threads_
 MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-many-seeds=0..${SEEDS:-4}" \
     cargo +nightly miri test -p esker --lib memtable::tests::readers_ -- memtable::arena:: \
-    cache::place:: base::chunk:: base::frame base::large_slice base::readers \
-    base::own_places base::thread_number metrics::counter
+    cache::slot:: base::chunk:: base::cache_block base::huge_page_box base::epoch \
+    base::per_thread base::thread_number metrics::counter

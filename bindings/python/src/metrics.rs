@@ -26,12 +26,12 @@ pub fn to_dict<'py>(py: Python<'py>, metrics: &Metrics) -> PyResult<Bound<'py, P
     dict.set_item("levels", levels)?;
     let memory = PyDict::new(py);
     fields!(memory, metrics.memory, active_memtable_bytes frozen_memtables_bytes pooled_bytes
-        cache_bytes cache_spare_bytes cache_lent_bytes cache_capacity_bytes tables_bytes
+        cache_bytes cache_spare_bytes cache_reserved_bytes cache_capacity_bytes tables_bytes
         budget_bytes);
     dict.set_item("memory", memory)?;
     fields!(dict, metrics, cache_hits cache_misses cache_evictions user_bytes user_ops log_bytes
         log_mapped_bytes log_syncs flushes flush_bytes compactions compaction_bytes
-        compaction_read_bytes debt_bytes slowed_us rested_us stalled_us snapshots frozen_memtables
+        compaction_read_bytes debt_bytes slowed_us yielded_us stalled_us snapshots frozen_memtables
         last_seqno table_bytes table_files hints hint_jumps scrub_bytes scrub_rounds scrub_problems
         scrub_problem);
     dict.set_item("write_amplification", metrics.write_amplification())?;

@@ -85,7 +85,7 @@ fn memory_bytes(metrics: &Metrics) -> u64 {
     memory.active_memtable_bytes
         + memory.frozen_memtables_bytes
         + memory.cache_bytes
-        + memory.cache_lent_bytes
+        + memory.cache_reserved_bytes
         + memory.cache_spare_bytes
         + memory.tables_bytes
 }

@@ -121,7 +121,7 @@ impl Error {
             source.kind(),
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
         );
-        let few = source.raw_os_error().and_then(few_descriptors).unwrap_or_default();
+        let few = source.raw_os_error().and_then(descriptor_limit_hint).unwrap_or_default();
         Error {
             inner: Arc::new(Inner {
                 kind: if full { ErrorKind::NoSpace } else { ErrorKind::Io },
@@ -134,9 +134,9 @@ impl Error {
     }
 
     /// Creates the error for a thread `name` of the store in `dir` that failed to start.
-    pub(crate) fn no_thread(dir: &Path, name: &str, source: std::io::Error) -> Error {
+    pub(crate) fn thread_limit(dir: &Path, name: &str, source: std::io::Error) -> Error {
         if source.kind() == std::io::ErrorKind::OutOfMemory {
-            return Error::no_mappings(dir, &format!("start the thread {name}"), source);
+            return Error::mapping_limit(dir, &format!("start the thread {name}"), source);
         }
         let what = format!(
             "start the thread {name}: the process has reached a limit of threads; raise the limit \
@@ -148,7 +148,7 @@ impl Error {
 
     /// Creates the error for an operation `what` of the store in `dir` that failed because the
     /// process reached its limit of memory mappings.
-    pub(crate) fn no_mappings(dir: &Path, what: &str, source: std::io::Error) -> Error {
+    pub(crate) fn mapping_limit(dir: &Path, what: &str, source: std::io::Error) -> Error {
         let what = format!(
             "{what}: the process has reached its limit of memory mappings; raise vm.max_map_count, \
              or keep fewer stores open"
@@ -158,7 +158,7 @@ impl Error {
 
     /// Converts the error to `Corruption` if a file named by `named_by` is missing. Returns other
     /// errors unchanged.
-    pub(crate) fn missing_is_damage(self, named_by: &str) -> Error {
+    pub(crate) fn missing_as_corruption(self, named_by: &str) -> Error {
         match &self.inner.path {
             Some(path) if self.is_missing_file() => {
                 let message = format!("{named_by} names this file, but the file does not exist");
@@ -169,7 +169,7 @@ impl Error {
     }
 
     /// Adds `path` to the error unless it already has a path.
-    pub fn at(self, path: &Path) -> Error {
+    pub fn with_path(self, path: &Path) -> Error {
         if self.inner.path.is_some() {
             return self;
         }
@@ -226,7 +226,7 @@ impl Error {
 }
 
 /// Returns the remedy for an operating-system error that reports a lack of file descriptors.
-fn few_descriptors(raw_os_error: i32) -> Option<&'static str> {
+fn descriptor_limit_hint(raw_os_error: i32) -> Option<&'static str> {
     match rustix::io::Errno::from_raw_os_error(raw_os_error) {
         rustix::io::Errno::MFILE => Some(
             ": the process has reached its limit of open files; raise the limit (ulimit -n), keep \

@@ -1,19 +1,19 @@
 //! Items of private modules for the testkit, the fuzz targets, the command line and the bindings.
 //! Not part of the public interface: any of them may change or go in any version.
 
-pub use crate::base::checksum::{checksum, checksum_parts, place_seed};
+pub use crate::base::cache_block::CacheBlockBuf;
+pub use crate::base::checksum::{checksum, checksum_parts, location_seed};
 pub use crate::base::cursor::Cursor;
-pub use crate::base::frame::FrameBuf;
+pub use crate::base::epoch::Collector;
 pub use crate::base::key::{KEY_BYTES_MAX, Kind, SEQNO_MAX};
 pub use crate::base::ops::{self, Op, Ops};
 pub use crate::base::range_delete::RangeDelete;
-pub use crate::base::readers::Readers;
 pub use crate::base::rows::{KeyBuf, Rows};
 pub use crate::base::sync::{self, Bug};
 pub use crate::base::units::{GIB, KIB, MIB, human_bytes, parse_bytes};
-pub use crate::cache::{BlockCache, BlockKey, Home};
+pub use crate::cache::{BlockCache, BlockKey, SlotRef};
 pub use crate::compaction::{TreeLimits, model};
-pub use crate::db::backup::mark::Mark;
+pub use crate::db::backup::meta::BackupMeta;
 pub use crate::memtable::Memtable;
 pub use crate::table::block::Block;
 pub use crate::table::{

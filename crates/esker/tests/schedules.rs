@@ -14,10 +14,10 @@
 use std::sync::Arc;
 
 use esker::fs::MemFs;
-use esker::internals::FrameBuf;
+use esker::internals::CacheBlockBuf;
+use esker::internals::Collector;
 use esker::internals::Memtable;
-use esker::internals::Readers;
-use esker::internals::{BlockCache, BlockKey, Home};
+use esker::internals::{BlockCache, BlockKey, SlotRef};
 use esker::internals::{Bug, sync};
 use esker::{Batch, CachePolicy, Db, KeyOrder, MemtableKind, Options, Policy, WriteOptions};
 use esker_testkit::rng::SplitMix64;
@@ -80,7 +80,7 @@ fn an_arena_and_its_index_show_what_was_added_and_nothing_half_written() {
                     }
                 })
             };
-            let readers: Vec<_> = (0..2)
+            let collector: Vec<_> = (0..2)
                 .map(|_| {
                     let (table, added) = (table.clone(), added.clone());
                     thread::spawn(move || {
@@ -95,7 +95,7 @@ fn an_arena_and_its_index_show_what_was_added_and_nothing_half_written() {
                 })
                 .collect();
             writer.join().unwrap();
-            readers.into_iter().for_each(|reader| reader.join().unwrap());
+            collector.into_iter().for_each(|reader| reader.join().unwrap());
         });
     }
 }
@@ -199,8 +199,8 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
         explore(4, move || {
             let cache = Arc::new(BlockCache::new(*policy, 300));
             let shelves = [
-                Arc::new(cache.shelf(4, &Arc::default())),
-                Arc::new(cache.shelf(4, &Arc::default())),
+                Arc::new(cache.block_slots(4, &Arc::default())),
+                Arc::new(cache.block_slots(4, &Arc::default())),
             ];
             let users: Vec<_> = (0..3u64)
                 .map(|user| {
@@ -210,10 +210,10 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
                         for _ in 0..6 {
                             let key = BlockKey { file: rng.below(2), block: rng.below(4) as u32 };
                             let (shelf, at) = (&shelves[key.file as usize], key.block as usize);
-                            let held = cache.get_on(shelf, at).or_else(|| cache.get(&key));
+                            let held = cache.get_slot(shelf, at).or_else(|| cache.get(&key));
                             let held = held.unwrap_or_else(|| {
-                                let block = FrameBuf::zeroed(0, None).freeze(0, key);
-                                cache.insert(key, block, 100, Home::new(shelf, at))
+                                let block = CacheBlockBuf::zeroed(0, None).freeze(0, key);
+                                cache.insert(key, block, 100, SlotRef::new(shelf, at))
                             });
                             assert_eq!(*held.header(), key);
                             assert!(cache.used_bytes() <= 300);
@@ -236,7 +236,7 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
     }
 }
 
-/// Runs readers of a value that two other threads replace repeatedly. A replaced value is freed
+/// Runs collector of a value that two other threads replace repeatedly. A replaced value is freed
 /// after the last reader that may use it has unpinned, and nothing leaks.
 fn readers_under() {
     const COUNT: usize = 6;
@@ -247,36 +247,36 @@ fn readers_under() {
             assert_eq!(before, 0, "the value was freed twice");
         }
     }
-    let readers = Arc::new(Readers::default());
+    let collector = Arc::new(Collector::default());
     let shown = Arc::new(AtomicU64::new(0));
     let freed = Arc::new((0..=COUNT).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
     let next = Arc::new(AtomicU64::new(1));
     let replacers: Vec<_> = (0..2)
         .map(|_| {
-            let (readers, shown, freed) = (readers.clone(), shown.clone(), freed.clone());
+            let (collector, shown, freed) = (collector.clone(), shown.clone(), freed.clone());
             let next = next.clone();
             thread::spawn(move || {
                 for _ in 0..COUNT / 2 {
                     let new = next.fetch_add(1, Ordering::SeqCst);
                     let old = shown.swap(new, Ordering::AcqRel);
-                    readers.retire(Freed(freed.clone(), old as usize));
+                    collector.defer_drop(Freed(freed.clone(), old as usize));
                 }
             })
         })
         .collect();
     let lookers: Vec<_> = (0..2)
         .map(|_| {
-            let (readers, shown, freed) = (readers.clone(), shown.clone(), freed.clone());
+            let (collector, shown, freed) = (collector.clone(), shown.clone(), freed.clone());
             thread::spawn(move || {
                 for turn in 0..4 {
-                    let reading = readers.enter();
-                    let inner = (turn % 2 == 0).then(|| readers.enter());
+                    let pinned = collector.pin();
+                    let inner = (turn % 2 == 0).then(|| collector.pin());
                     let seen = shown.load(Ordering::Acquire) as usize;
                     drop(inner);
                     thread::yield_now();
                     let freed = freed[seen].load(Ordering::SeqCst);
                     assert_eq!(freed, 0, "the value was freed too early");
-                    drop(reading);
+                    drop(pinned);
                 }
             })
         })
@@ -409,9 +409,9 @@ fn finds(bug: Bug, body: fn()) -> bool {
 fn mistakes_made_on_purpose_are_found() {
     let batches: fn() = || batches_under(Policy::Fluid, MemtableKind::Btree);
     assert!(finds(Bug::PublishFirst, batches));
-    assert!(finds(Bug::ForgetFirst, batches));
+    assert!(finds(Bug::DropMemtableFirst, batches));
     assert!(finds(Bug::FreeAtOnce, readers_under));
-    assert!(finds(Bug::LeaveUnasked, readers_under));
-    assert!(finds(Bug::CutLate, || a_put_into_a_hint(false)));
-    assert!(finds(Bug::WalkUnwatched, || a_put_into_a_hint(true)));
+    assert!(finds(Bug::UnpinWithoutCheck, readers_under));
+    assert!(finds(Bug::LateHintUpdate, || a_put_into_a_hint(false)));
+    assert!(finds(Bug::UnwatchedHintSearch, || a_put_into_a_hint(true)));
 }

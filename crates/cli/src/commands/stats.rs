@@ -133,7 +133,7 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
                 metrics.stalled_us / 1000
             ),
         ),
-        ("compaction yield", format!("{} ms for reads", metrics.rested_us / 1000)),
+        ("compaction yield", format!("{} ms for reads", metrics.yielded_us / 1000)),
         ("scrub", scrub(metrics)),
         (
             "cache",
@@ -156,7 +156,7 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
         ),
         ("memory: pooled for the next memtable", bytes(memory.pooled_bytes)),
         ("memory: unused parts of the cache's memory", bytes(memory.cache_spare_bytes)),
-        ("memory: block sketches, part of the cache", bytes(memory.cache_lent_bytes)),
+        ("memory: block sketches, part of the cache", bytes(memory.cache_reserved_bytes)),
         (
             "memory: cache",
             format!("{} of {}", bytes(memory.cache_bytes), bytes(memory.cache_capacity_bytes)),
@@ -195,7 +195,7 @@ pub fn to_json(metrics: &Metrics) -> Value {
         "compactions": metrics.compactions, "compaction_bytes": metrics.compaction_bytes,
         "compaction_read_bytes": metrics.compaction_read_bytes,
         "write_amplification": metrics.write_amplification(),
-        "slowed_us": metrics.slowed_us, "rested_us": metrics.rested_us,
+        "slowed_us": metrics.slowed_us, "rested_us": metrics.yielded_us,
         "stalled_us": metrics.stalled_us,
         "hints": metrics.hints, "hint_jumps": metrics.hint_jumps,
         "scrub": {
@@ -212,7 +212,7 @@ pub fn to_json(metrics: &Metrics) -> Value {
             "frozen_memtables_bytes": memory.frozen_memtables_bytes,
             "pooled_bytes": memory.pooled_bytes,
             "cache_spare_bytes": memory.cache_spare_bytes,
-            "cache_lent_bytes": memory.cache_lent_bytes,
+            "cache_lent_bytes": memory.cache_reserved_bytes,
             "cache_bytes": memory.cache_bytes,
             "cache_capacity_bytes": memory.cache_capacity_bytes,
             "tables_bytes": memory.tables_bytes, "budget_bytes": memory.budget_bytes,

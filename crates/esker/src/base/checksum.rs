@@ -20,6 +20,6 @@ pub fn checksum_parts(parts: &[&[u8]], seed: u64) -> u64 {
 
 /// Returns the seed for bytes at `offset_bytes` of the file `file_id`.
 #[inline]
-pub fn place_seed(file_id: u64, offset_bytes: u64) -> u64 {
+pub fn location_seed(file_id: u64, offset_bytes: u64) -> u64 {
     file_id.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ offset_bytes
 }

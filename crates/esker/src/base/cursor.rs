@@ -4,7 +4,7 @@
 //! cannot be mistaken for an error.
 
 use super::key::{Kind, SeqNo};
-use super::rows::Stretch;
+use super::rows::RowBatch;
 use crate::error::Result;
 
 /// A step of the prefetch before a seek. Cursors that seek together take each step together, so
@@ -36,18 +36,18 @@ pub trait Cursor {
     ///
     /// `deepest` marks the cursor with the oldest entries among the cursors that seek together.
     /// That cursor often has the most entries, and so likely the first entry of the result.
-    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, _deepest: bool) -> Result<bool> {
+    fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, _deepest: bool) -> Result<bool> {
         self.seek(key, seqno)?;
         Ok(false)
     }
     /// Materializes a deferred seek to the same `(key, seqno)`. Returns `true` if the seek is still
     /// deferred. The bound is then not lower than before.
-    fn catch_up(&mut self, _key: &[u8], _seqno: SeqNo) -> Result<bool> {
+    fn materialize(&mut self, _key: &[u8], _seqno: SeqNo) -> Result<bool> {
         Ok(false)
     }
     /// Prefetches memory for a [`Cursor::seek`] or [`Cursor::seek_late`] to `key`, which must be
     /// the next move. The position of the cursor is undefined until then.
-    fn foresee(&mut self, _key: &[u8], _step: Foresee, _deepest: bool) {}
+    fn prefetch_seek(&mut self, _key: &[u8], _step: Foresee, _deepest: bool) {}
     /// Moves to the last entry strictly before `(key, seqno)` in internal order.
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
     /// Moves to the next entry. Must be valid.
@@ -71,12 +71,12 @@ pub trait Cursor {
     /// batch is available. Must be valid, and the last move must have been in the same direction.
     /// Going forward, the batch includes the current row even if that row is not known to be the
     /// newest version of its key.
-    fn stretch(&self, _snapshot: SeqNo, _forward: bool) -> Option<Stretch> {
+    fn row_batch(&self, _snapshot: SeqNo, _forward: bool) -> Option<RowBatch> {
         None
     }
     /// Releases the blocks and buffers of the current position. The cursor has no position until
     /// the next seek.
-    fn rest(&mut self);
+    fn release(&mut self);
     /// Moves to `row` of the row batch returned last. The cursor must not have moved since.
-    fn jump(&mut self, _row: usize) {}
+    fn move_to_row(&mut self, _row: usize) {}
 }

@@ -82,7 +82,7 @@ fn short_head(suffix: &[u8]) -> u64 {
 /// Returns whether `suffix` is the least of all suffixes with the same [`head`], in bytewise order.
 /// This holds if `suffix` has at most eight bytes and does not end in a zero byte.
 #[inline]
-pub fn is_least_of_its_head(suffix: &[u8]) -> bool {
+pub fn is_minimum_of_head(suffix: &[u8]) -> bool {
     suffix.len() <= 8 && suffix.last() != Some(&0)
 }
 
@@ -144,7 +144,7 @@ mod tests {
         for a in &suffixes {
             for b in &suffixes {
                 assert!(head(a) >= head(b) || a < b);
-                let least = is_least_of_its_head(a) && head(a) == head(b);
+                let least = is_minimum_of_head(a) && head(a) == head(b);
                 assert!(!least || a <= b, "{a:?} {b:?}");
             }
         }

@@ -1,24 +1,24 @@
 //! Layer 0: types and utilities shared by all other modules. This layer does no file I/O.
 
+pub mod cache_block;
+pub mod cache_block_pool;
 pub mod checksum;
 pub mod chunk;
 pub mod coding;
-pub mod crew;
 pub mod cursor;
+pub mod epoch;
+pub mod epoch_cell;
 pub mod filter_policy;
-pub mod frame;
-pub mod frame_pool;
+pub mod huge_page_box;
 pub mod key;
-pub mod large_slice;
 pub mod locks;
 pub mod ops;
 pub mod order;
-pub mod own_places;
+pub mod per_thread;
 pub mod prefetch;
 pub mod range_delete;
-pub mod readers;
 pub mod rows;
-pub mod shown;
 pub mod sync;
+pub mod thread_group;
 pub mod thread_number;
 pub mod units;

@@ -16,7 +16,7 @@ use super::order::KeyOrder;
 
 /// Maximum capacity, in bytes, that an unused key or value buffer keeps. Larger buffers are freed
 /// or shrunk.
-pub const RESTING_BYTES_MAX: usize = 4096;
+pub const IDLE_BUFFER_BYTES_MAX: usize = 4096;
 
 /// A row without its key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,15 +64,15 @@ impl KeyBuf {
     }
 
     /// Frees the buffer if it is larger than [`RESTING_BYTES_MAX`].
-    pub fn rest(&mut self) {
-        if self.bytes.len() > RESTING_BYTES_MAX {
+    pub fn release(&mut self) {
+        if self.bytes.len() > IDLE_BUFFER_BYTES_MAX {
             *self = KeyBuf::default();
         }
     }
 
     /// Makes room for `prefix` and suffixes of up to `suffix_bytes_max` bytes, and writes the
     /// prefix.
-    pub fn enter(&mut self, prefix: &[u8], suffix_bytes_max: usize) {
+    pub fn set_prefix(&mut self, prefix: &[u8], suffix_bytes_max: usize) {
         let room = prefix.len() + suffix_bytes_max;
         if self.bytes.len() < room {
             self.bytes.resize(room, 0);
@@ -114,11 +114,11 @@ impl KeyBuf {
 }
 
 /// A visitor: takes a key and its value, and returns whether to continue.
-pub type See<'s> = &'s mut dyn FnMut(&[u8], &[u8]) -> bool;
+pub type Visitor<'s> = &'s mut dyn FnMut(&[u8], &[u8]) -> bool;
 
 /// A range of rows with a direction, for [`Rows::show`].
 #[derive(Debug, Clone, Copy)]
-pub struct Way {
+pub struct Direction {
     /// The row to begin with.
     pub first: usize,
     /// The row to end with (inclusive), on either side of the first.
@@ -128,7 +128,7 @@ pub struct Way {
 }
 
 /// The result of [`Rows::show`].
-pub struct Shown {
+pub struct VisitResult {
     /// The number of the last visited row.
     pub at: usize,
     /// The last visited row.
@@ -147,7 +147,7 @@ pub trait Rows: Send + Sync {
     fn step_back(&self, row: usize, buf: &mut KeyBuf) -> Row;
     /// Calls `see` for each row of `way` until `see` returns `false`. `buf` must hold the key of
     /// one of these rows. Afterwards it holds the key of the last visited row.
-    fn show(&self, way: Way, buf: &mut KeyBuf, see: See<'_>) -> Shown;
+    fn for_each_row(&self, way: Direction, buf: &mut KeyBuf, see: Visitor<'_>) -> VisitResult;
     /// Returns the value of a row of this block.
     fn value(&self, row: Row) -> &[u8];
     /// Returns the first row at or after `(key, seqno)` in internal order, or the number of rows if
@@ -156,7 +156,7 @@ pub trait Rows: Send + Sync {
 }
 
 /// A row batch: rows that a reader may iterate without the cursor. The cursor is on one of them.
-pub struct Stretch {
+pub struct RowBatch {
     /// The rows of the block.
     pub rows: Box<dyn Rows>,
     /// The current row of the cursor. It lies within the batch, which is never empty.
@@ -169,29 +169,29 @@ pub struct Stretch {
     pub ahead: usize,
 }
 
-impl Stretch {
+impl RowBatch {
     /// Returns the rows from the current row (inclusive) to the end of the batch in the given
     /// direction.
     #[inline]
-    pub fn rest(&self, forward: bool) -> Way {
+    pub fn remaining(&self, forward: bool) -> Direction {
         let last = if forward { self.end - 1 } else { self.first };
-        Way { first: self.at, last, ahead: self.ahead }
+        Direction { first: self.at, last, ahead: self.ahead }
     }
 
     /// Removes the rows at or after `key`. Returns `None` if the cursor is on one of them.
-    pub fn before(mut self, order: &KeyOrder, key: &[u8]) -> Option<Stretch> {
+    pub fn before(mut self, order: &KeyOrder, key: &[u8]) -> Option<RowBatch> {
         self.end = self.end.min(self.bound(order, key));
         self.checked()
     }
 
     /// Removes the rows before `key`. Returns `None` if the cursor is on one of them.
-    pub fn from(mut self, order: &KeyOrder, key: &[u8]) -> Option<Stretch> {
+    pub fn from(mut self, order: &KeyOrder, key: &[u8]) -> Option<RowBatch> {
         self.first = self.first.max(self.bound(order, key));
         self.checked()
     }
 
     /// Removes the rows at or before `key`. Returns `None` if the cursor is on one of them.
-    pub fn after(self, order: &KeyOrder, key: &[u8]) -> Option<Stretch> {
+    pub fn after(self, order: &KeyOrder, key: &[u8]) -> Option<RowBatch> {
         let mut stretch = self.from(order, key)?;
         // The keys of a batch are distinct, so at most one equals `key`.
         let mut buf = KeyBuf::default();
@@ -205,7 +205,7 @@ impl Stretch {
         self.rows.lower_bound(order, key, SEQNO_MAX, &mut KeyBuf::default())
     }
 
-    fn checked(self) -> Option<Stretch> {
+    fn checked(self) -> Option<RowBatch> {
         (self.first <= self.at && self.at < self.end).then_some(self)
     }
 }

@@ -21,15 +21,15 @@ pub enum Bug {
     /// A write becomes visible before it is in the memtable.
     PublishFirst,
     /// The read state drops a memtable before it includes the memtable's table.
-    ForgetFirst,
+    DropMemtableFirst,
     /// A put becomes visible before it has cut the empty-range hints.
-    CutLate,
+    LateHintUpdate,
     /// The search for an empty-range hint does not watch concurrent puts.
-    WalkUnwatched,
+    UnwatchedHintSearch,
     /// The epoch collector frees memory immediately, without waiting for pinned threads.
     FreeAtOnce,
     /// A thread that unpins does not check for deferred drops that wait for it.
-    LeaveUnasked,
+    UnpinWithoutCheck,
 }
 
 /// Returns whether `bug` is seeded: always false outside the schedule tests.

@@ -18,21 +18,21 @@ static BEYOND: AtomicUsize = AtomicUsize::new(TAKEN.len() * BITS);
 const BITS: usize = u64::BITS as usize;
 
 /// Ownership of a number, which is released on drop.
-struct Lease(usize);
+struct NumberOwner(usize);
 
-impl Lease {
-    fn take() -> Lease {
+impl NumberOwner {
+    fn take() -> NumberOwner {
         let found = TAKEN.iter().enumerate().find_map(|(index, word)| {
             // AcqRel: the writes of the number's last owner are visible from here on.
             let with_one_more = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
             let before = word.fetch_update(AcqRel, Relaxed, with_one_more).ok()?;
             Some(index * BITS + before.trailing_ones() as usize)
         });
-        Lease(found.unwrap_or_else(|| BEYOND.fetch_add(1, Relaxed)))
+        NumberOwner(found.unwrap_or_else(|| BEYOND.fetch_add(1, Relaxed)))
     }
 }
 
-impl Drop for Lease {
+impl Drop for NumberOwner {
     fn drop(&mut self) {
         // An exiting thread must not use its cached number after this.
         let _ = KNOWN.try_with(|known| known.set(UNKNOWN));
@@ -46,7 +46,7 @@ impl Drop for Lease {
 const UNKNOWN: usize = usize::MAX;
 
 super::sync::thread_local! {
-    static MINE: Lease = Lease::take();
+    static MINE: NumberOwner = NumberOwner::take();
     /// The cached number, which is faster to read.
     static KNOWN: Cell<usize> = const { Cell::new(UNKNOWN) };
 }
@@ -55,7 +55,7 @@ super::sync::thread_local! {
 pub struct ThreadNumber {
     number: usize,
     /// A number owned by this value alone, used after the thread's own number was released at exit.
-    lent: Option<Lease>,
+    lent: Option<NumberOwner>,
     own: PhantomData<*const ()>,
 }
 
@@ -79,7 +79,7 @@ impl ThreadNumber {
                 (number, None)
             }
             Err(_) => {
-                let lease = Lease::take();
+                let lease = NumberOwner::take();
                 (lease.0, Some(lease))
             }
         };

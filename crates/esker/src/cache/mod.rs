@@ -9,12 +9,12 @@
 //! The hash of the key selects a shard. Each shard has its own lock, its own part of the capacity
 //! and its own policy instance. A block larger than its shard's part of the capacity is not cached.
 
-mod frames;
-mod limbo;
-mod loan;
-mod place;
+mod block_slots;
 mod policy;
-mod shelf;
+mod reservation;
+mod retire_list;
+mod shard;
+mod slot;
 #[cfg(test)]
 mod tests;
 
@@ -22,18 +22,18 @@ use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Re
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::frame::Frame;
-use crate::base::frame_pool::FramePool;
-use crate::base::readers::{Readers, Reading};
+use crate::base::cache_block::CacheBlock;
+use crate::base::cache_block_pool::CacheBlockPool;
+use crate::base::epoch::{Collector, EpochGuard};
 use crate::base::sync::Mutex;
 use crate::base::units::MIB;
 use crate::metrics::Striped;
 use crate::options::kinds::CachePolicy;
-use frames::Frames;
-use limbo::Limbo;
-pub use loan::Loan;
-pub use place::Seen;
-pub use shelf::{Home, Shelf};
+pub use block_slots::{BlockSlots, SlotRef};
+pub use reservation::CacheReservation;
+use retire_list::RetireList;
+use shard::CacheShard;
+pub use slot::CachedRef;
 
 /// Number of shards of a cache of [`SHARDED_FROM_BYTES`] or more. A power of two.
 const SHARDS: usize = 16;
@@ -77,7 +77,7 @@ pub struct CacheStats {
 
 /// One shard, aligned so that it shares no cache line with another.
 #[repr(align(128))]
-struct Shard<H>(Mutex<Frames<H>>);
+struct Shard<H>(Mutex<CacheShard<H>>);
 
 /// A bounded map from [`BlockKey`] to shared blocks. All methods are safe to call concurrently.
 pub struct BlockCache<H> {
@@ -89,55 +89,55 @@ pub struct BlockCache<H> {
     /// change.
     settings: Mutex<CachePolicy>,
     /// Reserved bytes: the part of the capacity that cache reservations hold.
-    lent_bytes: AtomicU64,
+    reserved_bytes: AtomicU64,
     /// Whether counted uses suffice for the policy, so that hits may bypass the shards through
     /// block slots. False for LRU.
-    counting: AtomicBool,
+    slots_enabled: AtomicBool,
     /// Hits in block slots, and misses that bypassed the shards.
-    shelf_hits: Striped,
-    shelf_misses: Striped,
+    slot_hits: Striped,
+    slot_misses: Striped,
     /// Memory for cached blocks.
-    pool: Arc<FramePool>,
+    pool: Arc<CacheBlockPool>,
     /// Retire list for blocks removed from their slots.
-    limbo: Arc<Limbo<H>>,
+    retire_list: Arc<RetireList<H>>,
 }
 
 impl<H: Send + Sync + 'static> BlockCache<H> {
     /// Creates an empty cache of `capacity_bytes`. A capacity of 0 or [`CachePolicy::None`] caches
     /// nothing. Memory is allocated as blocks arrive.
     pub fn new(policy: CachePolicy, capacity_bytes: u64) -> BlockCache<H> {
-        let shards = (0..SHARDS).map(|_| Shard(Mutex::new(Frames::new(policy)))).collect();
+        let shards = (0..SHARDS).map(|_| Shard(Mutex::new(CacheShard::new(policy)))).collect();
         let cache = BlockCache {
             shards,
             shard_mask: AtomicUsize::new(0),
             capacity_bytes: AtomicU64::new(0),
             settings: Mutex::new(policy),
-            lent_bytes: AtomicU64::new(0),
-            counting: AtomicBool::new(policy != CachePolicy::Lru),
-            shelf_hits: Striped::default(),
-            shelf_misses: Striped::default(),
-            pool: Arc::new(FramePool::starting_small()),
-            limbo: Arc::default(),
+            reserved_bytes: AtomicU64::new(0),
+            slots_enabled: AtomicBool::new(policy != CachePolicy::Lru),
+            slot_hits: Striped::default(),
+            slot_misses: Striped::default(),
+            pool: Arc::new(CacheBlockPool::starting_small()),
+            retire_list: Arc::default(),
         };
         cache.set_capacity(capacity_bytes);
         cache
     }
 
     #[inline]
-    fn shard(&self, hash: u64) -> &Mutex<Frames<H>> {
+    fn shard(&self, hash: u64) -> &Mutex<CacheShard<H>> {
         let at = (hash >> 60) as usize & self.shard_mask.load(Relaxed);
         &self.shards[at].0
     }
 
     /// Returns the block if it is cached. Counts as a use.
     #[inline]
-    pub fn get(&self, key: &BlockKey) -> Option<Frame<H>> {
+    pub fn get(&self, key: &BlockKey) -> Option<CacheBlock<H>> {
         let hash = key.hash();
         self.shard(hash).lock().get(hash, key)
     }
 
     /// Returns the block if it is cached. Counts neither a use nor a hit or miss.
-    pub fn peek(&self, key: &BlockKey) -> Option<Frame<H>> {
+    pub fn peek(&self, key: &BlockKey) -> Option<CacheBlock<H>> {
         let hash = key.hash();
         self.shard(hash).lock().peek(hash, key)
     }
@@ -145,19 +145,19 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     /// Returns whether block slots serve hits. False for a policy that must observe every use
     /// immediately.
     #[inline]
-    pub fn has_shelves(&self) -> bool {
-        self.counting.load(Relaxed)
+    pub fn has_slots(&self) -> bool {
+        self.slots_enabled.load(Relaxed)
     }
 
     /// Creates block slots for `count` blocks of this cache, allocated from `pages`.
-    pub fn shelf(&self, count: usize, pages: &Arc<FramePool>) -> Shelf<H> {
-        Shelf::new(count, pages, self.limbo.clone())
+    pub fn block_slots(&self, count: usize, pages: &Arc<CacheBlockPool>) -> BlockSlots<H> {
+        BlockSlots::new(count, pages, self.retire_list.clone())
     }
 
     /// The epoch collector for readers of this cache's block slots.
     #[inline]
-    pub fn readers(&self) -> &Arc<Readers> {
-        self.limbo.readers()
+    pub fn collector(&self) -> &Arc<Collector> {
+        self.retire_list.collector()
     }
 
     /// Returns a reference to the block in slot `at` of `shelf`, if the slot is filled. The
@@ -165,17 +165,17 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     /// Counts as a use. Always returns `None` when the policy must observe every use immediately;
     /// use [`BlockCache::get`] then.
     #[inline]
-    pub fn see_on<'s>(
+    pub fn load_slot<'s>(
         &self,
-        shelf: &'s Shelf<H>,
+        shelf: &'s BlockSlots<H>,
         at: usize,
-        reading: &'s Reading<'_>,
-    ) -> Option<Seen<'s, H>> {
-        if !self.counting.load(Relaxed) {
+        reading: &'s EpochGuard<'_>,
+    ) -> Option<CachedRef<'s, H>> {
+        if !self.slots_enabled.load(Relaxed) {
             return None;
         }
         let seen = shelf.see(at, reading)?;
-        self.shelf_hits.add(1);
+        self.slot_hits.add(1);
         Some(seen)
     }
 
@@ -183,28 +183,33 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     /// empty slot counts as a miss without a lookup in the shard. The shard is consulted only when
     /// the policy must observe every use.
     #[inline]
-    pub fn get_at(&self, shelf: &Shelf<H>, at: usize, key: &BlockKey) -> Option<Frame<H>> {
-        if !self.counting.load(Relaxed) {
+    pub fn get_with_slot(
+        &self,
+        shelf: &BlockSlots<H>,
+        at: usize,
+        key: &BlockKey,
+    ) -> Option<CacheBlock<H>> {
+        if !self.slots_enabled.load(Relaxed) {
             return self.get(key);
         }
-        let found = self.get_on(shelf, at);
+        let found = self.get_slot(shelf, at);
         if found.is_none() {
-            self.shelf_misses.add(1);
+            self.slot_misses.add(1);
         }
         found
     }
 
     /// As [`BlockCache::see_on`], but returns an owned handle that outlives the guard.
     #[inline]
-    pub fn get_on(&self, shelf: &Shelf<H>, at: usize) -> Option<Frame<H>> {
-        let reading = self.readers().enter();
-        self.see_on(shelf, at, &reading).map(|seen| Frame::clone(&seen))
+    pub fn get_slot(&self, shelf: &BlockSlots<H>, at: usize) -> Option<CacheBlock<H>> {
+        let reading = self.collector().pin();
+        self.load_slot(shelf, at, &reading).map(|seen| CacheBlock::clone(&seen))
     }
 
     /// Returns whether a missing block of about `charge_bytes` should be inserted after it is read.
     /// False when the policy expects a higher cost than benefit. [`BlockCache::insert`] does not
     /// check this.
-    pub fn wants(&self, key: &BlockKey, charge_bytes: u64) -> bool {
+    pub fn should_admit(&self, key: &BlockKey, charge_bytes: u64) -> bool {
         let hash = key.hash();
         self.shard(hash).lock().wants(hash, charge_bytes)
     }
@@ -216,17 +221,17 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     pub fn insert(
         &self,
         key: BlockKey,
-        block: Frame<H>,
+        block: CacheBlock<H>,
         charge_bytes: u64,
-        home: Option<Home<H>>,
-    ) -> Frame<H> {
+        home: Option<SlotRef<H>>,
+    ) -> CacheBlock<H> {
         let hash = key.hash();
         let mut evicted = Vec::new();
         let mut shard = self.shard(hash).lock();
         let kept = shard.insert(hash, key, block, charge_bytes, home, &mut evicted);
         drop(shard);
         if !evicted.is_empty() {
-            self.limbo.settle();
+            self.retire_list.collect_if_large();
         }
         kept
     }
@@ -240,12 +245,12 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
 
     /// Inserts a block that no read requested, if [`BlockCache::has_room`]. Otherwise drops the
     /// block and returns false.
-    pub fn offer(
+    pub fn insert_speculative(
         &self,
         key: BlockKey,
-        block: Frame<H>,
+        block: CacheBlock<H>,
         charge_bytes: u64,
-        home: Option<Home<H>>,
+        home: Option<SlotRef<H>>,
     ) -> bool {
         let hash = key.hash();
         let mut shard = self.shard(hash).lock();
@@ -263,7 +268,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
             let hash = key.hash();
             self.shard(hash).lock().remove(hash, &key, &mut removed);
         }
-        self.limbo.flush();
+        self.retire_list.flush();
     }
 
     /// Changes the capacity, in bytes. For a smaller capacity, blocks are evicted until the rest
@@ -272,7 +277,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         let settings = self.settings.lock();
         self.apply_capacity(*settings, bytes);
         drop(settings);
-        self.limbo.flush();
+        self.retire_list.flush();
     }
 
     /// Changes the policy. Cached blocks stay, in the eviction order of the old policy.
@@ -283,13 +288,13 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
             return;
         }
         *settings = policy;
-        self.counting.store(policy != CachePolicy::Lru, Relaxed);
+        self.slots_enabled.store(policy != CachePolicy::Lru, Relaxed);
         for shard in &self.shards {
             shard.0.lock().set_policy(policy);
         }
         self.apply_capacity(policy, self.capacity_bytes());
         drop(settings);
-        self.limbo.flush();
+        self.retire_list.flush();
     }
 
     /// Gives each shard its part of `bytes` less the reserved bytes. Shrinking parts come first,
@@ -317,12 +322,12 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
             shard.0.lock().set_capacity(part(at), &mut Vec::new());
         }
         self.capacity_bytes.store(bytes, Relaxed);
-        self.limbo.set_capacity(usable);
+        self.retire_list.set_capacity(usable);
         self.pool.set_capacity(usize::try_from(usable).unwrap_or(usize::MAX / 2));
     }
 
     /// The pool that provides the memory of cached blocks.
-    pub fn pool(&self) -> &Arc<FramePool> {
+    pub fn pool(&self) -> &Arc<CacheBlockPool> {
         &self.pool
     }
 
@@ -349,7 +354,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
 
     /// Returns the counters since the creation of the cache.
     pub fn stats(&self) -> CacheStats {
-        let (hits, misses) = (self.shelf_hits.get(), self.shelf_misses.get());
+        let (hits, misses) = (self.slot_hits.get(), self.slot_misses.get());
         let mut sum = CacheStats { hits, misses, ..CacheStats::default() };
         for shard in &self.shards {
             let one = shard.0.lock().stats();

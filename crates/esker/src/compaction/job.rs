@@ -125,7 +125,7 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     for run in runs_newest_first(&plan.inputs, &order) {
         cursors.push(run_cursor(&tables, &run, false)?);
     }
-    let mut below = Below::new(plan.older_ranges(&version), &order);
+    let mut below = OlderRanges::new(plan.older_ranges(&version), &order);
     output.over_others = !below.ranges.is_empty();
     let deletes = Arc::new(input_deletes(plan, &tables, &order)?);
     let seen = deletes.to_tombstones_seen(&order, &snapshots);
@@ -151,7 +151,7 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
 fn walk(
     merged: &mut MergeCursor,
     retain: &mut Retain,
-    below: &mut Below,
+    below: &mut OlderRanges,
     output: &mut Output,
     stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
@@ -228,15 +228,15 @@ fn add_split_bounds(plan: &Plan, order: &KeyOrder, files: &[NewFile], edit: &mut
 
 /// Key ranges that may hold data older than a plan's inputs. The ranges, pairs of first and last
 /// key, are disjoint and in key order.
-struct Below {
+struct OlderRanges {
     order: KeyOrder,
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
     /// Position in `ranges`. All earlier ranges end before the last key passed to [`Below::holds`].
     at: usize,
 }
 
-impl Below {
-    fn new(mut ranges: Vec<(Vec<u8>, Vec<u8>)>, order: &KeyOrder) -> Below {
+impl OlderRanges {
+    fn new(mut ranges: Vec<(Vec<u8>, Vec<u8>)>, order: &KeyOrder) -> OlderRanges {
         ranges.sort_unstable_by(|a, b| order.compare(&a.0, &b.0));
         ranges.dedup_by(|next, kept| {
             let joined = order.compare(&next.0, &kept.1).is_le();
@@ -245,7 +245,7 @@ impl Below {
             }
             joined
         });
-        Below { order: order.clone(), ranges, at: 0 }
+        OlderRanges { order: order.clone(), ranges, at: 0 }
     }
 
     fn is_empty(&self) -> bool {
@@ -280,7 +280,7 @@ mod tests {
     fn what_lies_below_is_asked_by_key_and_by_range() {
         let range = |first: &[u8], last: &[u8]| (first.to_vec(), last.to_vec());
         let ranges = vec![range(b"m", b"m"), range(b"d", b"f")];
-        let mut below = Below::new(ranges, &KeyOrder::Bytewise);
+        let mut below = OlderRanges::new(ranges, &KeyOrder::Bytewise);
         assert!(!below.is_empty());
         for (start, end, meets) in [
             ("a", "d", false),
@@ -296,7 +296,7 @@ mod tests {
             assert_eq!(below.holds(key.as_bytes()), held, "{key}");
         }
         assert!(below.holds(b"m") && below.holds(b"m") && !below.holds(b"n"));
-        assert!(Below::new(Vec::new(), &KeyOrder::Bytewise).is_empty());
+        assert!(OlderRanges::new(Vec::new(), &KeyOrder::Bytewise).is_empty());
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
                 if order.compare(&[a], &[b]).is_le() { (vec![a], vec![b]) } else { (vec![b], vec![a]) }
             };
             let all: Vec<(Vec<u8>, Vec<u8>)> = ranges.into_iter().map(in_order).collect();
-            let mut below = Below::new(all.clone(), &order);
+            let mut below = OlderRanges::new(all.clone(), &order);
             let mut keys: Vec<u8> = (0..=255).collect();
             keys.sort_by(|&a, &b| order.compare(&[a], &[b]));
             for key in keys {

@@ -12,7 +12,7 @@ use super::{BusySet, OutputOrder, Plan, PlanInput, PlanKind, TreeLimits};
 use crate::base::order::KeyOrder;
 use crate::tree::fragment::Fragment;
 use crate::tree::guard::Guard;
-use crate::tree::heat;
+use crate::tree::seek_stats;
 use crate::tree::version::Version;
 
 /// Returns the plans that bring every key between `lo` and `hi` (inclusive; `None` is infinite) to
@@ -38,7 +38,7 @@ pub fn plans(
 /// Other jobs may add newer runs to the guard meanwhile. The output therefore takes the order of
 /// the guard's newest run, instead of a new order, which would place it above those runs.
 pub fn hot_plan(version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
-    heat::hot(version).find_map(|(level, guard)| {
+    seek_stats::is_candidate(version).find_map(|(level, guard)| {
         let newest = guard.runs.first()?;
         let mut plan = plan_for(version, limits, level, guard)?;
         plan.output_order = OutputOrder::Same(newest.order);

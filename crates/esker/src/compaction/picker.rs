@@ -18,7 +18,7 @@ use super::{
 };
 use crate::metrics::LEVELS;
 use crate::tree::guard::Guard;
-use crate::tree::heat;
+use crate::tree::seek_stats;
 use crate::tree::version::Version;
 
 /// The picker for all policies.
@@ -26,17 +26,17 @@ pub struct TreePicker;
 
 impl Picker for TreePicker {
     fn pick(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
-        let view = Picking { version, limits, busy, shape: limits.shape() };
+        let view = PickContext { version, limits, busy, shape: limits.shape() };
         view.level_zero().or_else(|| (1..LEVELS).find_map(|level| view.level(level)))
     }
 
     fn pick_hot(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
-        Picking { version, limits, busy, shape: limits.shape() }.hot()
+        PickContext { version, limits, busy, shape: limits.shape() }.hot()
     }
 
     fn debt_bytes(&self, version: &Version, limits: &TreeLimits) -> u64 {
         let empty = BusySet::default();
-        let view = Picking { version, limits, busy: &empty, shape: limits.shape() };
+        let view = PickContext { version, limits, busy: &empty, shape: limits.shape() };
         let level_zero = &version.levels[0].guards[0];
         let waiting = level_zero.runs.len() >= limits.l0_runs_max;
         let mut debt = if waiting { level_zero.bytes() } else { 0 };
@@ -56,14 +56,14 @@ impl Picker for TreePicker {
     }
 }
 
-struct Picking<'a> {
+struct PickContext<'a> {
     version: &'a Version,
     limits: &'a TreeLimits,
     busy: &'a BusySet,
     shape: &'a Shape,
 }
 
-impl Picking<'_> {
+impl PickContext<'_> {
     /// Returns the level that counts as the last: the deepest nonempty level, or the next level if
     /// the deepest is over its capacity.
     fn last_level(&self) -> usize {
@@ -100,7 +100,7 @@ impl Picking<'_> {
 
     /// Returns a plan for the first seek-compaction candidate.
     fn hot(&self) -> Option<Plan> {
-        match heat::hot(self.version).next()? {
+        match seek_stats::is_candidate(self.version).next()? {
             (0, guard) if self.is_free(0, guard) => {
                 let mut plan = self.push(0, guard, "many seeks into level 0")?;
                 plan.is_asked_for = true;

@@ -14,7 +14,7 @@ use crate::base::sync::{Bug, is_seeded};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::state::{Frozen, Inner, Queue};
+use super::state::{DbInner, Frozen, Queue};
 use crate::compaction::job::{self, JobContext};
 use crate::compaction::{Picker, Plan, PlanKind, TreeLimits, policy};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,12 +22,12 @@ use crate::flush;
 use crate::memtable::ChunkPool;
 use crate::options::Options;
 use crate::options::validate::transient_bytes;
-use crate::read::View;
+use crate::read::ReadState;
 use crate::table::{FilterConfig, TableOptions};
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
 use crate::tree::names;
 use crate::tree::output::{Opened, OutputConfig};
-use crate::tree::purge::be_patient;
+use crate::tree::purge::purge_inline;
 
 /// Wait before a failed job is retried, in ms.
 const RETRY_WAIT_MS: u64 = 200;
@@ -36,20 +36,20 @@ const READS_MIN: u64 = 1_000;
 
 /// Result of one or several compactions.
 #[derive(Default)]
-struct Merged {
+struct CompactionResult {
     /// Numbers of the output files that are open.
     opened: Vec<u64>,
     /// Number of cache hits during the compactions.
     reads: u64,
 }
 
-impl Inner {
+impl DbInner {
     pub(super) fn flush_loop(&self) {
         loop {
             let next = {
                 let mut queue = self.queue.lock();
                 loop {
-                    if queue.is_over() {
+                    if queue.is_stopped() {
                         return;
                     }
                     if let Some(front) = queue.frozen.front().cloned() {
@@ -57,33 +57,35 @@ impl Inner {
                         queue.flush_failed = None;
                         break front;
                     }
-                    if self.view.load().active.is_sought() {
+                    if self.read_state.load().active.is_seek_heavy() {
                         drop(queue);
-                        self.freeze_sought();
+                        self.freeze_seek_heavy();
                         queue = self.queue.lock();
                         continue;
                     }
                     self.work.wait(&mut queue);
                 }
             };
-            self.settle(self.with_room(|| self.flush_one(&next)), |queue| &mut queue.flush_failed);
+            self.record_outcome(self.with_room(|| self.flush_one(&next)), |queue| {
+                &mut queue.flush_failed
+            });
         }
     }
 
     /// Freezes the active memtable if it is still
     /// [seek-heavy](crate::memtable::Memtable::is_sought). Does not wait for the commit lock, whose
     /// holder may wait for this thread.
-    fn freeze_sought(&self) {
-        let memtable = self.view.load().active.clone();
-        let frozen = self.committer.try_lock().is_some_and(|mut core| {
+    fn freeze_seek_heavy(&self) {
+        let memtable = self.read_state.load().active.clone();
+        let frozen = self.committer.try_lock().is_some_and(|mut writer| {
             let options = self.options.load();
             let wanted = options.auto_compaction && options.merge_on_seeks && !memtable.is_empty();
-            let is_it = Arc::ptr_eq(&memtable, &core.memtable) && memtable.is_sought();
+            let is_it = Arc::ptr_eq(&memtable, &writer.memtable) && memtable.is_seek_heavy();
             // This freeze is only advice: a write meets the same error again and reports it.
-            wanted && is_it && self.freeze(&mut core).is_ok()
+            wanted && is_it && self.freeze(&mut writer).is_ok()
         });
         if !frozen {
-            memtable.decline();
+            memtable.exclude_from_seek_flush();
         }
     }
 
@@ -100,9 +102,9 @@ impl Inner {
                 if queue.stop {
                     return;
                 }
-                if queue.next_log.is_wanted() {
+                if queue.pending_wal.is_wanted() {
                     drop(queue);
-                    self.make_next_log();
+                    self.preallocate_wal();
                     continue;
                 }
                 if every.is_zero() {
@@ -131,23 +133,23 @@ impl Inner {
         let _way = {
             let mut queue = self.queue.lock();
             queue.make_way += 1;
-            while queue.running > 0 && !queue.is_over() {
+            while queue.running > 0 && !queue.is_stopped() {
                 self.idle.wait(&mut queue);
             }
-            Way(self)
+            SpaceWaiter(self)
         };
         work()
     }
 
     /// Records the result of a background job. After a failure, waits before the next attempt.
-    fn settle(&self, outcome: Result<()>, place: fn(&mut Queue) -> &mut Option<Error>) {
+    fn record_outcome(&self, outcome: Result<()>, place: fn(&mut Queue) -> &mut Option<Error>) {
         let mut queue = self.queue.lock();
         match outcome {
             Ok(()) => *place(&mut queue) = None,
             Err(error) => {
                 *place(&mut queue) = Some(error);
                 self.idle.notify_all();
-                if !queue.is_over() {
+                if !queue.is_stopped() {
                     self.work.wait_for(&mut queue, Duration::from_millis(RETRY_WAIT_MS));
                 }
             }
@@ -159,7 +161,7 @@ impl Inner {
 
     pub fn flush_one(&self, frozen: &Frozen) -> Result<()> {
         let began = Instant::now();
-        self.pace.note_flush_begins(frozen.memtable.memory_bytes() as u64);
+        self.write_throttle.note_flush_begins(frozen.memtable.memory_bytes() as u64);
         let snapshots = self.snapshots.all();
         let config = self.output_config(0);
         let opened = config.opened.clone();
@@ -186,28 +188,32 @@ impl Inner {
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(written);
         self.counters.levels[0].written_bytes.add(written);
-        if is_seeded(Bug::ForgetFirst) {
+        if is_seeded(Bug::DropMemtableFirst) {
             let (active, version) =
-                (self.view.load().active.clone(), self.view.load().version.clone());
-            self.change_view(|_| View::new(active, Vec::new(), version));
+                (self.read_state.load().active.clone(), self.read_state.load().version.clone());
+            self.replace_read_state(|_| ReadState::new(active, Vec::new(), version));
         }
         {
             let mut queue = self.queue.lock();
-            self.change_view(|view| {
+            self.replace_read_state(|view| {
                 let keep = |m: &&Arc<_>| !Arc::ptr_eq(m, &frozen.memtable);
                 let frozen = view.frozen.iter().filter(keep).cloned().collect();
-                View::new(view.active.clone(), frozen, version.clone())
+                ReadState::new(view.active.clone(), frozen, version.clone())
             });
             queue.frozen.pop_front();
-            self.pace.note_flush_ends();
-            self.note_crowd(queue.frozen.len());
+            self.write_throttle.note_flush_ends();
+            self.update_near_stall(queue.frozen.len());
         }
         drop(versions);
-        let full = self.write_knobs.memtable_bytes.load(Ordering::Relaxed);
-        self.pace.note_flush(frozen.memtable.memory_bytes() as u64, full, began.elapsed());
+        let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
+        self.write_throttle.note_flush(
+            frozen.memtable.memory_bytes() as u64,
+            full,
+            began.elapsed(),
+        );
         self.remove_logs_below(frozen.logs_below);
         self.refresh_debt();
-        self.fit_cache();
+        self.resize_cache();
         Ok(())
     }
 
@@ -233,12 +239,12 @@ impl Inner {
     }
 
     pub(super) fn compact_loop(&self) {
-        let _patience = be_patient();
+        let _patience = purge_inline();
         loop {
             let (plan, is_more) = {
                 let mut queue = self.queue.lock();
                 loop {
-                    if queue.is_over() {
+                    if queue.is_stopped() {
                         return;
                     }
                     if !queue.exclusive
@@ -254,7 +260,7 @@ impl Inner {
                     self.work.wait(&mut queue);
                 }
             };
-            let unwound = Unwound { inner: self, plan: &plan };
+            let unwound = CompactionUnwind { inner: self, plan: &plan };
             if is_more {
                 self.start_compactor();
             }
@@ -267,13 +273,13 @@ impl Inner {
                 if queue.make_way > 0 && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
                 {
                     // It gave its space to a flush and starts again after it.
-                    outcome = Ok(Merged::default());
+                    outcome = Ok(CompactionResult::default());
                 }
             }
             // The plan keeps the merged files, and the files keep their blocks.
             drop(plan);
             let merged = outcome.as_mut().map(std::mem::take).unwrap_or_default();
-            self.settle(outcome.map(drop), |queue| &mut queue.compaction_failed);
+            self.record_outcome(outcome.map(drop), |queue| &mut queue.compaction_failed);
             self.warm(&merged);
         }
     }
@@ -289,7 +295,7 @@ impl Inner {
         if !self.options.load().auto_compaction {
             return None;
         }
-        let (view, limits) = (&self.view.load(), &self.limits());
+        let (view, limits) = (&self.read_state.load(), &self.limits());
         let picker = self.picker();
         let due = picker.pick(&view.version, limits, busy);
         if due.is_some() || !self.options.load().merge_on_seeks {
@@ -310,20 +316,20 @@ impl Inner {
     }
 
     /// Runs a plan and installs its output.
-    fn compact(&self, plan: &Plan) -> Result<Merged> {
+    fn compact(&self, plan: &Plan) -> Result<CompactionResult> {
         let rest = self.new_rest(plan);
         let context = JobContext {
             order: self.order.clone(),
             tables: self.tables.clone(),
             snapshots: self.snapshots.all(),
-            version: self.view.load().version.clone(),
+            version: self.read_state.load().version.clone(),
             output: self.output_config(plan.output_level),
             stopped: &|| {
                 self.rest(&rest);
                 let queue = self.queue.lock();
                 // A manual compaction that runs alone does not give up its space.
                 let alone = queue.exclusive && queue.running == 0;
-                queue.is_over() || (queue.make_way > 0 && !alone)
+                queue.is_stopped() || (queue.make_way > 0 && !alone)
             },
         };
         let opened = context.output.opened.clone();
@@ -350,30 +356,30 @@ impl Inner {
         }
         {
             let _queue = self.queue.lock();
-            self.change_view(|view| {
-                View::new(view.active.clone(), view.frozen.clone(), version.clone())
+            self.replace_read_state(|view| {
+                ReadState::new(view.active.clone(), view.frozen.clone(), version.clone())
             });
         }
         drop(versions);
         self.refresh_debt();
-        self.fit_cache();
-        Ok(Merged { opened, reads: self.cache.stats().hits.saturating_sub(reads_before) })
+        self.resize_cache();
+        Ok(CompactionResult { opened, reads: self.cache.stats().hits.saturating_sub(reads_before) })
     }
 
     /// Reads new output tables into the cache space that their input tables leave, for the readers
     /// of those input tables. The input tables are gone by now, unless others hold them. Stops when
     /// there is more urgent work.
-    fn warm(&self, merged: &Merged) {
+    fn warm(&self, merged: &CompactionResult) {
         if merged.reads < READS_MIN {
             return;
         }
         let go_on = || {
             let queue = self.queue.lock();
             let wanted = queue.exclusive || queue.make_way > 0 || !queue.frozen.is_empty();
-            !(queue.is_over() || wanted || self.closed.load(Ordering::Relaxed))
+            !(queue.is_stopped() || wanted || self.closed.load(Ordering::Relaxed))
         };
         // Only the new files: holding a file keeps it and its blocks.
-        let mut files = self.view.load().version.files();
+        let mut files = self.read_state.load().version.files();
         files.retain(|file| merged.opened.contains(&file.number));
         for file in files {
             // A reader meets the same error again and gets it.
@@ -405,9 +411,9 @@ impl Inner {
     }
 
     /// Sets the cache capacity to the part of the budget that memtables and open tables leave.
-    pub fn fit_cache(&self) {
+    pub fn resize_cache(&self) {
         let sizes = self.sizes.load();
-        let view = self.view.load();
+        let view = self.read_state.load();
         let tables = self.tables.memory_bytes(&view.version);
         let count = 1 + self.options.load().frozen_memtables_max;
         let memtables = ChunkPool::most_bytes(count, sizes.memtable_bytes);
@@ -419,7 +425,7 @@ impl Inner {
 
     /// Returns whether the store is in manual background mode: it has no threads, and its callers
     /// do the background work.
-    pub fn stepped(&self) -> bool {
+    pub fn is_manual_background(&self) -> bool {
         self.sizes.load().compaction_threads == 0
     }
 
@@ -428,7 +434,7 @@ impl Inner {
     pub fn flush_here(&self, suffices: impl Fn(&Queue) -> bool) -> Result<()> {
         loop {
             // If two callers took the same memtable, the second would drop the one behind it.
-            let _turn = self.stepping.lock();
+            let _turn = self.manual_job.lock();
             let next = {
                 let queue = self.queue.lock();
                 match queue.frozen.front() {
@@ -441,18 +447,18 @@ impl Inner {
     }
 
     /// In manual background mode, does the most urgent job; returns `false` if there is none.
-    pub fn run_one_job(&self) -> Result<bool> {
+    pub fn run_background_job(&self) -> Result<bool> {
         self.check_writable()?;
-        if !self.stepped() {
+        if !self.is_manual_background() {
             let message = "the store has background threads; run_one_job needs a store that was \
                            opened with background_threads=0";
-            return Err(Error::invalid(message).at(&self.dir));
+            return Err(Error::invalid(message).with_path(&self.dir));
         }
         let waiting = self.queue.lock().frozen.len();
         if waiting > 0 {
             return self.flush_here(|queue| queue.frozen.len() < waiting).map(|()| true);
         }
-        let _turn = self.stepping.lock();
+        let _turn = self.manual_job.lock();
         match self.pick(&Default::default()) {
             Some(plan) => self.compact(&plan).map(|_| true),
             None => Ok(false),
@@ -462,18 +468,18 @@ impl Inner {
     /// Compacts everything between `lo` and `hi` down to the deepest level, guard by guard.
     pub fn compact_range(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<()> {
         self.flush()?;
-        let bar = self.bar_compactions()?;
-        let turn = self.stepped().then(|| self.stepping.lock());
-        let patience = be_patient();
-        let result = self.compact_by_hand(lo, hi);
+        let bar = self.block_compactions()?;
+        let turn = self.is_manual_background().then(|| self.manual_job.lock());
+        let patience = purge_inline();
+        let result = self.compact_manually(lo, hi);
         drop((patience, turn, bar));
         result.map(|merged| self.warm(&merged))
     }
 
-    fn compact_by_hand(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<Merged> {
-        let version = self.view.load().version.clone();
+    fn compact_manually(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<CompactionResult> {
+        let version = self.read_state.load().version.clone();
         // The caller of a manual compaction is about to read.
-        let mut merged = Merged { opened: Vec::new(), reads: READS_MIN };
+        let mut merged = CompactionResult { opened: Vec::new(), reads: READS_MIN };
         for plan in crate::compaction::manual::plans(&version, &self.limits(), lo, hi) {
             self.check_open()?;
             merged.opened.extend(self.compact(&plan)?.opened);
@@ -483,9 +489,9 @@ impl Inner {
 }
 
 /// Guard: while it exists, running compactions give up their space.
-struct Way<'a>(&'a Inner);
+struct SpaceWaiter<'a>(&'a DbInner);
 
-impl Drop for Way<'_> {
+impl Drop for SpaceWaiter<'_> {
     fn drop(&mut self) {
         self.0.queue.lock().make_way -= 1;
         self.0.work.notify_all();
@@ -493,12 +499,12 @@ impl Drop for Way<'_> {
 }
 
 /// Guard dropped when a compaction panicked: removes the compaction from the queue's counts.
-struct Unwound<'a> {
-    inner: &'a Inner,
+struct CompactionUnwind<'a> {
+    inner: &'a DbInner,
     plan: &'a Plan,
 }
 
-impl Drop for Unwound<'_> {
+impl Drop for CompactionUnwind<'_> {
     fn drop(&mut self) {
         let mut queue = self.inner.queue.lock();
         queue.busy.remove(self.plan);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Db;
 use super::backup::place::{refuse_existing, refuse_inside_a_store};
-use super::state::Inner;
+use super::state::DbInner;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, absolute, parent_of, pinned, sync_dir};
@@ -49,19 +49,19 @@ impl Db {
     /// Links the tables into `dir`. `fs` is the store's file system, with `dir` pinned.
     fn fill_checkpoint(&self, fs: &Arc<dyn Fs>, dir: &Path) -> Result<()> {
         let inner = &self.inner;
-        let version = inner.view.load().version.clone();
+        let version = inner.read_state.load().version.clone();
         for file in version.files() {
             let (from, to) =
                 (names::table_path(&inner.dir, file.number), names::table_path(dir, file.number));
             fs.hard_link(&from, &to).map_err(|e| Error::io(&to, "link a table", e))?;
         }
-        inner.name_tables(fs, &version, dir)
+        inner.create_manifest(fs, &version, dir)
     }
 }
 
-impl Inner {
+impl DbInner {
     /// Makes `dir`, which holds the tables of `version`, a separate store.
-    pub(super) fn name_tables(
+    pub(super) fn create_manifest(
         &self,
         fs: &Arc<dyn Fs>,
         version: &Version,

@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 
 use crate::base::sync::atomic::Ordering;
 
-use super::roles::Role;
-use super::state::Inner;
+use super::state::DbInner;
+use super::threads::Role;
 use crate::base::key::SeqNo;
 use crate::iter::hints::{BOUND_BYTES_MAX, Hints};
-use crate::iter::tombstone_run::DeadRun;
-use crate::read::View;
+use crate::iter::tombstone_run::TombstoneRun;
+use crate::read::ReadState;
 use crate::read::scan::DbIterator;
-use crate::write::core::Core;
+use crate::write::writer_state::WriterState;
 
 /// Maximum number of waiting samples.
 const SAMPLES_MAX: usize = 8;
@@ -37,13 +37,13 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 /// Step budget: maximum number of hint lookups in one search step, about 8,000 keys.
 const PATIENCE: u64 = if cfg!(debug_assertions) { 8 } else { 256 };
 /// Maximum number of search steps from one sample.
-const STRETCHES_MAX: usize = 1024;
+const STEPS_MAX: usize = 1024;
 
-impl Inner {
+impl DbInner {
     /// Requests a search around `sample`, unless there is no thread for it.
     #[cold]
-    pub fn ask_for_hints(&self, sample: Vec<u8>) {
-        if self.stepped() || self.ensure(Role::Hints).is_err() {
+    pub fn request_hint_search(&self, sample: Vec<u8>) {
+        if self.is_manual_background() || self.ensure(Role::Hints).is_err() {
             return;
         }
         let mut queue = self.queue.lock();
@@ -55,7 +55,7 @@ impl Inner {
         if was_empty {
             self.work.notify_all();
         } else {
-            self.pace.hints_behind.store(true, Ordering::Relaxed);
+            self.write_throttle.hints_behind.store(true, Ordering::Relaxed);
         }
     }
 
@@ -65,7 +65,7 @@ impl Inner {
     /// wait takes at most 2 ms, and all waits take at most a quarter of the time.
     #[cold]
     pub fn wait_for_hints(&self) {
-        if !self.pace.hints_behind.swap(false, Ordering::Relaxed) {
+        if !self.write_throttle.hints_behind.swap(false, Ordering::Relaxed) {
             return;
         }
         let began = Instant::now();
@@ -74,7 +74,7 @@ impl Inner {
             return;
         }
         for _ in 0..WAITS_MAX {
-            if queue.hint_samples.len() < 2 || queue.is_over() {
+            if queue.hint_samples.len() < 2 || queue.is_stopped() {
                 break;
             }
             self.idle.wait_for(&mut queue, WAIT);
@@ -86,7 +86,7 @@ impl Inner {
     }
 
     /// Publishes the list `hints` to readers. The caller holds the commit lock.
-    pub fn show_hints(&self, hints: Arc<Hints>) {
+    pub fn publish_hints(&self, hints: Arc<Hints>) {
         let any = !hints.is_empty();
         self.hints.store(hints);
         self.any_hints.store(any, Ordering::Release);
@@ -104,7 +104,7 @@ impl Inner {
             let sample = {
                 let mut queue = self.queue.lock();
                 loop {
-                    if queue.is_over() {
+                    if queue.is_stopped() {
                         return;
                     }
                     if let Some(sample) = queue.hint_samples.front() {
@@ -113,33 +113,33 @@ impl Inner {
                     self.work.wait(&mut queue);
                 }
             };
-            let _front = Front(self);
-            self.look_around(sample);
+            let _front = SampleGuard(self);
+            self.search_around(sample);
         }
     }
 
     /// Searches around `sample`, one step after another.
-    fn look_around(&self, sample: Vec<u8>) {
+    fn search_around(&self, sample: Vec<u8>) {
         if self.is_hinted(&sample) {
             return;
         }
         let mut ahead: Vec<Arc<[u8]>> = vec![Arc::from(sample)];
         let mut walked = None;
-        for _ in 0..STRETCHES_MAX {
+        for _ in 0..STEPS_MAX {
             let begun = {
                 // Under one lock: the last step's result is added, and the next step begins.
-                self.committer.lock_soon().guarded(|core| {
+                self.committer.lock_soon().poison_on_panic(|writer| {
                     if let Some(walked) = walked.take() {
-                        ahead.extend(self.end_stretch(core, walked));
+                        ahead.extend(self.end_step(writer, walked));
                     }
-                    self.begin_stretch(core, &mut ahead)
+                    self.begin_step(writer, &mut ahead)
                 })
             };
             let Some(begun) = begun else { return };
             walked = Some(self.walk(begun));
         }
         if let Some(walked) = walked {
-            self.committer.lock_soon().guarded(|core| self.end_stretch(core, walked));
+            self.committer.lock_soon().poison_on_panic(|writer| self.end_step(writer, walked));
         }
     }
 
@@ -151,11 +151,11 @@ impl Inner {
 
     /// Adds a hint for the range `walked`, if that pays. Returns the keys at which the search
     /// continues.
-    fn end_stretch(&self, core: &mut Core, walked: Walked) -> Vec<Arc<[u8]>> {
-        let Walked { run, since } = walked;
-        let added = core.hints.add(run.as_ref(), since);
-        if let Some(hints) = core.hints.changed() {
-            self.show_hints(hints);
+    fn end_step(&self, writer: &mut WriterState, walked: StepResult) -> Vec<Arc<[u8]>> {
+        let StepResult { run, since } = walked;
+        let added = writer.hints.add(run.as_ref(), since);
+        if let Some(hints) = writer.hints.changed() {
+            self.publish_hints(hints);
         }
         let mut open = run.filter(|_| added).map_or(Vec::new(), |run| run.open);
         open.retain(|edge| edge.len() <= BOUND_BYTES_MAX);
@@ -164,16 +164,20 @@ impl Inner {
 
     /// Takes the next key of `ahead` that no hint covers, and begins to watch it. Returns `None` if
     /// there is no such key, or the store is closing.
-    fn begin_stretch(&self, core: &mut Core, ahead: &mut Vec<Arc<[u8]>>) -> Option<Begun> {
+    fn begin_step(
+        &self,
+        writer: &mut WriterState,
+        ahead: &mut Vec<Arc<[u8]>>,
+    ) -> Option<SearchStep> {
         while !self.closed.load(Ordering::Relaxed) {
             let key = ahead.pop()?;
-            if let Some(hints) = core.hints.watch(&key) {
+            if let Some(hints) = writer.hints.watch(&key) {
                 // Only the holder of the writer state freezes a memtable, so the read state holds
                 // everything up to `since`.
-                return Some(Begun {
+                return Some(SearchStep {
                     key,
-                    view: self.view.load(),
-                    since: core.next_seqno - 1,
+                    view: self.read_state.load(),
+                    since: writer.next_seqno - 1,
                     hints,
                 });
             }
@@ -182,20 +186,20 @@ impl Inner {
     }
 
     /// Steps over the invisible entries around a key. Holds no lock.
-    fn walk(&self, begun: Begun) -> Walked {
-        let Begun { key, view, since, hints } = begun;
+    fn walk(&self, begun: SearchStep) -> StepResult {
+        let SearchStep { key, view, since, hints } = begun;
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let run = DbIterator::new(view, &self.tables, since, everything, false)
-            .and_then(|iter| iter.dead_run(&key, hints, PATIENCE));
-        Walked { run: run.ok().flatten(), since }
+            .and_then(|iter| iter.tombstone_run(&key, hints, PATIENCE));
+        StepResult { run: run.ok().flatten(), since }
     }
 }
 
 /// Guard of the sample being searched. The sample stays in the queue until its search is done, so
 /// that the next request for a search finds it there.
-struct Front<'a>(&'a Inner);
+struct SampleGuard<'a>(&'a DbInner);
 
-impl Drop for Front<'_> {
+impl Drop for SampleGuard<'_> {
     fn drop(&mut self) {
         let mut queue = self.0.queue.lock();
         queue.hint_samples.pop_front();
@@ -209,15 +213,15 @@ impl Drop for Front<'_> {
 }
 
 /// A search step around `key`, in a read state that holds everything up to `since`.
-struct Begun {
+struct SearchStep {
     key: Arc<[u8]>,
-    view: Arc<View>,
+    view: Arc<ReadState>,
     since: SeqNo,
     hints: Arc<Hints>,
 }
 
 /// The result of a search step at the sequence number `since`.
-struct Walked {
-    run: Option<DeadRun>,
+struct StepResult {
+    run: Option<TombstoneRun>,
     since: SeqNo,
 }

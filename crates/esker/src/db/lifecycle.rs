@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use super::roles::contained;
-use super::state::Inner;
+use super::state::DbInner;
+use super::threads::catch_panic;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, ErrorKind, Result};
@@ -31,13 +31,13 @@ pub(crate) fn sizes_here(options: &Options) -> Sizes {
 
 /// Closes the store when the last [`super::Db`] is dropped.
 pub(super) struct OpenHandle {
-    inner: Arc<Inner>,
+    inner: Arc<DbInner>,
     /// Serializes calls that close the store.
     closing: Mutex<()>,
 }
 
 impl OpenHandle {
-    pub fn new(inner: Arc<Inner>) -> OpenHandle {
+    pub fn new(inner: Arc<DbInner>) -> OpenHandle {
         OpenHandle { inner, closing: Mutex::new(()) }
     }
 
@@ -57,12 +57,12 @@ impl OpenHandle {
         // Threads end and the lock is released even after a panic.
         let told = |cause: String| {
             let message = format!("the close of the store panicked ({cause})");
-            Err(Error::new(ErrorKind::Io, message).at(&inner.dir))
+            Err(Error::new(ErrorKind::Io, message).with_path(&inner.dir))
         };
-        let saved = contained(|| inner.save_memtable()).unwrap_or_else(told);
+        let saved = catch_panic(|| inner.save_memtable()).unwrap_or_else(told);
         inner.stop();
         inner.threads.end();
-        let closed = contained(|| inner.finish()).unwrap_or_else(told);
+        let closed = catch_panic(|| inner.finish()).unwrap_or_else(told);
         inner.lock.lock().take();
         saved.and(closed)
     }
@@ -74,16 +74,16 @@ impl Drop for OpenHandle {
     }
 }
 
-impl Inner {
+impl DbInner {
     /// Applies changed options.
-    pub fn adopt(&self, next: Options) {
+    pub fn apply_options(&self, next: Options) {
         let sizes = sizes_here(&next);
         self.cache.set_policy(next.cache_policy);
         self.pool.set_capacity(sizes.memtable_bytes as usize);
-        self.write_knobs.adopt(&next, &sizes);
+        self.write_params.adopt(&next, &sizes);
         self.options.store(Arc::new(next));
         self.sizes.store(Arc::new(sizes));
-        self.fit_cache();
+        self.resize_cache();
         self.refresh_debt();
         // Under the lock, so that no thread is between its last check and its wait.
         let _queue = self.queue.lock();
@@ -99,14 +99,14 @@ impl Inner {
         }
         let mut must;
         let last = {
-            let mut core = self.committer.lock();
+            let mut writer = self.committer.lock();
             // Under the writer-state lock: until then any thread may freeze unlogged operations.
             must = !self.queue.lock().frozen.is_empty();
-            let long = core.memtable.held_bytes() >= FLUSHED_AT_CLOSE_BYTES_MIN;
-            if (core.unlogged || long) && core.poisoned.is_none() {
-                let unlogged = core.unlogged;
+            let long = writer.memtable.data_bytes() >= FLUSHED_AT_CLOSE_BYTES_MIN;
+            if (writer.unlogged || long) && writer.poisoned.is_none() {
+                let unlogged = writer.unlogged;
                 must |= unlogged;
-                let frozen = self.freeze(&mut core);
+                let frozen = self.freeze(&mut writer);
                 if unlogged {
                     frozen?;
                 }
@@ -131,19 +131,20 @@ impl Inner {
     }
 
     /// Closes a removed file on the thread that removes files, so that no caller waits for it.
-    pub fn close_later(&self, file: impl Send + 'static) {
+    pub fn close_in_background(&self, file: impl Send + 'static) {
         if let Some(purger) = &self.purger {
             purger.close(Box::new(file));
         }
     }
 
     /// Returns an error when the store's directory was removed.
-    fn check_there(&self) -> Result<()> {
+    fn check_dir_exists(&self) -> Result<()> {
         match self.fs.exists(&self.dir) {
             _ if self.read_only => Ok(()),
             Ok(true) => Ok(()),
             Ok(false) => {
-                Err(Error::new(ErrorKind::Io, "the directory no longer exists").at(&self.dir))
+                Err(Error::new(ErrorKind::Io, "the directory no longer exists")
+                    .with_path(&self.dir))
             }
             Err(error) => Err(Error::io(&self.dir, "inspect the directory", error)),
         }
@@ -153,13 +154,13 @@ impl Inner {
     /// and releases the lock. The marker says that all files are durable, so it is not written
     /// after a failure of the log or the manifest.
     pub fn finish(&self) -> Result<()> {
-        let mut core = self.committer.lock();
-        let sound = match &core.poisoned {
+        let mut writer = self.committer.lock();
+        let sound = match &writer.poisoned {
             Some(error) => Err(error.clone()),
             None => self.versions.lock().check_sound(),
         };
-        let synced = sound.and_then(|()| core.sync_logs(self));
-        let log = core.log.take();
+        let synced = sound.and_then(|()| writer.sync_logs(self));
+        let log = writer.log.take();
         // The marker is not enough: nobody would notice if it was lost with the records before it.
         let noted = match log.as_ref().filter(|log| log.has_records()) {
             Some(log) if synced.is_ok() => {
@@ -169,13 +170,13 @@ impl Inner {
             }
             _ => synced,
         };
-        core.unsynced_logs.clear();
-        drop(core);
-        self.remove_next_log();
+        writer.unsynced_logs.clear();
+        drop(writer);
+        self.remove_pending_wal();
         let closed = noted.and_then(|()| log.map_or(Ok(()), |log| log.close()));
         // Writes to a log in a removed directory cannot be found again.
-        let closed = closed.and_then(|()| self.check_there());
+        let closed = closed.and_then(|()| self.check_dir_exists());
         self.lock.lock().take();
-        closed.map_err(|e: Error| e.at(&self.dir))
+        closed.map_err(|e: Error| e.with_path(&self.dir))
     }
 }

@@ -3,23 +3,23 @@
 pub(crate) mod background;
 pub mod backup;
 pub mod checkpoint;
+mod compaction_yield;
 mod hints;
 pub(crate) mod lifecycle;
-mod next_log;
 pub mod open;
-mod pace;
 mod read_path;
 pub mod repair;
 mod replay;
-mod rest;
-mod roles;
 mod scrub;
 pub mod snapshot;
 pub(crate) mod state;
 pub mod stats;
+mod threads;
 pub mod verify;
 mod wait;
+mod wal_preallocation;
 mod write_path;
+mod write_throttle;
 
 use std::cell::RefCell;
 use std::ops::{Bound, RangeBounds};
@@ -38,7 +38,7 @@ use crate::write::batch::{Batch, check_key, check_value};
 use crate::write::commit::LARGE_BYTES;
 use lifecycle::OpenHandle;
 use snapshot::Snapshot;
-use state::Inner;
+use state::DbInner;
 
 /// Options of one read.
 #[derive(Clone, Copy)]
@@ -116,7 +116,7 @@ impl WriteOptions {
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<DbInner>,
     open: Arc<OpenHandle>,
 }
 
@@ -250,7 +250,7 @@ impl Db {
 
     /// Returns whether `key` exists.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.inner.take_at(key.as_ref(), None, true, |_| ())?.is_some())
+        Ok(self.inner.get_map(key.as_ref(), None, true, |_| ())?.is_some())
     }
 
     /// Deletes `key` without checking whether it exists.
@@ -340,8 +340,8 @@ impl Db {
     /// Makes everything written so far survive power loss, as a `Sync` write would.
     pub fn sync(&self) -> Result<()> {
         self.inner.check_writable()?;
-        let mut core = self.inner.committer.lock();
-        core.sync_logs(&*self.inner)
+        let mut writer = self.inner.committer.lock();
+        writer.sync_logs(&*self.inner)
     }
 
     /// Compacts the keys between `start` and `end` (all keys when `None`) into the deepest level,
@@ -362,7 +362,7 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` in a store with background threads; any error of the job.
     pub fn run_one_job(&self) -> Result<bool> {
-        self.inner.run_one_job()
+        self.inner.run_background_job()
     }
 
     /// Returns the approximate number of table bytes that hold the keys in `[start, end)`. Data
@@ -406,7 +406,7 @@ impl Db {
         }
         next.validate()?;
         self.inner.ensure_for(&next)?;
-        self.inner.adopt(next);
+        self.inner.apply_options(next);
         Ok(())
     }
 

@@ -16,13 +16,13 @@ use arc_swap::ArcSwap;
 use super::Db;
 use super::lifecycle::OpenHandle;
 use super::lifecycle::sizes_here;
-use super::pace::Pace;
 use super::repair::swap::INTERRUPTED;
 use super::replay::{Replayed, Spill, replay};
-use super::roles::Threads;
 use super::snapshot::SnapshotList;
-use super::state::{Inner, Queue, WriteKnobs};
-use crate::base::shown::Shown;
+use super::state::{DbInner, Queue, WriteParams};
+use super::threads::Threads;
+use super::write_throttle::WriteThrottle;
+use crate::base::epoch_cell::EpochCell;
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::OsFs;
@@ -30,7 +30,7 @@ use crate::fs::{DirEntry, FileLock, Fs, absolute, fork, parent_of, pinned, sync_
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::options::validate::Sizes;
-use crate::read::View;
+use crate::read::ReadState;
 use crate::table::ReadConfig;
 use crate::tree::current::Current;
 use crate::tree::edit::VersionEdit;
@@ -39,8 +39,8 @@ use crate::tree::tables::Tables;
 use crate::tree::{foreign, names};
 use crate::wal::format::LogStart;
 use crate::write::commit::Committer;
-use crate::write::core::{Core, Visible};
 use crate::write::hints::HintKeeper;
+use crate::write::writer_state::{Visible, WriterState};
 
 /// Maximum number of replayed logs that stay logs. More are flushed to tables at open, because
 /// each log costs a sync at every opening.
@@ -84,23 +84,25 @@ impl Db {
     pub fn open_on(fs: Arc<dyn Fs>, path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.validate()?;
         let dir = &*absolute(&*fs, path.as_ref())?;
-        let found = look(&*fs, dir)?;
+        let found = list_dir(&*fs, dir)?;
         let exists = found.is_store(dir)?;
         if exists {
             refuse_newer(&*fs, dir)?;
         }
         if exists && options.error_if_exists {
-            return Err(Error::invalid("the store exists, and error_if_exists is set").at(dir));
+            return Err(
+                Error::invalid("the store exists, and error_if_exists is set").with_path(dir)
+            );
         }
         if !exists && !options.create_if_missing {
             let message = "the store does not exist, and create_if_missing is off";
-            return Err(Error::not_found(message).at(dir));
+            return Err(Error::not_found(message).with_path(dir));
         }
         let (fs, lock) = take_lock(&fs, dir)?;
         // List the directory again under the lock: another process may have created the store.
-        let found = look(&*fs, dir)?;
+        let found = list_dir(&*fs, dir)?;
         if !found.is_store(dir)? {
-            begin_store(&fs, dir, &options, &found)?;
+            create_store(&fs, dir, &options, &found)?;
         }
         open_existing(fs, dir, options, Some(lock))
     }
@@ -122,15 +124,15 @@ impl Db {
     ) -> Result<Db> {
         options.validate()?;
         let dir = &*absolute(&*fs, path.as_ref())?;
-        if !look(&*fs, dir)?.is_store(dir)? {
-            return Err(Error::not_found("there is no store here").at(dir));
+        if !list_dir(&*fs, dir)?.is_store(dir)? {
+            return Err(Error::not_found("there is no store here").with_path(dir));
         }
         let fs = pinned(&fs, dir)?;
         let mut last = None;
         // A writer may replace the manifest or remove a log between two of our steps, so retry.
         for _ in 0..10 {
-            if !look(&*fs, dir)?.is_store(dir)? {
-                return Err(Error::not_found("there is no store here").at(dir));
+            if !list_dir(&*fs, dir)?.is_store(dir)? {
+                return Err(Error::not_found("there is no store here").with_path(dir));
             }
             match open_existing(fs.clone(), dir, options.clone(), None) {
                 Err(error) if error.is_missing_file() || error.is_corruption() => {
@@ -139,7 +141,7 @@ impl Db {
                 other => return other,
             }
         }
-        Err(last.unwrap_or_else(|| Error::not_found("there is no store here").at(dir)))
+        Err(last.unwrap_or_else(|| Error::not_found("there is no store here").with_path(dir)))
     }
 
     /// Removes a store: the files that the store created, by name, and then the directory if it is
@@ -155,15 +157,15 @@ impl Db {
     /// Does the same as [`Db::destroy`], on the given file system.
     pub fn destroy_on(fs: Arc<dyn Fs>, path: impl AsRef<Path>) -> Result<()> {
         let dir = &*absolute(&*fs, path.as_ref())?;
-        let found = look(&*fs, dir)?;
+        let found = list_dir(&*fs, dir)?;
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
         if !found.entries.iter().any(|e| names::is_ours(&e.name)) {
-            return Err(Error::not_found("there is no store here").at(dir));
+            return Err(Error::not_found("there is no store here").with_path(dir));
         }
         let (fs, lock) = take_lock(&fs, dir)?;
         // List again: the lock's own file exists now.
-        let found = look(&*fs, dir)?;
+        let found = list_dir(&*fs, dir)?;
         // CURRENT first: without it the remaining files are no store.
         let mut ours: Vec<&DirEntry> =
             found.entries.iter().filter(|e| e.is_file && names::is_ours(&e.name)).collect();
@@ -182,28 +184,28 @@ impl Db {
 }
 
 /// The entries of a directory.
-pub(super) struct Found {
+pub(super) struct DirListing {
     pub entries: Vec<DirEntry>,
 }
 
 /// Lists `dir`. A missing directory counts as an empty one.
-pub(super) fn look(fs: &dyn Fs, dir: &Path) -> Result<Found> {
+pub(super) fn list_dir(fs: &dyn Fs, dir: &Path) -> Result<DirListing> {
     let missing = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
     match fs.list(dir) {
-        Ok(entries) => Ok(Found { entries }),
-        Err(error) if missing(&error) => Ok(Found { entries: Vec::new() }),
+        Ok(entries) => Ok(DirListing { entries }),
+        Err(error) if missing(&error) => Ok(DirListing { entries: Vec::new() }),
         Err(error) => Err(Error::io(dir, "list the directory", error)),
     }
 }
 
-impl Found {
+impl DirListing {
     fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|e| e.name == name)
     }
 
     /// Returns whether a repair was interrupted while it moved files. The next repair undoes or
     /// finishes the move.
-    pub fn is_between_stores(&self) -> bool {
+    pub fn has_interrupted_repair(&self) -> bool {
         self.entries.iter().any(|e| e.name.starts_with(INTERRUPTED))
     }
 
@@ -220,7 +222,7 @@ impl Found {
                         "; `esker import leveldb {dir} NEW` copies it into an Esker store"
                     );
                 }
-                Err(Error::new(ErrorKind::Incompatible, message).at(dir))
+                Err(Error::new(ErrorKind::Incompatible, message).with_path(dir))
             }
             None => Ok(()),
         }
@@ -231,7 +233,7 @@ impl Found {
     /// remains of a creation that a crash interrupted, and the result is `false`.
     pub fn is_store(&self, dir: &Path) -> Result<bool> {
         self.refuse_foreign(dir)?;
-        if self.is_between_stores() {
+        if self.has_interrupted_repair() {
             // Checked even if CURRENT exists: a crash may have kept its name and lost others.
             let message =
                 "a repair of this store was interrupted; run `repair` again to complete it";
@@ -278,14 +280,14 @@ pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Arc<dyn Fs>, Bo
             let who = if holder.is_empty() { "another process".to_string() } else { holder };
             let message =
                 format!("the store is open in {who}; open it read-only, or close it there");
-            Err(Error::new(ErrorKind::Locked, message).at(dir))
+            Err(Error::new(ErrorKind::Locked, message).with_path(dir))
         }
         Err(error) => Err(Error::io(&path, "lock the store", error)),
     }
 }
 
 /// Creates an empty store, after removing the remains of an interrupted creation.
-fn begin_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &Found) -> Result<()> {
+fn create_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &DirListing) -> Result<()> {
     for entry in &found.entries {
         if entry.is_file && names::is_ours(&entry.name) && entry.name != names::LOCK {
             let path = dir.join(&entry.name);
@@ -357,8 +359,8 @@ fn assemble(
     tables: Arc<Tables>,
     versions: VersionSet,
     replayed: &Replayed,
-) -> Arc<Inner> {
-    let core = Core {
+) -> Arc<DbInner> {
+    let writer = WriterState {
         log: None,
         unsynced_logs: Vec::new(),
         memtable: replayed.memtable.clone(),
@@ -369,22 +371,22 @@ fn assemble(
         poisoned: None,
         visible: Arc::new(Visible::new(replayed.last_seqno)),
     };
-    let view = View::new(replayed.memtable.clone(), Vec::new(), versions.current());
-    Arc::new_cyclic(|me| Inner {
+    let view = ReadState::new(replayed.memtable.clone(), Vec::new(), versions.current());
+    Arc::new_cyclic(|me| DbInner {
         me: me.clone(),
         dir: PathBuf::from(dir),
         read_only: lock.is_none(),
         order: options.key_order.clone(),
-        pace: Pace::default(),
-        write_knobs: WriteKnobs::new(&options, &sizes),
+        write_throttle: WriteThrottle::default(),
+        write_params: WriteParams::new(&options, &sizes),
         sizes: ArcSwap::from_pointee(sizes),
         options: ArcSwap::from_pointee(options),
-        view: Shown::new(Arc::new(view), cache.readers().clone()),
-        view_change: Mutex::new(()),
+        read_state: EpochCell::new(Arc::new(view), cache.collector().clone()),
+        read_state_change: Mutex::new(()),
         options_change: Mutex::new(()),
         hints: ArcSwap::default(),
         any_hints: AtomicBool::new(false),
-        committer: Committer::new(core),
+        committer: Committer::new(writer),
         tables,
         cache,
         counters: Counters::default(),
@@ -396,12 +398,12 @@ fn assemble(
         numbers: replayed.numbers.clone(),
         ids: AtomicU64::new(fs.unique_number()),
         queue: Mutex::new(Queue::default()),
-        stepping: Mutex::new(()),
+        manual_job: Mutex::new(()),
         work: Condvar::new(),
         idle: Condvar::new(),
         snapshots: SnapshotList::default(),
         debt_bytes: AtomicU64::new(0),
-        owed_ns: AtomicU64::new(0),
+        pending_delay_ns: AtomicU64::new(0),
         flushed_below: AtomicU64::new(0),
         closed: AtomicBool::new(false),
         broken: AtomicBool::new(false),
@@ -412,7 +414,7 @@ fn assemble(
     })
 }
 
-impl Inner {
+impl DbInner {
     /// Starts the log of this opening and removes files that no version refers to.
     ///
     /// A store that was not closed may have failed in a sync, or before one. Then the content that
@@ -422,7 +424,7 @@ impl Inner {
     /// anything removed. The clean-close marker says that everything was synced. Many logs of
     /// short openings become a table, too.
     fn begin_writing(&self, replayed: &Replayed) -> Result<()> {
-        self.fit_cache();
+        self.resize_cache();
         if replayed.closed {
             self.remove_strays()?;
         } else {
@@ -434,25 +436,25 @@ impl Inner {
             let path = names::log_path(&self.dir, *number);
             self.fs.remove(&path).map_err(|e| Error::io(&path, "remove an unused log", e))?;
         }
-        let mut core = self.committer.lock();
+        let mut writer = self.committer.lock();
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let start = LogStart {
             first_ordinal: replayed.next_ordinal,
-            first_seqno: core.next_seqno,
+            first_seqno: writer.next_seqno,
             durable_ordinal: if replayed.closed { replayed.next_ordinal } else { 0 },
         };
-        core.log = Some(self.start_log(number, start)?);
+        writer.log = Some(self.start_log(number, start)?);
         let full = replayed.memtable.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2
             || replayed.logs > REPLAYED_LOGS_MAX;
         if !replayed.memtable.is_empty() && (full || !replayed.closed) {
-            self.freeze(&mut core)?;
-            drop(core);
+            self.freeze(&mut writer)?;
+            drop(writer);
             let frozen = self.queue.lock().frozen.front().cloned();
             if let Some(frozen) = frozen {
                 self.flush_one(&frozen)?;
             }
         } else if replayed.memtable.is_empty() {
-            drop(core);
+            drop(writer);
             let min_wal = Some(number);
             let edit = VersionEdit {
                 min_wal,
@@ -463,7 +465,7 @@ impl Inner {
             self.versions.lock().apply(edit)?;
             self.remove_logs_below(number);
         } else {
-            drop(core);
+            drop(writer);
             let edit = VersionEdit { newest_wal: Some(number), ..VersionEdit::default() };
             self.versions.lock().apply(edit)?;
         }
@@ -476,10 +478,11 @@ impl Inner {
 
     /// Removes unreferenced tables and manifests, which a crash left incomplete.
     fn remove_strays(&self) -> Result<()> {
-        let live: Vec<u64> = self.view.load().version.files().iter().map(|f| f.number).collect();
+        let live: Vec<u64> =
+            self.read_state.load().version.files().iter().map(|f| f.number).collect();
         let manifest = self.versions.lock().manifest_number();
         let counted = self.numbers.load(Ordering::Relaxed);
-        for entry in look(&*self.fs, &self.dir)?.entries {
+        for entry in list_dir(&*self.fs, &self.dir)?.entries {
             let stray = match (names::parse_table(&entry.name), names::parse_manifest(&entry.name))
             {
                 (Some(number), _) => names::is_reached(number, counted) && !live.contains(&number),

@@ -6,14 +6,14 @@
 use std::cell::Cell;
 use std::ops::Bound;
 
-use super::state::Inner;
+use super::state::DbInner;
+use crate::base::epoch::EpochGuard;
 use crate::base::key::SeqNo;
-use crate::base::readers::Reading;
 use crate::error::{Error, Result};
 use crate::read::Slice;
-use crate::read::get::{Look, Lookup};
+use crate::read::get::{Found, Lookup};
 use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
-use crate::table::Looked;
+use crate::table::TableGet;
 
 /// Maximum length, in bytes, of a value that is copied for a visitor.
 const COPIED_BYTES_MAX: usize = 4 << 10;
@@ -23,31 +23,31 @@ crate::base::sync::thread_local! {
     static COPY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-impl Inner {
+impl DbInner {
     /// Returns the result of `take` on the value of `key` at `seqno`, or now. `take` must be short:
     /// it may run inside an epoch pin, which delays freeing unused memory.
     #[inline]
-    pub fn take_at<R>(
+    pub fn get_map<R>(
         &self,
         key: &[u8],
         seqno: Option<SeqNo>,
         fill_cache: bool,
-        mut take: impl FnMut(Look<'_>) -> R,
+        mut take: impl FnMut(Found<'_>) -> R,
     ) -> Result<Option<R>> {
         self.check_open()?;
-        if self.cache.has_shelves() {
-            let reading = self.view.readers().enter();
+        if self.cache.has_slots() {
+            let reading = self.read_state.collector().pin();
             // Load the read state before the sequence number: see `read`.
-            let view = self.view.see(&reading);
-            match self.lookup(seqno, fill_cache, Some(&reading)).look(view, key, &mut take)? {
-                Looked::Found(taken) => return Ok(Some(taken)),
-                Looked::Absent => return Ok(None),
-                Looked::Unread => {}
+            let view = self.read_state.load_pinned(&reading);
+            match self.lookup(seqno, fill_cache, Some(&reading)).get_with(view, key, &mut take)? {
+                TableGet::Found(taken) => return Ok(Some(taken)),
+                TableGet::Absent => return Ok(None),
+                TableGet::NeedsIo => {}
             }
         }
         // The pin is released before a file is read, because others wait for it.
-        let view = self.view.load();
-        Ok(self.lookup(seqno, fill_cache, None).look(&view, key, &mut take)?.found())
+        let view = self.read_state.load();
+        Ok(self.lookup(seqno, fill_cache, None).get_with(&view, key, &mut take)?.found())
     }
 
     /// Returns the value of `key` at `seqno`, or now.
@@ -57,7 +57,7 @@ impl Inner {
         seqno: Option<SeqNo>,
         fill_cache: bool,
     ) -> Result<Option<Slice>> {
-        self.take_at(key, seqno, fill_cache, |look| look.pin())
+        self.get_map(key, seqno, fill_cache, |look| look.pin())
     }
 
     /// Appends the value of `key` at `seqno`, or now, to `out`. A value longer than
@@ -70,7 +70,7 @@ impl Inner {
         fill_cache: bool,
         out: &mut Vec<u8>,
     ) -> Result<Option<Option<Slice>>> {
-        self.take_at(key, seqno, fill_cache, |look| {
+        self.get_map(key, seqno, fill_cache, |look| {
             let value = look.value();
             if value.len() > COPIED_BYTES_MAX {
                 return Some(look.pin());
@@ -106,7 +106,7 @@ impl Inner {
         seqno: Option<SeqNo>,
     ) -> Result<Vec<Option<Slice>>> {
         self.check_open()?;
-        let view = self.view.load();
+        let view = self.read_state.load();
         self.lookup(seqno, true, None).multi_get(&view, keys)
     }
 
@@ -114,7 +114,7 @@ impl Inner {
         &'a self,
         seqno: Option<SeqNo>,
         fill_cache: bool,
-        reading: Option<&'a Reading<'a>>,
+        reading: Option<&'a EpochGuard<'a>>,
     ) -> Lookup<'a> {
         Lookup {
             tables: &self.tables,
@@ -135,12 +135,12 @@ impl Inner {
         self.check_open()?;
         // This sequence number first, the hints last: see `iter::hints`.
         let in_view = seqno.unwrap_or_else(|| self.visible_seqno());
-        let view = self.view.load();
+        let view = self.read_state.load();
         let seqno = seqno.unwrap_or_else(|| self.visible_seqno());
         let hints = self.hints();
         let mut iter = DbIterator::new(view, &self.tables, seqno, bounds, fill_cache)?;
         if let Some(hints) = hints {
-            iter.take_hints(hints, in_view);
+            iter.set_hints(hints, in_view);
         }
         Ok(iter)
     }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::background::table_options;
-use super::open::look;
+use super::open::list_dir;
 use crate::base::checksum::checksum;
 use crate::base::key::SeqNo;
 use crate::base::ops;
@@ -31,7 +31,7 @@ use crate::tree::output::{Opened, OutputConfig};
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
 use crate::wal::{LogEnd, LogReader, LogRecord};
-use crate::write::core::apply;
+use crate::write::writer_state::apply;
 
 /// Result of the log recovery.
 pub(super) struct Replayed {
@@ -182,7 +182,7 @@ pub(super) fn replay(
     spill: Option<&mut Spill<'_>>,
 ) -> Result<Replayed> {
     let counted = versions.next_file_number();
-    let entries = look(fs, dir)?.entries;
+    let entries = list_dir(fs, dir)?.entries;
     let numbered = |parse: fn(&str) -> Option<u64>| {
         let numbers = entries.iter().filter_map(move |e| parse(&e.name));
         numbers.filter(|number| names::is_reached(*number, counted)).collect::<Vec<u64>>()

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::state::Inner;
+use super::state::DbInner;
 use crate::base::units::MIB;
 use crate::error::Result;
 use crate::tree::fragment::FileMeta;
@@ -20,7 +20,7 @@ struct Pace {
     owed_bytes: u64,
 }
 
-impl Inner {
+impl DbInner {
     /// Main loop of the scrub thread: reads the tables by number, then the logs and the manifest,
     /// and starts again.
     pub(super) fn scrub_loop(&self) {
@@ -47,7 +47,7 @@ impl Inner {
 
     /// Returns the table of the current version with the smallest number above `last`.
     fn table_after(&self, last: u64) -> Option<Arc<FileMeta>> {
-        let files = self.view.load().version.files();
+        let files = self.read_state.load().version.files();
         files.into_iter().find(|file| file.number > last)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::sync::Mutex;
 
-use super::state::Inner;
+use super::state::DbInner;
 use crate::base::key::SeqNo;
 use crate::error::Result;
 use crate::read::Slice;
@@ -62,12 +62,12 @@ impl SnapshotList {
 /// # }
 /// ```
 pub struct Snapshot {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<DbInner>,
     pub(super) seqno: SeqNo,
 }
 
 impl Snapshot {
-    pub(super) fn new(inner: Arc<Inner>) -> Snapshot {
+    pub(super) fn new(inner: Arc<DbInner>) -> Snapshot {
         let seqno = inner.snapshots.hold(|| inner.visible_seqno());
         Snapshot { inner, seqno }
     }

@@ -1,7 +1,7 @@
 //! The store internals, shared by handles, snapshots, iterators and threads.
 //!
-//! Lock order, outermost first: `options_change` → `committer.core` → `stepping` → `versions` →
-//! `queue` → `view_change`, or the times of `pace`. The snapshot list's lock is taken alone. The
+//! Lock order, outermost first: `options_change` → `committer.state` → `manual_job` → `versions` →
+//! `queue` → `read_state_change`, or the times of `write_throttle`. The snapshot list's lock is taken alone. The
 //! locks of the chunk pool and of the list of files to remove are taken last. No lock is held while
 //! a table is read or written, with two exceptions: `versions` is held while its own manifest
 //! record is written and synced, and in manual background mode, flushes and compactions run in
@@ -16,13 +16,13 @@ use std::time::Instant;
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
-use super::next_log::NextLog;
-use super::pace::Pace;
-use super::roles::Threads;
 use super::snapshot::SnapshotList;
+use super::threads::Threads;
+use super::wal_preallocation::PendingWal;
+use super::write_throttle::WriteThrottle;
+use crate::base::epoch_cell::EpochCell;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
-use crate::base::shown::Shown;
 use crate::cache::BlockCache;
 use crate::compaction::BusySet;
 use crate::error::{Error, ErrorKind, Result};
@@ -33,7 +33,7 @@ use crate::metrics::Counters;
 use crate::options::Options;
 use crate::options::kinds::Durability;
 use crate::options::validate::Sizes;
-use crate::read::View;
+use crate::read::ReadState;
 use crate::table::Layout;
 use crate::tree::purge::Purger;
 use crate::tree::set::VersionSet;
@@ -66,7 +66,7 @@ pub(crate) struct Queue {
     /// Number of idle waiters: callers that wait for compactions to end.
     pub awaited: usize,
     /// The pending WAL.
-    pub next_log: NextLog,
+    pub pending_wal: PendingWal,
     /// Deleted keys around which the search may find empty-range hints.
     pub hint_samples: VecDeque<Vec<u8>>,
     /// Until this time no writer waits for the search.
@@ -85,27 +85,27 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// Returns whether this memtable waits for its flush or is being flushed.
-    pub fn waits(&self, memtable: &Arc<Memtable>) -> bool {
+    pub fn is_queued(&self, memtable: &Arc<Memtable>) -> bool {
         self.frozen.iter().any(|frozen| Arc::ptr_eq(&frozen.memtable, memtable))
     }
 
     /// Returns whether flushes and compactions have ended.
-    pub fn is_over(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.stop || self.broken.is_some()
     }
 }
 
 /// Copies of the options and sizes that every write needs. Loading `options` and `sizes` would cost
 /// each write more than using them does.
-pub(crate) struct WriteKnobs {
+pub(crate) struct WriteParams {
     pub memtable_bytes: AtomicU64,
     pub debt_limit_bytes: AtomicU64,
     durability: AtomicU8,
 }
 
-impl WriteKnobs {
-    pub fn new(options: &Options, sizes: &Sizes) -> WriteKnobs {
-        let knobs = WriteKnobs {
+impl WriteParams {
+    pub fn new(options: &Options, sizes: &Sizes) -> WriteParams {
+        let knobs = WriteParams {
             memtable_bytes: AtomicU64::new(0),
             debt_limit_bytes: AtomicU64::new(0),
             durability: AtomicU8::new(0),
@@ -133,19 +133,19 @@ impl WriteKnobs {
 }
 
 /// The store internals.
-pub(crate) struct Inner {
+pub(crate) struct DbInner {
     /// Reference to itself, for threads that are started later.
-    pub me: Weak<Inner>,
+    pub me: Weak<DbInner>,
     pub dir: PathBuf,
     pub fs: Arc<dyn Fs>,
     pub read_only: bool,
     pub order: KeyOrder,
     pub options: ArcSwap<Options>,
     pub sizes: ArcSwap<Sizes>,
-    pub write_knobs: WriteKnobs,
-    pub pace: Pace,
-    pub view: Shown<View>,
-    pub view_change: Mutex<()>,
+    pub write_params: WriteParams,
+    pub write_throttle: WriteThrottle,
+    pub read_state: EpochCell<ReadState>,
+    pub read_state_change: Mutex<()>,
     /// Held while options are changed.
     pub options_change: Mutex<()>,
     /// The empty-range hints, as of the last commit.
@@ -168,14 +168,14 @@ pub(crate) struct Inner {
     pub ids: AtomicU64,
     pub queue: Mutex<Queue>,
     /// Held by the caller that flushes or compacts in manual background mode.
-    pub stepping: Mutex<()>,
+    pub manual_job: Mutex<()>,
     /// Signalled when there may be background work.
     pub work: Condvar,
     /// Signalled when background work has ended.
     pub idle: Condvar,
     pub snapshots: SnapshotList,
     pub debt_bytes: AtomicU64,
-    pub owed_ns: AtomicU64,
+    pub pending_delay_ns: AtomicU64,
     /// Logs with a smaller number hold only flushed data.
     pub flushed_below: AtomicU64,
     pub closed: AtomicBool,
@@ -187,7 +187,7 @@ pub(crate) struct Inner {
     pub lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
-impl Inner {
+impl DbInner {
     /// Returns the newest sequence number visible to readers.
     pub fn visible_seqno(&self) -> SeqNo {
         self.committer.visible_seqno()
@@ -196,12 +196,12 @@ impl Inner {
     /// Returns an error for a closed handle.
     pub fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Closed, "the store was closed").at(&self.dir));
+            return Err(Error::new(ErrorKind::Closed, "the store was closed").with_path(&self.dir));
         }
         if self.is_forked() {
             let message = "the store was opened before this process was forked; open it in this \
                            process after the parent has closed it";
-            return Err(Error::new(ErrorKind::Closed, message).at(&self.dir));
+            return Err(Error::new(ErrorKind::Closed, message).with_path(&self.dir));
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ impl Inner {
         self.check_open()?;
         if self.read_only {
             let message = "the store was opened read-only";
-            return Err(Error::new(ErrorKind::ReadOnly, message).at(&self.dir));
+            return Err(Error::new(ErrorKind::ReadOnly, message).with_path(&self.dir));
         }
         self.check_unbroken()
     }
@@ -230,10 +230,10 @@ impl Inner {
     }
 
     /// Replaces the read state by the result of `change`.
-    pub fn change_view(&self, change: impl FnOnce(&View) -> View) {
-        let _serial = self.view_change.lock();
-        let next = change(&self.view.load());
-        self.view.replace(Arc::new(next));
+    pub fn replace_read_state(&self, change: impl FnOnce(&ReadState) -> ReadState) {
+        let _serial = self.read_state_change.lock();
+        let next = change(&self.read_state.load());
+        self.read_state.replace(Arc::new(next));
     }
 
     /// Returns an identity that no other file of this store has.
@@ -244,7 +244,7 @@ impl Inner {
 
     /// Recomputes the debt: the bytes that wait to be flushed, pushed or merged.
     pub fn refresh_debt(&self) {
-        let view = self.view.load();
+        let view = self.read_state.load();
         let frozen: u64 = view.frozen.iter().map(|m| m.memory_bytes() as u64).sum();
         // Work that is never done must not slow writers down.
         let picker_debt = if self.options.load().auto_compaction {

@@ -3,13 +3,13 @@
 use crate::base::sync::atomic::Ordering;
 use std::cmp::Ordering as KeyOrdering;
 
-use super::state::Inner;
+use super::state::DbInner;
 use crate::error::Result;
 use crate::metrics::{LevelMetrics, MemoryMetrics, Metrics, TableEntry};
 use crate::tree::fragment::Fragment;
 use crate::tree::version::Version;
 
-impl Inner {
+impl DbInner {
     /// Returns the metrics per level, from level 0 to the deepest nonempty level.
     fn level_metrics(&self, version: &Version) -> Vec<LevelMetrics> {
         let deepest = version.deepest_nonempty().unwrap_or(0);
@@ -39,7 +39,7 @@ impl Inner {
 
     /// Returns the metrics for [`crate::Db::metrics`].
     pub fn metrics(&self) -> Metrics {
-        let view = self.view.load();
+        let view = self.read_state.load();
         let version = &view.version;
         let counters = &self.counters;
         let cache = self.cache.stats();
@@ -52,7 +52,7 @@ impl Inner {
                 pooled_bytes: self.pool.free_bytes() as u64,
                 cache_bytes: self.cache.used_bytes(),
                 cache_spare_bytes: self.cache.spare_bytes(),
-                cache_lent_bytes: self.cache.lent_bytes(),
+                cache_reserved_bytes: self.cache.reserved_bytes(),
                 cache_capacity_bytes: self.cache.capacity_bytes(),
                 tables_bytes: self.tables.memory_bytes(version),
                 budget_bytes: self.sizes.load().memory_budget_bytes,
@@ -72,7 +72,7 @@ impl Inner {
             compaction_read_bytes: counters.compaction_read_bytes.get(),
             debt_bytes: self.debt_bytes.load(Ordering::Relaxed),
             slowed_us: counters.slowed_us.get(),
-            rested_us: counters.rested_us.get(),
+            yielded_us: counters.yielded_us.get(),
             stalled_us: counters.stalled_us.get(),
             snapshots: self.snapshots.count() as u64,
             frozen_memtables: view.frozen.len() as u64,
@@ -90,7 +90,7 @@ impl Inner {
 
     /// Returns the table list for [`crate::Db::tables`].
     pub fn table_entries(&self) -> Vec<TableEntry> {
-        let view = self.view.load();
+        let view = self.read_state.load();
         let mut entries: Vec<TableEntry> = Vec::new();
         for (level, slices) in view.version.levels.iter().enumerate() {
             let runs = slices.guards.iter().flat_map(|guard| &guard.runs);
@@ -115,7 +115,7 @@ impl Inner {
         if self.order.compare(start, end) != KeyOrdering::Less {
             return Ok(0);
         }
-        let view = self.view.load();
+        let view = self.read_state.load();
         let mut bytes = 0;
         for level in &view.version.levels {
             for guard in level.guards.iter() {

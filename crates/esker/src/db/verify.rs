@@ -5,8 +5,8 @@
 //! unneeded files can be removed.
 
 use super::Db;
-use super::open::look;
-use super::state::Inner;
+use super::open::list_dir;
+use super::state::DbInner;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::tree::current::Current;
@@ -56,7 +56,7 @@ impl Db {
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
         let inner = &self.inner;
         inner.check_open()?;
-        let version = inner.view.load().version.clone();
+        let version = inner.read_state.load().version.clone();
         let files = version.files();
         let all: u64 = files.iter().map(|f| f.info.size_bytes).sum();
         let mut report = VerifyReport::default();
@@ -82,7 +82,7 @@ impl Db {
     }
 }
 
-impl Inner {
+impl DbInner {
     /// Reads a table. Calls `pace` with the bytes of each block; returns `false` when `pace`
     /// stopped the read.
     pub(super) fn verify_table(
@@ -126,7 +126,7 @@ impl Inner {
         let found = if self.read_only {
             found?
         } else {
-            found.map_err(|e| e.missing_is_damage("CURRENT"))?
+            found.map_err(|e| e.missing_as_corruption("CURRENT"))?
         };
         Ok(found.len_bytes)
     }
@@ -134,7 +134,7 @@ impl Inner {
     /// Returns the numbers of the logs that may be needed, ascending.
     pub(super) fn log_numbers(&self) -> Result<Vec<u64>> {
         let least = self.versions.lock().min_wal();
-        let entries = look(&*self.fs, &self.dir)?.entries;
+        let entries = list_dir(&*self.fs, &self.dir)?.entries;
         let mut logs: Vec<u64> = entries.iter().filter_map(|e| names::parse_log(&e.name)).collect();
         let counted = self.numbers.load(Ordering::Relaxed);
         logs.retain(|number| *number >= least && names::is_reached(*number, counted));
@@ -149,12 +149,12 @@ impl Inner {
         // Length up to which the log must be intact. A log of an earlier opening may end in a
         // crash.
         let written = {
-            let core = self.committer.lock();
-            if core.log.as_ref().is_some_and(|log| log.number() < number) {
+            let writer = self.committer.lock();
+            if writer.log.as_ref().is_some_and(|log| log.number() < number) {
                 // A preallocated log, which was empty then.
                 return Ok(0);
             }
-            let ours = core.log.iter().chain(&core.unsynced_logs);
+            let ours = writer.log.iter().chain(&writer.unsynced_logs);
             ours.filter(|log| log.number() == number).map(|log| log.len_bytes()).next()
         };
         let mut reader = match LogReader::open(&*self.fs, &path, number) {

@@ -9,18 +9,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::{Inner, Queue};
+use super::state::{DbInner, Queue};
 use crate::base::sync::MutexGuard;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Memtable;
 
 /// Guard: while it exists, only its owner's compactions run.
 #[must_use]
-pub(super) struct Bar<'a> {
-    inner: &'a Inner,
+pub(super) struct CompactionBlock<'a> {
+    inner: &'a DbInner,
 }
 
-impl Drop for Bar<'_> {
+impl Drop for CompactionBlock<'_> {
     fn drop(&mut self) {
         self.inner.queue.lock().exclusive = false;
         self.inner.work.notify_all();
@@ -29,29 +29,29 @@ impl Drop for Bar<'_> {
 }
 
 /// Guard: while it exists, a caller waits for compactions.
-pub(super) struct Waits<'a>(&'a Inner);
+pub(super) struct IdleWaiter<'a>(&'a DbInner);
 
-impl Waits<'_> {
-    pub fn new(inner: &Inner) -> Waits<'_> {
+impl IdleWaiter<'_> {
+    pub fn new(inner: &DbInner) -> IdleWaiter<'_> {
         inner.queue.lock().awaited += 1;
-        Waits(inner)
+        IdleWaiter(inner)
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for IdleWaiter<'_> {
     fn drop(&mut self) {
         self.0.queue.lock().awaited -= 1;
     }
 }
 
-impl Inner {
+impl DbInner {
     /// Waits until no flush or compaction is left to do.
     pub fn wait_idle(&self) -> Result<()> {
-        if self.stepped() && !self.read_only {
-            while self.run_one_job()? {}
+        if self.is_manual_background() && !self.read_only {
+            while self.run_background_job()? {}
             return Ok(());
         }
-        let _waits = Waits::new(self);
+        let _waits = IdleWaiter::new(self);
         self.wait_quiet()
     }
 
@@ -83,9 +83,9 @@ impl Inner {
     pub fn flush(&self) -> Result<()> {
         self.check_writable()?;
         let last = {
-            let mut core = self.committer.lock();
-            if !core.memtable.is_empty() {
-                self.with_room(|| self.freeze(&mut core))?;
+            let mut writer = self.committer.lock();
+            if !writer.memtable.is_empty() {
+                self.with_room(|| self.freeze(&mut writer))?;
             }
             // Under the writer-state lock: memtables frozen later do not belong to this call.
             self.last_frozen()
@@ -101,14 +101,14 @@ impl Inner {
     /// Waits until the immutable memtable `last`, and so every older one, is flushed.
     pub fn wait_flushed(&self, last: Option<&Arc<Memtable>>) -> Result<()> {
         let Some(last) = last else { return Ok(()) };
-        if self.stepped() {
-            return self.flush_here(|queue| !queue.waits(last));
+        if self.is_manual_background() {
+            return self.flush_here(|queue| !queue.is_queued(last));
         }
         self.work.notify_all();
         let mut queue = self.queue.lock();
         // Only later flush attempts count: a device that was full may have space again.
         let tries = queue.flush_tries;
-        while queue.waits(last) {
+        while queue.is_queued(last) {
             if let Some(error) = queue.flush_failed.as_ref().filter(|_| queue.flush_tries > tries) {
                 return Err(error.clone());
             }
@@ -116,7 +116,9 @@ impl Inner {
                 return Err(error.clone());
             }
             if queue.stop {
-                return Err(Error::new(ErrorKind::Closed, "the store was closed").at(&self.dir));
+                return Err(
+                    Error::new(ErrorKind::Closed, "the store was closed").with_path(&self.dir)
+                );
             }
             self.idle.wait(&mut queue);
         }
@@ -126,7 +128,7 @@ impl Inner {
     /// Bars other compactions and waits for the running ones. The bar holds as long as the returned
     /// guard. The bar comes first: otherwise a running compaction is followed by the next, and
     /// there is always one.
-    pub(super) fn bar_compactions(&self) -> Result<Bar<'_>> {
+    pub(super) fn block_compactions(&self) -> Result<CompactionBlock<'_>> {
         let mut queue = self.queue.lock();
         queue.awaited += 1;
         let waited = self.wait_alone(&mut queue);
@@ -135,14 +137,14 @@ impl Inner {
         waited
     }
 
-    fn wait_alone<'a>(&'a self, queue: &mut MutexGuard<'_, Queue>) -> Result<Bar<'a>> {
+    fn wait_alone<'a>(&'a self, queue: &mut MutexGuard<'_, Queue>) -> Result<CompactionBlock<'a>> {
         let mut mine = false;
         loop {
             if !queue.exclusive && !mine {
                 (queue.exclusive, mine) = (true, true);
             }
             if mine && queue.running == 0 {
-                return Ok(Bar { inner: self });
+                return Ok(CompactionBlock { inner: self });
             }
             self.idle.wait_for(queue, Duration::from_millis(50));
             let broken = queue.broken.clone().map_or(Ok(()), Err);

@@ -8,20 +8,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::next_log::NEXT_LOG_FROM;
-use super::state::{Frozen, Inner, Queue};
-use crate::base::crew::{MAPPINGS_PER_THREAD, check_mappings};
+use super::state::{DbInner, Frozen, Queue};
+use super::wal_preallocation::NEXT_LOG_FROM;
 use crate::base::sync::atomic::Ordering;
+use crate::base::thread_group::{MAPPINGS_PER_THREAD, check_mappings};
 use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
 use crate::memtable::Memtable;
 use crate::metrics::Counters;
 use crate::options::kinds::Durability;
-use crate::read::View;
+use crate::read::ReadState;
 use crate::wal::LogWriter;
 use crate::write::commit::LARGE_BYTES;
-use crate::write::core::{Core, Surroundings};
 use crate::write::pressure;
+use crate::write::writer_state::{CommitHooks, WriterState};
 
 /// Maximum delay of one write by the debt throttle, in ns.
 const SLOWED_NS_MAX: u64 = 50_000_000;
@@ -29,7 +29,7 @@ const SLOWED_NS_MAX: u64 = 50_000_000;
 /// may build a set of all of them, which takes a few ms. A flush drops the entries that they cover.
 const RANGE_DELETES_MAX: usize = 4096;
 
-impl Inner {
+impl DbInner {
     /// Commits an encoded batch.
     pub fn write(
         &self,
@@ -43,9 +43,9 @@ impl Inner {
             return Ok(());
         }
         self.throttle(payload.len() as u64);
-        let durability = durability.unwrap_or_else(|| self.write_knobs.durability());
+        let durability = durability.unwrap_or_else(|| self.write_params.durability());
         let outcome = self.committer.commit(payload, count, user_bytes, durability, self).map(drop);
-        if self.pace.hints_behind.load(Ordering::Relaxed) {
+        if self.write_throttle.hints_behind.load(Ordering::Relaxed) {
             self.wait_for_hints();
         }
         outcome
@@ -62,13 +62,13 @@ impl Inner {
     ) -> Result<bool> {
         self.check_writable()?;
         self.throttle(payload.len() as u64);
-        let durability = self.write_knobs.durability();
+        let durability = self.write_params.durability();
         self.committer.commit_if(payload, count, user_bytes, durability, self, condition)
     }
 
     /// Delays a write of `bytes` while flushes and compactions are behind.
     fn throttle(&self, bytes: u64) {
-        if self.pace.is_crowded() {
+        if self.write_throttle.is_near_stall() {
             self.keep_pace(bytes);
         }
         self.slow_down(bytes);
@@ -78,60 +78,60 @@ impl Inner {
     #[inline]
     fn slow_down(&self, bytes: u64) {
         let debt = self.debt_bytes.load(Ordering::Relaxed);
-        let limit = self.write_knobs.debt_limit_bytes.load(Ordering::Relaxed);
-        if debt <= limit / 2 || self.stepped() {
+        let limit = self.write_params.debt_limit_bytes.load(Ordering::Relaxed);
+        if debt <= limit / 2 || self.is_manual_background() {
             return;
         }
         // Limits the delay of one write, whatever its size.
         let delay = pressure::delay_ns(debt, limit, bytes).min(SLOWED_NS_MAX);
-        let owed = self.owed_ns.fetch_add(delay, Ordering::Relaxed) + delay;
+        let owed = self.pending_delay_ns.fetch_add(delay, Ordering::Relaxed) + delay;
         if owed >= 500_000 {
-            self.owed_ns.store(0, Ordering::Relaxed);
+            self.pending_delay_ns.store(0, Ordering::Relaxed);
             crate::base::sync::thread::sleep(Duration::from_nanos(owed));
             self.counters.slowed_us.add(owed / 1000);
         }
     }
 
-    /// Makes the memtable of `core` immutable and starts an empty one with its own log.
-    pub fn freeze(&self, core: &mut Core) -> Result<()> {
-        if let Some(error) = &core.poisoned {
+    /// Makes the memtable of `writer` immutable and starts an empty one with its own log.
+    pub fn freeze(&self, writer: &mut WriterState) -> Result<()> {
+        if let Some(error) = &writer.poisoned {
             return Err(error.clone());
         }
         self.check_unbroken()?;
-        core.guarded(|core| self.freeze_sound(core))
+        writer.poison_on_panic(|writer| self.freeze_unpoisoned(writer))
     }
 
-    fn freeze_sound(&self, core: &mut Core) -> Result<()> {
+    fn freeze_unpoisoned(&self, writer: &mut WriterState) -> Result<()> {
         check_mappings(MAPPINGS_PER_THREAD)
-            .map_err(|error| Error::no_mappings(&self.dir, "allocate another memtable", error))?;
-        let log = self.continue_log(core)?;
+            .map_err(|error| Error::mapping_limit(&self.dir, "allocate another memtable", error))?;
+        let log = self.continue_log(writer)?;
         let kind = self.options.load().memtable_kind;
-        let most_bytes = self.write_knobs.memtable_bytes.load(Ordering::Relaxed) as usize;
+        let most_bytes = self.write_params.memtable_bytes.load(Ordering::Relaxed) as usize;
         let (order, pool) = (self.order.clone(), self.pool.clone());
         let fresh = Arc::new(Memtable::with_pool(kind, order, pool, most_bytes));
-        let full = std::mem::replace(&mut core.memtable, fresh.clone());
-        core.unlogged = false;
-        core.next_log_asked = false;
+        let full = std::mem::replace(&mut writer.memtable, fresh.clone());
+        writer.unlogged = false;
+        writer.next_log_asked = false;
         let logs_below = log.as_ref().map_or(0, LogWriter::number);
         let first_ordinal = log.as_ref().map_or(0, LogWriter::next_ordinal);
         if let Some(log) = log
-            && let Some(old) = core.log.replace(log)
+            && let Some(old) = writer.log.replace(log)
         {
             // The old log's marker is durable before anything in the next log is.
-            core.unsynced_logs.push(old);
+            writer.unsynced_logs.push(old);
         }
         let flushed_below = self.flushed_below.load(Ordering::Acquire);
-        let removed = core.unsynced_logs.extract_if(.., |log| log.number() < flushed_below);
-        removed.for_each(|log| self.close_later(log));
+        let removed = writer.unsynced_logs.extract_if(.., |log| log.number() < flushed_below);
+        removed.for_each(|log| self.close_in_background(log));
         let mut queue = self.queue.lock();
         queue.frozen.push_back(Frozen { memtable: full.clone(), logs_below, first_ordinal });
-        self.change_view(|view| {
+        self.replace_read_state(|view| {
             let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
             frozen.push(full);
             frozen.extend(view.frozen.iter().cloned());
-            View::new(fresh, frozen, view.version.clone())
+            ReadState::new(fresh, frozen, view.version.clone())
         });
-        self.note_crowd(queue.frozen.len());
+        self.update_near_stall(queue.frozen.len());
         drop(queue);
         self.refresh_debt();
         self.work.notify_all();
@@ -145,15 +145,15 @@ impl Inner {
         self.check_writable()?;
         let most = self.sizes.load().memory_budget_bytes / 2;
         {
-            let mut core = self.committer.lock();
-            let held = core.memtable.held_bytes();
+            let mut writer = self.committer.lock();
+            let held = writer.memtable.data_bytes();
             if held >= LARGE_BYTES && held as u64 + bytes > most {
                 self.wait_for_memtable()?;
-                self.with_room(|| self.freeze(&mut core))?;
+                self.with_room(|| self.freeze(&mut writer))?;
             }
         }
         let fits = |queue: &Queue| {
-            let frozen = queue.frozen.iter().map(|frozen| frozen.memtable.held_bytes() as u64);
+            let frozen = queue.frozen.iter().map(|frozen| frozen.memtable.data_bytes() as u64);
             queue.frozen.is_empty() || frozen.sum::<u64>() + bytes <= most
         };
         self.wait_until_flushed(fits)
@@ -166,7 +166,7 @@ impl Inner {
 
     /// Waits for flushes until `enough` returns true. In manual background mode, does the flushes.
     fn wait_until_flushed(&self, enough: impl Fn(&Queue) -> bool) -> Result<()> {
-        if self.stepped() {
+        if self.is_manual_background() {
             return self.flush_here(enough);
         }
         let mut queue = self.queue.lock();
@@ -188,17 +188,17 @@ impl Inner {
     }
 }
 
-impl Surroundings for Inner {
+impl CommitHooks for DbInner {
     #[inline]
-    fn make_room(&self, core: &mut Core) -> Result<()> {
-        let full = core.log.as_ref().is_some_and(LogWriter::is_full);
-        let full = full || core.memtable.range_delete_count() >= RANGE_DELETES_MAX;
-        let most = self.write_knobs.memtable_bytes.load(Ordering::Relaxed);
-        let used = core.memtable.memory_bytes() as u64;
+    fn make_room(&self, writer: &mut WriterState) -> Result<()> {
+        let full = writer.log.as_ref().is_some_and(LogWriter::is_full);
+        let full = full || writer.memtable.range_delete_count() >= RANGE_DELETES_MAX;
+        let most = self.write_params.memtable_bytes.load(Ordering::Relaxed);
+        let used = writer.memtable.memory_bytes() as u64;
         if !full && used < most {
-            if used >= most / NEXT_LOG_FROM && !core.next_log_asked {
-                core.next_log_asked = true;
-                self.ask_for_next_log();
+            if used >= most / NEXT_LOG_FROM && !writer.next_log_asked {
+                writer.next_log_asked = true;
+                self.request_wal();
             }
             self.check_open()?;
             return self.check_unbroken();
@@ -206,19 +206,19 @@ impl Surroundings for Inner {
         self.check_open()?;
         self.check_unbroken()?;
         self.wait_for_memtable()?;
-        self.with_room(|| self.freeze(core))
+        self.with_room(|| self.freeze(writer))
     }
 
-    fn show_hints(&self, hints: Arc<Hints>) {
-        Inner::show_hints(self, hints);
+    fn publish_hints(&self, hints: Arc<Hints>) {
+        DbInner::publish_hints(self, hints);
     }
 
-    fn ask_for_hints(&self, sample: Vec<u8>) {
-        Inner::ask_for_hints(self, sample);
+    fn request_hint_search(&self, sample: Vec<u8>) {
+        DbInner::request_hint_search(self, sample);
     }
 
     fn close_log(&self, log: LogWriter) {
-        self.close_later(log);
+        self.close_in_background(log);
     }
 
     fn counters(&self) -> &Counters {

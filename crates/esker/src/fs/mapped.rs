@@ -43,9 +43,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::guarded::{self, Refused};
 use super::{WritableFile, fork};
-use crate::base::crew::Crew;
 use crate::base::locks::Mutex;
 use crate::base::prefetch::prefetch_bytes;
+use crate::base::thread_group::ThreadGroup;
 
 /// Size of a window, in bytes: a multiple of every page size in use, and small enough that little
 /// memory is populated in vain.
@@ -178,7 +178,7 @@ impl Request {
 /// The thread that prepares windows. It ends with the last file that uses it.
 struct Preparer {
     queue: Option<Sender<Request>>,
-    thread: Crew,
+    thread: ThreadGroup,
 }
 
 impl Preparer {
@@ -205,7 +205,7 @@ impl Preparer {
     fn start() -> Option<Arc<Preparer>> {
         let (sender, receiver) = channel::<Request>();
         let body = move || receiver.iter().for_each(Request::carry_out);
-        let thread = Crew::default();
+        let thread = ThreadGroup::default();
         thread.start("esker-log-pages", body).ok()?;
         Some(Arc::new(Preparer { queue: Some(sender), thread }))
     }

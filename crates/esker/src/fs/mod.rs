@@ -156,7 +156,7 @@ pub trait Fs: Send + Sync + 'static {
 /// Calls [`Fs::absolute`] and adds the path to the error.
 pub(crate) fn absolute(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
     fs.absolute(path).map_err(|e| match e.kind() {
-        io::ErrorKind::InvalidInput => Error::invalid(e.to_string()).at(path),
+        io::ErrorKind::InvalidInput => Error::invalid(e.to_string()).with_path(path),
         _ => Error::io(path, "make the path absolute", e),
     })
 }

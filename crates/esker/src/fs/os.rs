@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::retry_on_intr;
 
 use super::mapped::{self, MappedFile};
-use super::pin::{Pin, Place};
+use super::pin::{Lookup, Pin};
 use super::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
@@ -44,15 +44,15 @@ impl OsFs {
         SHARED.clone()
     }
 
-    fn place<'a>(&'a self, path: &'a Path) -> Place<'a> {
-        Place::of(&self.pins, path)
+    fn place<'a>(&'a self, path: &'a Path) -> Lookup<'a> {
+        Lookup::of(&self.pins, path)
     }
 
     /// Calls `what` with the lookup directory and name of `path`. Retries interrupted calls.
     fn at<T>(
         &self,
         path: &Path,
-        mut what: impl FnMut(&Place<'_>) -> rustix::io::Result<T>,
+        mut what: impl FnMut(&Lookup<'_>) -> rustix::io::Result<T>,
     ) -> io::Result<T> {
         let place = self.place(path);
         retry_on_intr(|| what(&place)).map_err(|error| place.explain(error.into()))
@@ -245,7 +245,7 @@ impl Fs for OsFs {
         if place.names_pin() {
             return place.check_there().map(|()| true);
         }
-        let look = |place: &Place<'_>| {
+        let look = |place: &Lookup<'_>| {
             rustix::fs::statat(place.dir, place.name, AtFlags::SYMLINK_NOFOLLOW)
         };
         match self.at(path, look) {
@@ -257,7 +257,7 @@ impl Fs for OsFs {
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         match self.place(path) {
-            Place { pin: Some(pin), name, .. } if !pin.is_where_it_was() => {
+            Lookup { pin: Some(pin), name, .. } if !pin.is_where_it_was() => {
                 let now = pin.path_now();
                 Ok(if name == Path::new(".") { now } else { now.join(name) })
             }

@@ -26,7 +26,7 @@ pub(super) struct Pin {
 }
 
 /// The directory and name for the lookup of a path.
-pub(super) struct Place<'a> {
+pub(super) struct Lookup<'a> {
     pub dir: BorrowedFd<'a>,
     pub name: &'a Path,
     pub pin: Option<&'a Pin>,
@@ -35,7 +35,7 @@ pub(super) struct Place<'a> {
 impl Pin {
     /// Opens the directory `path`, relative to the innermost matching pin of `pins`.
     pub fn new(pins: &[Pin], path: &Path) -> io::Result<Pin> {
-        let place = Place::of(pins, path);
+        let place = Lookup::of(pins, path);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = retry_on_intr(|| openat(place.dir, place.name, flags, Mode::empty()));
         let dir = opened.map_err(|error| place.explain(error.into()))?;
@@ -89,18 +89,18 @@ impl Pin {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> Lookup<'a> {
     /// Returns the directory and name for the lookup of `path`: relative to the innermost pin of
     /// `pins` at or above `path` (the latest of equal pins), or relative to the working directory
     /// if there is no such pin.
-    pub fn of(pins: &'a [Pin], path: &'a Path) -> Place<'a> {
+    pub fn of(pins: &'a [Pin], path: &'a Path) -> Lookup<'a> {
         let below = pins.iter().filter(|pin| path.starts_with(&pin.path));
         let Some(pin) = below.max_by_key(|pin| pin.path.components().count()) else {
-            return Place { dir: CWD, name: path, pin: None };
+            return Lookup { dir: CWD, name: path, pin: None };
         };
         let name = path.strip_prefix(&pin.path).unwrap_or(path);
         let name = if name.as_os_str().is_empty() { Path::new(".") } else { name };
-        Place { dir: pin.dir.as_fd(), name, pin: Some(pin) }
+        Lookup { dir: pin.dir.as_fd(), name, pin: Some(pin) }
     }
 
     /// Returns whether this refers to a pinned directory itself.

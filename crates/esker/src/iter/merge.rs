@@ -22,7 +22,7 @@
 use crate::base::cursor::{Cursor, Foresee};
 use crate::base::key::{Kind, SeqNo, head16};
 use crate::base::order::KeyOrder;
-use crate::base::rows::Stretch;
+use crate::base::rows::RowBatch;
 use crate::error::Result;
 
 /// A source of a merge.
@@ -186,7 +186,7 @@ impl MergeCursor {
         let (key, seqno) = (std::mem::take(&mut self.sought.0), self.sought.1);
         let mut done = Ok(true);
         while self.is_late() && done.is_ok() {
-            done = self.catch_up(&key, seqno);
+            done = self.materialize(&key, seqno);
         }
         self.sought.0 = key;
         done.map(drop)
@@ -223,23 +223,23 @@ impl Cursor for MergeCursor {
         self.place(false, |child| child.seek_to_last())
     }
 
-    fn foresee(&mut self, key: &[u8], step: Foresee, deepest: bool) {
+    fn prefetch_seek(&mut self, key: &[u8], step: Foresee, deepest: bool) {
         if let Some((last, others)) = self.children.split_last_mut() {
-            others.iter_mut().for_each(|child| child.foresee(key, step, false));
-            last.foresee(key, step, deepest);
+            others.iter_mut().for_each(|child| child.prefetch_seek(key, step, false));
+            last.prefetch_seek(key, step, deepest);
         }
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         // The children's CPU cache misses overlap.
         if self.children.len() > 1 {
-            self.foresee(key, Foresee::Index, true);
-            self.foresee(key, Foresee::Block, true);
+            self.prefetch_seek(key, Foresee::Index, true);
+            self.prefetch_seek(key, Foresee::Block, true);
         }
-        if self.seek_late(key, seqno, true)? { self.await_first() } else { Ok(()) }
+        if self.seek_deferred(key, seqno, true)? { self.await_first() } else { Ok(()) }
     }
 
-    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
+    fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
         if self.children.len() < 2 {
             self.place(true, |child| child.seek(key, seqno))?;
             return Ok(false);
@@ -250,12 +250,12 @@ impl Cursor for MergeCursor {
         ladder.clear();
         let count = self.children.len();
         for (at, child) in self.children.iter_mut().enumerate() {
-            match child.seek_late(key, seqno, deepest && at + 1 == count) {
+            match child.seek_deferred(key, seqno, deepest && at + 1 == count) {
                 Ok(late) if child.valid() => ladder.push(Rung { head: 0, child: at as u32, late }),
                 Ok(_) => {}
                 Err(error) => {
                     // The remaining children were prefetched for this seek, which will not come.
-                    self.children.iter_mut().for_each(|child| child.rest());
+                    self.children.iter_mut().for_each(|child| child.release());
                     return Err(error);
                 }
             }
@@ -270,9 +270,9 @@ impl Cursor for MergeCursor {
         Ok(self.is_late())
     }
 
-    fn catch_up(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
+    fn materialize(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
         self.valid = false;
-        let late = self.children[self.top].catch_up(key, seqno)?;
+        let late = self.children[self.top].materialize(key, seqno)?;
         self.settle(late);
         Ok(self.is_late())
     }
@@ -338,24 +338,24 @@ impl Cursor for MergeCursor {
         self.children[self.top].value()
     }
 
-    fn rest(&mut self) {
+    fn release(&mut self) {
         self.valid = false;
         self.ladder.clear();
         super::empty(&mut self.pivot);
         super::empty(&mut self.sought.0);
-        self.children.iter_mut().for_each(|child| child.rest());
+        self.children.iter_mut().for_each(|child| child.release());
     }
 
-    fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
+    fn row_batch(&self, snapshot: SeqNo, forward: bool) -> Option<RowBatch> {
         debug_assert_eq!(forward, self.forward, "the merge last moved in the other direction");
-        let stretch = self.children[self.top].stretch(snapshot, forward)?;
+        let stretch = self.children[self.top].row_batch(snapshot, forward)?;
         let Some(next) = self.ladder.get(1) else { return Some(stretch) };
         let key = self.children[next.child as usize].key();
         if forward { stretch.before(&self.order, key) } else { stretch.after(&self.order, key) }
     }
 
-    fn jump(&mut self, row: usize) {
-        self.children[self.top].jump(row);
+    fn move_to_row(&mut self, row: usize) {
+        self.children[self.top].move_to_row(row);
         if self.ladder.len() > 1 {
             self.ladder[0] = self.rung(self.top, false);
         }

@@ -14,7 +14,7 @@ pub mod tombstone_run;
 pub mod visible;
 
 use crate::base::order::KeyOrder;
-use crate::base::rows::RESTING_BYTES_MAX;
+use crate::base::rows::IDLE_BUFFER_BYTES_MAX;
 
 /// Returns whether two keys are equal in this order.
 #[inline]
@@ -28,7 +28,7 @@ pub fn same_key(order: &KeyOrder, a: &[u8], b: &[u8]) -> bool {
 /// Clears `buffer`, and frees its memory if that exceeds [`RESTING_BYTES_MAX`].
 fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
-    buffer.shrink_to(RESTING_BYTES_MAX);
+    buffer.shrink_to(IDLE_BUFFER_BYTES_MAX);
 }
 
 /// Copies `bytes` to `buffer`. Reuses the buffer's memory if it is large enough.
@@ -41,20 +41,20 @@ fn copy_into(buffer: &mut Vec<u8>, bytes: &[u8]) {
 /// A complete key of 16 to 32 bytes, as two numbers that may overlap. It allows a comparison of
 /// keys without a copy in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Mark {
+struct ShortKey {
     len: usize,
     front: u128,
     back: u128,
 }
 
-impl Mark {
+impl ShortKey {
     #[inline]
-    fn of(key: &[u8]) -> Option<Mark> {
+    fn of(key: &[u8]) -> Option<ShortKey> {
         if key.len() > 32 {
             return None;
         }
         let front = u128::from_le_bytes(*key.first_chunk()?);
         let back = u128::from_le_bytes(*key.last_chunk()?);
-        Some(Mark { len: key.len(), front, back })
+        Some(ShortKey { len: key.len(), front, back })
     }
 }

@@ -445,13 +445,13 @@ fn entries_that_are_not_shown_are_counted() {
     let list = ListCursor::new(&order, entries.to_vec());
     let mut cursor = VisibleCursor::new(list, order, SEQNO_MAX, None);
     cursor.seek_to_first().unwrap();
-    assert_eq!((cursor.take_stepped_over(), cursor.key()), (0, &b"a"[..]));
+    assert_eq!((cursor.take_skipped_count(), cursor.key()), (0, &b"a"[..]));
     cursor.next().unwrap();
-    assert_eq!((cursor.take_stepped_over(), cursor.key_or_empty()), (4, &b"c"[..]));
-    assert_eq!(cursor.take_stepped_over(), 0);
+    assert_eq!((cursor.take_skipped_count(), cursor.key_or_empty()), (4, &b"c"[..]));
+    assert_eq!(cursor.take_skipped_count(), 0);
     // Backward, each key counts once, visible or not.
     cursor.prev().unwrap();
-    assert_eq!((cursor.take_stepped_over(), cursor.key_or_empty()), (2, &b"a"[..]));
+    assert_eq!((cursor.take_skipped_count(), cursor.key_or_empty()), (2, &b"a"[..]));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::base::cursor::Cursor;
 use crate::error::Result;
 
 /// A tombstone run: a key range without visible keys.
-pub struct DeadRun {
+pub struct TombstoneRun {
     /// The range begins after this key.
     pub after: Edge,
     /// The range ends before this key.
@@ -24,8 +24,8 @@ pub struct DeadRun {
 impl<C: Cursor> VisibleCursor<C> {
     /// Returns the tombstone run around `key`, as far as the step budget allows in both directions.
     /// Returns `None` if `key` itself is visible.
-    pub fn dead_run(&mut self, key: &[u8]) -> Result<Option<DeadRun>> {
-        if let Some(run) = self.dead_run_behind_hint(key)? {
+    pub fn tombstone_run(&mut self, key: &[u8]) -> Result<Option<TombstoneRun>> {
+        if let Some(run) = self.tombstone_run_behind_hint(key)? {
             return Ok(Some(run));
         }
         let mut open = Vec::new();
@@ -36,14 +36,14 @@ impl<C: Cursor> VisibleCursor<C> {
         let before = self.edge(&mut open);
         self.seek_for_prev(key)?;
         let after = self.edge(&mut open);
-        let spared = self.detours.as_ref().map_or(0, |detours| detours.spared);
-        Ok(Some(DeadRun { after, before, dead: self.stepped_over + spared, open }))
+        let spared = self.skips.as_ref().map_or(0, |detours| detours.spared);
+        Ok(Some(TombstoneRun { after, before, dead: self.stepped_over + spared, open }))
     }
 
     /// Same, for a tombstone run that begins in the hint below `key`, as with deletes in key order.
     /// Only a forward scan is needed then.
-    fn dead_run_behind_hint(&mut self, key: &[u8]) -> Result<Option<DeadRun>> {
-        let hints = self.detours.as_ref().map(|detours| detours.hints.clone());
+    fn tombstone_run_behind_hint(&mut self, key: &[u8]) -> Result<Option<TombstoneRun>> {
+        let hints = self.skips.as_ref().map(|detours| detours.hints.clone());
         let Some(hint) = hints.as_ref().and_then(|hints| hints.below(&self.order, key)) else {
             return Ok(None);
         };
@@ -58,14 +58,14 @@ impl<C: Cursor> VisibleCursor<C> {
             }
             open = vec![Arc::from(key)];
         }
-        let spared = self.detours.as_ref().map_or(0, |detours| detours.spared);
+        let spared = self.skips.as_ref().map_or(0, |detours| detours.spared);
         let dead = hint.dead + self.stepped_over + spared;
-        Ok(Some(DeadRun { after: hint.after.clone(), before, dead, open }))
+        Ok(Some(TombstoneRun { after: hint.after.clone(), before, dead, open }))
     }
 
     /// Returns the key at which the last move ended.
     fn edge(&mut self, open: &mut Vec<Arc<[u8]>>) -> Edge {
-        let stopped_at = self.detours.as_mut().and_then(|detours| {
+        let stopped_at = self.skips.as_mut().and_then(|detours| {
             detours.asked = 0;
             detours.stopped_at.take()
         });

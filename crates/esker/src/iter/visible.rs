@@ -16,20 +16,20 @@ use std::sync::Arc;
 
 use super::coverage::Coverage;
 use super::hints::Hints;
-use super::{Mark, copy_into, empty, same_key};
+use super::{ShortKey, copy_into, empty, same_key};
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeleteView;
-use crate::base::rows::{KeyBuf, Row, See, Stretch};
+use crate::base::rows::{KeyBuf, Row, RowBatch, Visitor};
 use crate::error::Result;
 
 /// Number of versions of one key to step over before seeking past the others.
 const STEPS_MAX: u32 = 8;
 /// Number of consecutive invisible keys before the first lookup in the hints.
-const DEAD_MIN: u64 = if cfg!(debug_assertions) { 2 } else { 8 };
+const TOMBSTONES_MIN: u64 = if cfg!(debug_assertions) { 2 } else { 8 };
 /// Number of further invisible keys before each next lookup.
-const DEAD_STEP: u64 = if cfg!(debug_assertions) { 3 } else { 32 };
+const TOMBSTONES_STEP: u64 = if cfg!(debug_assertions) { 3 } else { 32 };
 /// Number of moves of the source before it is asked for a row batch again.
 const MOVES_WITHOUT: u32 = if cfg!(debug_assertions) { 1 } else { 8 };
 /// Steps charged for a jump, which costs a seek that a compaction would avoid.
@@ -46,11 +46,11 @@ pub struct VisibleCursor<C: Cursor> {
     /// Forward: sequence number of the current version.
     seqno: SeqNo,
     /// Forward: key whose versions are being stepped over. `None` if `saved_key` holds it.
-    mark: Option<Mark>,
+    mark: Option<ShortKey>,
     /// Current row batch. `None` while `valid` is false.
-    walk: Option<Walk>,
+    batch: Option<BatchPos>,
     /// Key of the current row.
-    walk_key: KeyBuf,
+    batch_key: KeyBuf,
     /// Number of moves before the source is asked for the next row batch.
     walk_after: u32,
     /// Entries stepped over since the last [`Self::take_stepped_over`].
@@ -61,17 +61,17 @@ pub struct VisibleCursor<C: Cursor> {
     saved_value: Vec<u8>,
     /// Invisible keys in a row before `detours` is used. [`u64::MAX`] without skip state.
     asked_at: u64,
-    pub(super) detours: Option<Box<Detours>>,
+    pub(super) skips: Option<Box<SkipState>>,
 }
 
 /// Position in a row batch.
-struct Walk {
-    stretch: Stretch,
+struct BatchPos {
+    stretch: RowBatch,
     row: Row,
 }
 
 /// Skip state: the hints for skipping keys, and the step budget of a move.
-pub(super) struct Detours {
+pub(super) struct SkipState {
     pub(super) hints: Arc<Hints>,
     /// Largest `since` of the hints that may be used.
     pub(super) as_of: SeqNo,
@@ -102,14 +102,14 @@ impl<C: Cursor> VisibleCursor<C> {
             forward: true,
             seqno: 0,
             mark: None,
-            walk: None,
-            walk_key: KeyBuf::default(),
+            batch: None,
+            batch_key: KeyBuf::default(),
             walk_after: 0,
             stepped_over: 0,
             saved_key: Vec::new(),
             saved_value: Vec::new(),
             asked_at: u64::MAX,
-            detours: None,
+            skips: None,
         }
     }
 
@@ -121,7 +121,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.forward = true;
         self.stepped_over = 0;
         self.asked_at = u64::MAX;
-        self.detours = None;
+        self.skips = None;
     }
 
     /// Returns the sequence number at which the cursor reads.
@@ -130,21 +130,21 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 
     /// Unpositions the cursor and releases its resources.
-    pub fn rest(&mut self) {
+    pub fn release(&mut self) {
         self.reset(0, None);
-        self.source.rest();
-        self.walk_key.rest();
+        self.source.release();
+        self.batch_key.release();
         empty(&mut self.saved_key);
         empty(&mut self.saved_value);
     }
 
     /// Enables `hints` with `since` up to `as_of` ([`super::hints`]). A move ends unpositioned
     /// after `patience` lookups.
-    pub fn take_detours(&mut self, hints: Arc<Hints>, as_of: SeqNo, patience: u64) {
+    pub fn set_hints(&mut self, hints: Arc<Hints>, as_of: SeqNo, patience: u64) {
         let (asked, stopped_at, spared) = (0, None, 0);
-        self.detours =
-            Some(Box::new(Detours { hints, as_of, patience, asked, stopped_at, spared }));
-        self.asked_at = DEAD_MIN;
+        self.skips =
+            Some(Box::new(SkipState { hints, as_of, patience, asked, stopped_at, spared }));
+        self.asked_at = TOMBSTONES_MIN;
     }
 
     /// Returns whether the cursor is positioned on a key.
@@ -156,8 +156,8 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Returns the key. The cursor must be valid. The key lives until the cursor moves.
     #[inline]
     pub fn key(&self) -> &[u8] {
-        match self.walk {
-            Some(_) => self.walk_key.key(),
+        match self.batch {
+            Some(_) => self.batch_key.key(),
             None if self.forward => self.source.key(),
             None => &self.saved_key,
         }
@@ -165,8 +165,8 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Returns whether the cursor reads a row batch.
     #[cfg(test)]
-    pub fn is_walking(&self) -> bool {
-        self.walk.is_some()
+    pub fn is_in_batch(&self) -> bool {
+        self.batch.is_some()
     }
 
     /// Returns the key, or an empty slice when not valid.
@@ -177,7 +177,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Returns the value. The cursor must be valid. The value lives until the cursor moves.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        match &self.walk {
+        match &self.batch {
             Some(walk) => walk.stretch.rows.value(walk.row),
             None if self.forward => self.source.value(),
             None => &self.saved_value,
@@ -186,7 +186,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Returns and resets the number of invisible entries that were stepped over one by one.
     #[inline]
-    pub fn take_stepped_over(&mut self) -> u64 {
+    pub fn take_skipped_count(&mut self) -> u64 {
         std::mem::take(&mut self.stepped_over)
     }
 
@@ -221,7 +221,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Makes the cursor unpositioned.
     fn begin(&mut self) {
         self.valid = false;
-        self.walk = None;
+        self.batch = None;
         self.walk_after = 0;
     }
 
@@ -238,14 +238,15 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Passes the current pair and the following or preceding ones to `see`, until `see` stops or
     /// the source would have to move. Returns whether `see` wants more. Ends on the last pair
     /// passed.
-    pub fn show(&mut self, forward: bool, see: See<'_>) -> bool {
+    pub fn for_each_row(&mut self, forward: bool, see: Visitor<'_>) -> bool {
         let asks = self.walk_after == 0 && self.coverage.is_empty();
-        if asks && forward && self.forward && self.walk.is_none() {
-            self.begin_walk();
+        if asks && forward && self.forward && self.batch.is_none() {
+            self.begin_batch();
         }
-        match &mut self.walk {
-            Some(Walk { stretch, row }) if self.forward == forward => {
-                let shown = stretch.rows.show(stretch.rest(forward), &mut self.walk_key, see);
+        match &mut self.batch {
+            Some(BatchPos { stretch, row }) if self.forward == forward => {
+                let shown =
+                    stretch.rows.for_each_row(stretch.remaining(forward), &mut self.batch_key, see);
                 (stretch.at, *row) = (shown.at, shown.row);
                 shown.more
             }
@@ -256,12 +257,12 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Moves to the next key. Does nothing when not valid.
     #[inline]
     pub fn next(&mut self) -> Result<()> {
-        if let Some(Walk { stretch, row }) = &mut self.walk
+        if let Some(BatchPos { stretch, row }) = &mut self.batch
             && self.forward
             && stretch.at + 1 < stretch.end
         {
             stretch.at += 1;
-            *row = stretch.rows.step_forward(stretch.at, &mut self.walk_key);
+            *row = stretch.rows.step_forward(stretch.at, &mut self.batch_key);
             return Ok(());
         }
         self.next_of_source()
@@ -272,9 +273,9 @@ impl<C: Cursor> VisibleCursor<C> {
         if !self.valid {
             return Ok(());
         }
-        if self.walk.is_some() {
-            self.end_walk();
-        } else if self.forward && self.may_walk() && self.begin_walk() {
+        if self.batch.is_some() {
+            self.end_batch();
+        } else if self.forward && self.may_read_batch() && self.begin_batch() {
             return self.next();
         }
         self.valid = false;
@@ -295,12 +296,12 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Moves to the previous key. Does nothing when not valid.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        if let Some(Walk { stretch, row }) = &mut self.walk
+        if let Some(BatchPos { stretch, row }) = &mut self.batch
             && !self.forward
             && stretch.at > stretch.first
         {
             stretch.at -= 1;
-            *row = stretch.rows.step_back(stretch.at, &mut self.walk_key);
+            *row = stretch.rows.step_back(stretch.at, &mut self.batch_key);
             return Ok(());
         }
         self.prev_of_source()
@@ -311,9 +312,9 @@ impl<C: Cursor> VisibleCursor<C> {
         if !self.valid {
             return Ok(());
         }
-        let walked = self.walk.is_some();
+        let walked = self.batch.is_some();
         if walked {
-            self.end_walk();
+            self.end_batch();
         }
         self.valid = false;
         if self.forward {
@@ -323,7 +324,7 @@ impl<C: Cursor> VisibleCursor<C> {
             self.source.prev()?;
         }
         self.forward = false;
-        if self.source.valid() && self.may_walk() && self.begin_walk() {
+        if self.source.valid() && self.may_read_batch() && self.begin_batch() {
             self.valid = true;
             return Ok(());
         }
@@ -332,30 +333,32 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Returns whether to ask the source for a row batch. With range tombstones there is none.
     #[inline]
-    fn may_walk(&mut self) -> bool {
+    fn may_read_batch(&mut self) -> bool {
         let now = self.walk_after == 0;
         self.walk_after = self.walk_after.saturating_sub(1);
         now && self.coverage.is_empty()
     }
 
     /// Starts a row batch at the source's position, if the source has one.
-    fn begin_walk(&mut self) -> bool {
+    fn begin_batch(&mut self) -> bool {
         self.walk_after = MOVES_WITHOUT;
-        let Some(stretch) = self.source.stretch(self.snapshot, self.forward) else { return false };
+        let Some(stretch) = self.source.row_batch(self.snapshot, self.forward) else {
+            return false;
+        };
         if stretch.end - stretch.first < 2 {
             return false;
         }
-        let row = stretch.rows.load(stretch.at, &mut self.walk_key);
-        self.walk = Some(Walk { stretch, row });
+        let row = stretch.rows.load(stretch.at, &mut self.batch_key);
+        self.batch = Some(BatchPos { stretch, row });
         true
     }
 
     /// Ends the row batch and moves the source to its position. A move backward also needs the key.
-    fn end_walk(&mut self) {
-        let Some(Walk { stretch, row }) = self.walk.take() else { return };
-        self.source.jump(stretch.at);
+    fn end_batch(&mut self) {
+        let Some(BatchPos { stretch, row }) = self.batch.take() else { return };
+        self.source.move_to_row(stretch.at);
         self.seqno = row.seqno();
-        copy_into(&mut self.saved_key, self.walk_key.key());
+        copy_into(&mut self.saved_key, self.batch_key.key());
         self.walk_after = 0;
     }
 
@@ -363,7 +366,8 @@ impl<C: Cursor> VisibleCursor<C> {
     #[inline]
     fn mark_key(&mut self) {
         let key = self.source.key();
-        self.mark = if matches!(self.order, KeyOrder::Custom(_)) { None } else { Mark::of(key) };
+        self.mark =
+            if matches!(self.order, KeyOrder::Custom(_)) { None } else { ShortKey::of(key) };
         if self.mark.is_none() {
             copy_into(&mut self.saved_key, key);
         }
@@ -373,7 +377,7 @@ impl<C: Cursor> VisibleCursor<C> {
     #[inline]
     fn at_marked_key(&self) -> bool {
         match self.mark {
-            Some(_) => Mark::of(self.source.key()) == self.mark,
+            Some(_) => ShortKey::of(self.source.key()) == self.mark,
             None => same_key(&self.order, self.source.key(), &self.saved_key),
         }
     }
@@ -411,7 +415,7 @@ impl<C: Cursor> VisibleCursor<C> {
             self.stepped_over += 1;
             dead += 1;
             if dead >= asked_at {
-                let Some(way) = self.detour(dead)? else { return Ok(()) };
+                let Some(way) = self.skip_tombstones(dead)? else { return Ok(()) };
                 (dead, asked_at) = way;
                 if dead == 0 {
                     continue;
@@ -428,9 +432,9 @@ impl<C: Cursor> VisibleCursor<C> {
     /// invisible keys. Returns the new count of these, 0 after a jump, and the count for the next
     /// lookup. Returns `None` at the end of the data or of the step budget.
     #[cold]
-    fn detour(&mut self, dead: u64) -> Result<Option<(u64, u64)>> {
-        let walked = Some((dead, dead + DEAD_STEP));
-        let Some(detours) = self.detours.as_deref_mut() else { return Ok(walked) };
+    fn skip_tombstones(&mut self, dead: u64) -> Result<Option<(u64, u64)>> {
+        let walked = Some((dead, dead + TOMBSTONES_STEP));
+        let Some(detours) = self.skips.as_deref_mut() else { return Ok(walked) };
         detours.asked += 1;
         let key = self.source.key();
         if let Some(hint) = detours.hints.find(&self.order, key, detours.as_of) {
@@ -485,7 +489,7 @@ impl<C: Cursor> VisibleCursor<C> {
         let (mut dead, mut asked_at) = (0, self.asked_at);
         while self.source.valid() {
             if dead >= asked_at {
-                let Some(way) = self.detour(dead)? else { return Ok(()) };
+                let Some(way) = self.skip_tombstones(dead)? else { return Ok(()) };
                 (dead, asked_at) = way;
                 if dead == 0 {
                     continue;

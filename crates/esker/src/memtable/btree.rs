@@ -20,8 +20,8 @@ use std::sync::Arc;
 use super::arena::EntryRef;
 use super::pool::ChunkPool;
 use super::slab::Slab;
-use super::{Seek, Space, Target};
-use crate::base::key::{has_prefix, is_least_of_its_head, shared_prefix_len};
+use super::{EntrySpace, LookupKey, Seek};
+use crate::base::key::{has_prefix, is_minimum_of_head, shared_prefix_len};
 use crate::base::prefetch::prefetch_bytes;
 
 const SLOTS: usize = 64;
@@ -65,7 +65,7 @@ impl Slots {
 
     /// Returns the number of slots before `target`, or with `or_equal` before or equal to it.
     #[inline]
-    fn rank(&self, space: &Space, target: Target<'_>, or_equal: bool) -> usize {
+    fn rank(&self, space: &EntrySpace, target: LookupKey<'_>, or_equal: bool) -> usize {
         let head = space.head(target.key, self.prefix);
         self.rank_of_ties(space, target, or_equal, (head, self.heads_below(head)))
     }
@@ -75,10 +75,15 @@ impl Slots {
     /// precedes it. Then no entry is read: entries of overwritten keys are seldom in the
     /// processor's caches.
     #[inline]
-    fn rank_to_insert(&self, space: &Space, target: Target<'_>, newest: bool) -> (u64, usize) {
+    fn rank_to_insert(
+        &self,
+        space: &EntrySpace,
+        target: LookupKey<'_>,
+        newest: bool,
+    ) -> (u64, usize) {
         let head = space.head(target.key, self.prefix);
         let low = self.heads_below(head);
-        if newest && space.heads && is_least_of_its_head(&target.key[self.prefix..]) {
+        if newest && space.heads && is_minimum_of_head(&target.key[self.prefix..]) {
             return (head, low);
         }
         (head, self.rank_of_ties(space, target, false, (head, low)))
@@ -88,8 +93,8 @@ impl Slots {
     #[inline]
     fn rank_of_ties(
         &self,
-        space: &Space,
-        target: Target<'_>,
+        space: &EntrySpace,
+        target: LookupKey<'_>,
         or_equal: bool,
         (head, mut low): (u64, usize),
     ) -> usize {
@@ -110,7 +115,7 @@ impl Slots {
 
     /// Returns whether all slots precede `target`, whose head in this node is `head`.
     #[inline]
-    fn ends_before(&self, space: &Space, target: Target<'_>, head: u64) -> bool {
+    fn ends_before(&self, space: &EntrySpace, target: LookupKey<'_>, head: u64) -> bool {
         let Some(last) = self.len.checked_sub(1) else { return true };
         match self.heads[last].cmp(&head) {
             Ordering::Equal => space.compare(self.refs[last], target).is_lt(),
@@ -142,7 +147,7 @@ impl Slots {
     }
 
     /// Changes the node's prefix length and recomputes all heads after `prefix` bytes.
-    fn set_prefix(&mut self, space: &Space, prefix: usize) {
+    fn set_prefix(&mut self, space: &EntrySpace, prefix: usize) {
         self.prefix = prefix;
         for i in 0..self.len {
             self.heads[i] = space.head(space.arena.entry(self.refs[i]).key, prefix);
@@ -206,7 +211,13 @@ impl Btree {
 
     /// Adds `entry`, whose key and rank are `target`. `newest` states that every other entry is
     /// older.
-    pub fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>, newest: bool) {
+    pub fn insert(
+        &mut self,
+        space: &EntrySpace,
+        entry: EntryRef,
+        target: LookupKey<'_>,
+        newest: bool,
+    ) {
         if space.heads {
             self.admit_prefix(space, target.key);
         }
@@ -236,7 +247,7 @@ impl Btree {
     }
 
     /// Returns the first entry at or after `target` if it may have the same key.
-    pub fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
+    pub fn find(&self, space: &EntrySpace, target: LookupKey<'_>) -> Option<EntryRef> {
         if space.heads && !has_prefix(target.key, &self.prefix) {
             return None;
         }
@@ -250,7 +261,7 @@ impl Btree {
     }
 
     /// Prefetches the leaf of `target`.
-    pub fn prefetch(&self, space: &Space, target: Target<'_>) {
+    pub fn prefetch(&self, space: &EntrySpace, target: LookupKey<'_>) {
         if !space.heads || has_prefix(target.key, &self.prefix) {
             let slots = &self.leaves.at(self.leaf_of(space, target)).slots;
             prefetch_bytes(std::ptr::from_ref(slots).addr(), size_of::<Slots>());
@@ -258,7 +269,7 @@ impl Btree {
     }
 
     /// Copies the part of a leaf that begins (or, backwards, ends) at `seek`.
-    pub fn page(&self, space: &Space, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
+    pub fn page(&self, space: &EntrySpace, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
         match seek {
             Seek::First => self.copy_from(self.first, 0, out),
             Seek::Last => self.copy_before(self.last, self.leaves.at(self.last).slots.len, out),
@@ -295,7 +306,7 @@ impl Btree {
 
     /// Returns the leaf and slot of the first entry not before `target`. The slot may be one past
     /// the end.
-    fn place(&self, space: &Space, target: Target<'_>) -> (u32, usize) {
+    fn place(&self, space: &EntrySpace, target: LookupKey<'_>) -> (u32, usize) {
         if space.heads && !has_prefix(target.key, &self.prefix) {
             return match target.key < self.prefix.as_slice() {
                 true => (self.first, 0),
@@ -308,7 +319,7 @@ impl Btree {
 
     /// Returns the leaf of `target`.
     #[inline]
-    fn leaf_of(&self, space: &Space, target: Target<'_>) -> u32 {
+    fn leaf_of(&self, space: &EntrySpace, target: LookupKey<'_>) -> u32 {
         self.descend(|slots| slots.rank(space, target, true), |_, _| ())
     }
 
@@ -329,7 +340,7 @@ impl Btree {
     /// Shortens the tree's prefix to the bytes shared with `key`. Only nodes at the tree's edges
     /// rely on that prefix.
     #[inline]
-    fn admit_prefix(&mut self, space: &Space, key: &[u8]) {
+    fn admit_prefix(&mut self, space: &EntrySpace, key: &[u8]) {
         if has_prefix(key, &self.prefix) {
             if self.prefix.is_empty() && self.leaves.at(self.first).slots.len == 0 {
                 self.start_prefix(key);
@@ -378,7 +389,12 @@ impl Btree {
 
     /// Lengthens the prefix of a node between these separators when too many of its heads are
     /// equal.
-    fn sharpen(space: &Space, slots: &mut Slots, low: Option<EntryRef>, high: Option<EntryRef>) {
+    fn sharpen(
+        space: &EntrySpace,
+        slots: &mut Slots,
+        low: Option<EntryRef>,
+        high: Option<EntryRef>,
+    ) {
         if !space.heads || slots.ties() < TIES_MAX {
             return;
         }
@@ -395,7 +411,7 @@ impl Btree {
     /// slot in the whole leaf. An append to the last leaf leaves that leaf full.
     fn split_leaf(
         &mut self,
-        space: &Space,
+        space: &EntrySpace,
         path: &Path,
         number: u32,
         (at, head): (usize, u64),
@@ -428,7 +444,7 @@ impl Btree {
     /// Adds `separator` to the parents. `kid` holds the entries from `separator` on.
     fn add_separator(
         &mut self,
-        space: &Space,
+        space: &EntrySpace,
         path: &Path,
         separator: EntryRef,
         kid: u32,
@@ -464,7 +480,7 @@ impl Btree {
 }
 
 impl Inner {
-    fn insert(&mut self, space: &Space, at: usize, separator: EntryRef, kid: u32) {
+    fn insert(&mut self, space: &EntrySpace, at: usize, separator: EntryRef, kid: u32) {
         let len = self.slots.len;
         let head = space.head(space.arena.entry(separator).key, self.slots.prefix);
         self.slots.insert(at, head, separator);

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::arena::{self, EntryRef};
-use super::part::{Part, Seek, Target};
+use super::entry_table::{EntryTable, LookupKey, Seek};
 use crate::base::cursor::{Cursor, Foresee};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::error::Result;
@@ -20,7 +20,7 @@ pub struct MemHit<'a> {
     pub seqno: SeqNo,
     /// The version's kind.
     pub kind: Kind,
-    pub(super) part: &'a Arc<Part>,
+    pub(super) part: &'a Arc<EntryTable>,
     pub(super) entry: EntryRef,
 }
 
@@ -40,7 +40,7 @@ impl<'a> MemHit<'a> {
 /// A value pinned in its memtable, which it keeps alive.
 #[derive(Clone)]
 pub struct MemSlice {
-    pub(super) part: Arc<Part>,
+    pub(super) part: Arc<EntryTable>,
     pub(super) entry: EntryRef,
 }
 
@@ -64,7 +64,7 @@ const AHEAD_ENTRIES: usize = 4;
 
 /// A position in a memtable's entries. It holds no lock, and its moves never fail.
 pub struct MemCursor {
-    part: Arc<Part>,
+    part: Arc<EntryTable>,
     /// References to consecutive entries, in order; `page[at]` is the current one.
     page: Vec<EntryRef>,
     /// The current position in `page`; past the end when the cursor is not on an entry.
@@ -72,7 +72,7 @@ pub struct MemCursor {
 }
 
 impl MemCursor {
-    pub(super) fn new(part: &Arc<Part>) -> MemCursor {
+    pub(super) fn new(part: &Arc<EntryTable>) -> MemCursor {
         MemCursor { part: Arc::clone(part), page: Vec::with_capacity(64), at: 0 }
     }
 
@@ -129,18 +129,18 @@ impl Cursor for MemCursor {
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        self.load(Seek::From(Target::new(key, seqno)), false);
+        self.load(Seek::From(LookupKey::new(key, seqno)), false);
         Ok(())
     }
 
-    fn foresee(&mut self, key: &[u8], step: Foresee, _deepest: bool) {
+    fn prefetch_seek(&mut self, key: &[u8], step: Foresee, _deepest: bool) {
         if step == Foresee::Index {
-            self.part.read().prefetch(&self.part.space, Target::new(key, SEQNO_MAX));
+            self.part.read().prefetch(&self.part.space, LookupKey::new(key, SEQNO_MAX));
         }
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        self.load(Seek::Before(Target::new(key, seqno)), true);
+        self.load(Seek::Before(LookupKey::new(key, seqno)), true);
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl Cursor for MemCursor {
         self.entry().value
     }
 
-    fn rest(&mut self) {
+    fn release(&mut self) {
         self.page.clear();
     }
 }

@@ -13,8 +13,8 @@
 mod arena;
 mod btree;
 mod cursor;
+mod entry_table;
 mod filter;
-mod part;
 mod pool;
 mod skiplist;
 mod slab;
@@ -31,7 +31,7 @@ use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 
 pub use cursor::{MemCursor, MemHit, MemSlice};
-use part::{Part, Seek, Space, Target};
+use entry_table::{EntrySpace, EntryTable, LookupKey, Seek};
 pub use pool::ChunkPool;
 
 use crate::base::filter_policy::key_hash;
@@ -42,7 +42,7 @@ use crate::options::kinds::MemtableKind;
 
 /// Range tombstones in readable form: sets of the first `added` tombstones.
 #[derive(Default)]
-struct Settled {
+struct RangeDeleteSets {
     added: usize,
     sets: Vec<Arc<RangeDeletes>>,
 }
@@ -70,14 +70,14 @@ const SOUGHT_BYTES_MIN: usize = if cfg!(debug_assertions) { 64 << 10 } else { 1 
 /// A sorted table of entries in memory. Any number of threads write and read concurrently.
 pub struct Memtable {
     /// The entries. Values and cursors that borrow from this part keep it alive.
-    part: Arc<Part>,
+    entries: Arc<EntryTable>,
     kind: MemtableKind,
     order: KeyOrder,
     /// Number of seeks since the last write, and the greatest sequence number at that write.
     seeks: AtomicU64,
-    sought_at: AtomicU64,
+    seek_heavy_at: AtomicU64,
     ranges: Mutex<RecentRangeDeletes>,
-    settled: ArcSwap<Settled>,
+    settled: ArcSwap<RangeDeleteSets>,
     /// Range tombstones: their number, their size in bytes, and their least and greatest sequence
     /// number.
     range_count: AtomicUsize,
@@ -103,11 +103,11 @@ impl Memtable {
     ) -> Memtable {
         let filtered_bytes = if order.equal_keys_are_identical() { most_bytes } else { 0 };
         Memtable {
-            part: Arc::new(Part::new(kind, order.clone(), pool, filtered_bytes)),
+            entries: Arc::new(EntryTable::new(kind, order.clone(), pool, filtered_bytes)),
             kind,
             order,
             seeks: AtomicU64::new(0),
-            sought_at: AtomicU64::new(0),
+            seek_heavy_at: AtomicU64::new(0),
             ranges: Mutex::default(),
             settled: ArcSwap::default(),
             range_count: AtomicUsize::new(0),
@@ -133,7 +133,7 @@ impl Memtable {
         if kind == Kind::RangeDelete {
             return self.add_range_delete(key, value, seqno);
         }
-        self.part.add(seqno, kind, key, value);
+        self.entries.add(seqno, kind, key, value);
     }
 
     /// Adds a range tombstone, which deletes every version older than `seqno` of every key in
@@ -151,35 +151,35 @@ impl Memtable {
     /// Returns the newest version of `key` with a sequence number `<= seqno`. Ignores range
     /// tombstones.
     pub fn get(&self, key: &[u8], seqno: SeqNo) -> Option<MemEntry<'_>> {
-        let hit = self.look(key, key_hash(key), seqno)?;
+        let hit = self.get_hit(key, key_hash(key), seqno)?;
         Some(MemEntry { seqno: hit.seqno, kind: hit.kind, value: hit.value() })
     }
 
     /// Like [`Memtable::get`], for a key whose [`key_hash`] is `hash`. The returned value can be
     /// [pinned](MemHit::pin), which keeps the memtable alive.
     #[inline]
-    pub fn look(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Option<MemHit<'_>> {
-        let entry = self.part.find(key, hash, seqno)?;
-        let (seqno, kind) = key::unpack(self.part.space.arena.entry(entry).packed)?;
-        Some(MemHit { seqno, kind, part: &self.part, entry })
+    pub fn get_hit(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Option<MemHit<'_>> {
+        let entry = self.entries.find(key, hash, seqno)?;
+        let (seqno, kind) = key::unpack(self.entries.space.arena.entry(entry).packed)?;
+        Some(MemHit { seqno, kind, part: &self.entries, entry })
     }
 
     /// Prefetches the filter word that [`Memtable::look`] reads first for a key with this hash.
     #[inline]
     pub fn prefetch_filter(&self, hash: u64) {
-        self.part.filter.prefetch(hash);
+        self.entries.filter.prefetch(hash);
     }
 
     /// Like [`Memtable::get`], with a value that keeps the memtable alive.
     #[cfg(test)]
     pub fn get_slice(&self, key: &[u8], seqno: SeqNo) -> Option<(SeqNo, Kind, MemSlice)> {
-        let hit = self.look(key, key_hash(key), seqno)?;
+        let hit = self.get_hit(key, key_hash(key), seqno)?;
         Some((hit.seqno, hit.kind, hit.pin()))
     }
 
     /// Returns a cursor over the entries, not yet positioned.
     pub fn cursor(&self) -> MemCursor {
-        MemCursor::new(&self.part)
+        MemCursor::new(&self.entries)
     }
 
     /// Returns all range tombstones so far, as sets, the newest set last.
@@ -198,7 +198,7 @@ impl Memtable {
         let mut ranges = self.ranges.lock();
         let all = Arc::clone(ranges.merge(&self.order));
         let added = self.range_count.load(Atomic::Relaxed);
-        self.settled.store(Arc::new(Settled { added, sets: vec![Arc::clone(&all)] }));
+        self.settled.store(Arc::new(RangeDeleteSets { added, sets: vec![Arc::clone(&all)] }));
         all
     }
 
@@ -226,7 +226,7 @@ impl Memtable {
 
     /// Returns sets of all range tombstones added before the call. The first reader after an
     /// addition builds the sets.
-    fn settled(&self) -> arc_swap::Guard<Arc<Settled>> {
+    fn settled(&self) -> arc_swap::Guard<Arc<RangeDeleteSets>> {
         let settled = self.settled.load();
         if settled.added >= self.range_count.load(Atomic::Acquire) {
             return settled;
@@ -235,19 +235,19 @@ impl Memtable {
         let added = self.range_count.load(Atomic::Relaxed);
         if self.settled.load().added < added {
             let sets = ranges.settle(&self.order).to_vec();
-            self.settled.store(Arc::new(Settled { added, sets }));
+            self.settled.store(Arc::new(RangeDeleteSets { added, sets }));
         }
         self.settled.load()
     }
 
     /// Returns the bytes in use: entries, index, range tombstones and filter.
     pub fn memory_bytes(&self) -> usize {
-        self.held_bytes() + self.part.filter.memory_bytes()
+        self.data_bytes() + self.entries.filter.memory_bytes()
     }
 
     /// Returns the bytes of written data: [`Memtable::memory_bytes`] without the filter.
-    pub fn held_bytes(&self) -> usize {
-        self.part.memory_bytes() + self.range_bytes.load(Atomic::Relaxed)
+    pub fn data_bytes(&self) -> usize {
+        self.entries.memory_bytes() + self.range_bytes.load(Atomic::Relaxed)
     }
 
     /// Returns the number of range tombstones.
@@ -259,41 +259,41 @@ impl Memtable {
     /// [seek-heavy](Memtable::is_sought).
     pub fn note_seeks(&self, seeks: u64) -> bool {
         let written = self.seqnos().1;
-        if self.sought_at.swap(written, Atomic::Relaxed) != written {
+        if self.seek_heavy_at.swap(written, Atomic::Relaxed) != written {
             self.seeks.store(0, Atomic::Relaxed);
         }
         let before = self.seeks.fetch_add(seeks, Atomic::Relaxed);
-        !self.pays(before) && self.pays(before + seeks)
+        !self.justifies_flush(before) && self.justifies_flush(before + seeks)
     }
 
     /// Returns whether the memtable is seek-heavy: a table in its place would pay for the seeks
     /// since the last write. Entries are stored in insertion order, so a scan in key order waits
     /// for memory at each entry.
-    pub fn is_sought(&self) -> bool {
-        self.sought_at.load(Atomic::Relaxed) == self.seqnos().1
-            && self.pays(self.seeks.load(Atomic::Relaxed))
+    pub fn is_seek_heavy(&self) -> bool {
+        self.seek_heavy_at.load(Atomic::Relaxed) == self.seqnos().1
+            && self.justifies_flush(self.seeks.load(Atomic::Relaxed))
     }
 
     /// Excludes the memtable from flushes because of seeks until its next write.
-    pub fn decline(&self) {
+    pub fn exclude_from_seek_flush(&self) {
         self.seeks.store(SEEKS_DECLINED, Atomic::Relaxed);
     }
 
-    fn pays(&self, seeks: u64) -> bool {
-        let bytes = self.held_bytes();
+    fn justifies_flush(&self, seeks: u64) -> bool {
+        let bytes = self.data_bytes();
         let enough = bytes as u64 / BYTES_PER_SEEK..SEEKS_DECLINED;
         bytes >= SOUGHT_BYTES_MIN && enough.contains(&seeks)
     }
 
     /// Returns the number of entries, without range tombstones.
     pub fn len(&self) -> usize {
-        self.part.len()
+        self.entries.len()
     }
 
     /// Returns whether the memtable has entries.
     #[inline]
     pub fn has_entries(&self) -> bool {
-        self.part.len() > 0
+        self.entries.len() > 0
     }
 
     /// Returns whether the memtable has neither entries nor range tombstones.
@@ -310,7 +310,7 @@ impl Memtable {
     fn seqnos(&self) -> (SeqNo, SeqNo) {
         let ranges = (&self.range_seqno_min, &self.range_seqno_max);
         let ranges = (ranges.0.load(Atomic::Relaxed), ranges.1.load(Atomic::Relaxed));
-        let entries = self.part.seqnos();
+        let entries = self.entries.seqnos();
         (entries.0.min(ranges.0), entries.1.max(ranges.1))
     }
 }

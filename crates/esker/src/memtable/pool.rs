@@ -24,7 +24,7 @@ const AHEAD_MAX: usize = 3;
 
 /// State of the preparation of chunks.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Ahead {
+enum PrepareState {
     /// No thread prepares chunks. Callers make their own chunks, or have a thread started.
     #[default]
     Unserved,
@@ -42,7 +42,7 @@ struct Free {
     /// Words for one filter, all zero, and the number of words of the largest filter so far.
     words: Box<[AtomicU64]>,
     words_wanted: usize,
-    ahead: Ahead,
+    ahead: PrepareState,
 }
 
 /// Chunks of dropped memtables, kept for the next one, which avoids new page faults. Further chunks
@@ -99,13 +99,13 @@ impl ChunkPool {
         let mut free = self.free.lock();
         let kept = free.chunks.pop();
         let before = free.ahead;
-        let ask = large && free.chunks.len() < self.ahead() && self.can_ask(before);
+        let ask = large && free.chunks.len() < self.prepared_max() && self.can_request(before);
         if ask {
-            free.ahead = Ahead::Wanted;
+            free.ahead = PrepareState::Wanted;
         }
         drop(free);
         if ask {
-            self.ask(before);
+            self.request(before);
         }
         kept.unwrap_or_else(|| Chunk::fresh(large))
     }
@@ -129,20 +129,21 @@ impl ChunkPool {
     }
 
     /// Returns whether a thread waits for a request, or can be started.
-    fn can_ask(&self, ahead: Ahead) -> bool {
-        ahead == Ahead::Idle || (ahead == Ahead::Unserved && self.start.get().is_some())
+    fn can_request(&self, ahead: PrepareState) -> bool {
+        ahead == PrepareState::Idle
+            || (ahead == PrepareState::Unserved && self.start.get().is_some())
     }
 
     /// Wakes the thread, or has it started where no thread existed `before`.
     #[cold]
-    fn ask(&self, before: Ahead) {
-        match self.start.get().filter(|_| before == Ahead::Unserved) {
+    fn request(&self, before: PrepareState) {
+        match self.start.get().filter(|_| before == PrepareState::Unserved) {
             None => self.asked.notify_all(),
             Some(start) => {
                 if !(start.0)() {
                     let mut free = self.free.lock();
-                    if free.ahead == Ahead::Wanted {
-                        free.ahead = Ahead::Unserved;
+                    if free.ahead == PrepareState::Wanted {
+                        free.ahead = PrepareState::Unserved;
                     }
                 }
             }
@@ -150,12 +151,12 @@ impl ChunkPool {
     }
 
     /// Sets `start`, which starts the thread when the first chunk is to be prepared in advance.
-    pub fn offer(&self, start: Box<dyn Fn() -> bool + Send + Sync>) {
+    pub fn set_starter(&self, start: Box<dyn Fn() -> bool + Send + Sync>) {
         let _ = self.start.set(Start(start));
     }
 
     /// Returns the number of chunks to prepare in advance; 0 if the capacity is 0.
-    fn ahead(&self) -> usize {
+    fn prepared_max(&self) -> usize {
         let capacity = self.capacity.load(Ordering::Relaxed);
         (capacity / 4).clamp(capacity.min(1), AHEAD_MAX)
     }
@@ -187,7 +188,7 @@ impl ChunkPool {
 
     fn keep_words(&self, mut words: Box<[AtomicU64]>) {
         let mut free = self.free.lock();
-        if words.len() == free.words_wanted && free.ahead != Ahead::Ended {
+        if words.len() == free.words_wanted && free.ahead != PrepareState::Ended {
             std::mem::swap(&mut free.words, &mut words);
         }
         // Discarded words are freed without the lock.
@@ -197,14 +198,14 @@ impl ChunkPool {
     /// Prepares chunks in advance on the calling thread, until [`ChunkPool::end`].
     pub fn serve(&self) {
         let mut free = self.free.lock();
-        if free.ahead == Ahead::Unserved {
-            free.ahead = Ahead::Idle;
+        if free.ahead == PrepareState::Unserved {
+            free.ahead = PrepareState::Idle;
         }
         loop {
-            while free.ahead == Ahead::Idle {
+            while free.ahead == PrepareState::Idle {
                 self.asked.wait(&mut free);
             }
-            if free.ahead != Ahead::Wanted {
+            if free.ahead != PrepareState::Wanted {
                 return;
             }
             let words = if free.words.is_empty() { free.words_wanted } else { 0 };
@@ -215,13 +216,13 @@ impl ChunkPool {
                 self.keep_words(zeros(words));
             }
             free = self.free.lock();
-            if free.ahead == Ahead::Wanted {
+            if free.ahead == PrepareState::Wanted {
                 // The capacity may have been reduced meanwhile.
                 if free.chunks.len() < self.capacity.load(Ordering::Relaxed) {
                     free.chunks.push(chunk);
                 }
-                if free.chunks.len() >= self.ahead() {
-                    free.ahead = Ahead::Idle;
+                if free.chunks.len() >= self.prepared_max() {
+                    free.ahead = PrepareState::Idle;
                 }
             }
         }
@@ -233,7 +234,7 @@ impl ChunkPool {
         self.capacity.store(0, Ordering::Relaxed);
         let kept = {
             let mut free = self.free.lock();
-            free.ahead = Ahead::Ended;
+            free.ahead = PrepareState::Ended;
             (std::mem::take(&mut free.chunks), std::mem::take(&mut free.words))
         };
         self.asked.notify_all();
@@ -256,7 +257,7 @@ mod tests {
             let pool = pool.clone();
             std::thread::spawn(move || pool.serve())
         };
-        while pool.free.lock().ahead != Ahead::Idle {
+        while pool.free.lock().ahead != PrepareState::Idle {
             std::thread::yield_now();
         }
         server
@@ -264,14 +265,16 @@ mod tests {
 
     #[test]
     fn a_large_memtable_finds_three_chunks_and_a_small_one_one() {
-        let ahead = |chunks: usize| ChunkPool::new(chunks * CHUNK_BYTES).ahead();
+        let ahead = |chunks: usize| ChunkPool::new(chunks * CHUNK_BYTES).prepared_max();
         assert_eq!([0, 1, 4, 8, 11, 12, 99].map(ahead), [0, 1, 1, 2, 2, 3, 3]);
         let pool = Arc::new(ChunkPool::new(12 * CHUNK_BYTES));
         let server = served(&pool);
         for _ in 0..2 {
             // The first call finds no chunk. The second takes one of three, which is then replaced.
             let taken = pool.take(true);
-            while pool.free_bytes() < 3 * CHUNK_BYTES || pool.free.lock().ahead != Ahead::Idle {
+            while pool.free_bytes() < 3 * CHUNK_BYTES
+                || pool.free.lock().ahead != PrepareState::Idle
+            {
                 std::thread::yield_now();
             }
             drop(taken);
@@ -296,7 +299,11 @@ mod tests {
         assert_eq!(pool.free_bytes(), 0, "no thread serves the pool");
         let server = served(&pool);
         drop(pool.take(false));
-        assert_eq!(pool.free.lock().ahead, Ahead::Idle, "a small memtable needs no second chunk");
+        assert_eq!(
+            pool.free.lock().ahead,
+            PrepareState::Idle,
+            "a small memtable needs no second chunk"
+        );
         let taken = pool.take(true);
         while pool.free_bytes() < CHUNK_BYTES {
             std::thread::yield_now();

@@ -5,7 +5,7 @@
 //! is the head. As a successor, 0 means the end.
 
 use super::arena::EntryRef;
-use super::{Seek, Space, Target};
+use super::{EntrySpace, LookupKey, Seek};
 
 const LEVELS: usize = 12;
 /// The list whose nodes are about 64 entries apart. A backwards page begins at one of its nodes.
@@ -42,7 +42,7 @@ impl Skiplist {
     }
 
     /// Adds `entry`, whose key and rank are `target`.
-    pub fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>) {
+    pub fn insert(&mut self, space: &EntrySpace, entry: EntryRef, target: LookupKey<'_>) {
         let last = self.tails[0];
         let before = match last == 0 || space.compare(self.entry(last), target).is_lt() {
             true => self.tails,
@@ -62,13 +62,13 @@ impl Skiplist {
     }
 
     /// Returns the first entry at or after `target`.
-    pub fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
+    pub fn find(&self, space: &EntrySpace, target: LookupKey<'_>) -> Option<EntryRef> {
         let node = self.next(self.nodes_before(space, target)[0], 0);
         (node != 0).then(|| self.entry(node))
     }
 
     /// Copies some entries that begin (or, backwards, end) at `seek`.
-    pub fn page(&self, space: &Space, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
+    pub fn page(&self, space: &EntrySpace, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
         match seek {
             Seek::First => self.copy(self.next(0, 0), 0, PAGE, out),
             Seek::From(target) => {
@@ -108,7 +108,7 @@ impl Skiplist {
     }
 
     /// Returns the last node before `target` in each list.
-    fn nodes_before(&self, space: &Space, target: Target<'_>) -> [Node; LEVELS] {
+    fn nodes_before(&self, space: &EntrySpace, target: LookupKey<'_>) -> [Node; LEVELS] {
         let mut before = [0; LEVELS];
         let mut node = 0;
         let mut bound = 0;

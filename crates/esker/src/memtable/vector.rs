@@ -8,7 +8,7 @@
 //! entries added since the last read.
 
 use super::arena::EntryRef;
-use super::{Seek, Space, Target};
+use super::{EntrySpace, LookupKey, Seek};
 use crate::base::key::shared_prefix_len;
 
 /// Number of entries in a page.
@@ -34,7 +34,7 @@ impl VectorIndex {
     }
 
     /// Adds `entry`, whose key and rank are `target`.
-    pub fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>) {
+    pub fn insert(&mut self, space: &EntrySpace, entry: EntryRef, target: LookupKey<'_>) {
         let in_order = self.is_sorted()
             && self.refs.last().is_none_or(|&last| space.compare(last, target).is_lt());
         self.refs.push(entry);
@@ -49,7 +49,7 @@ impl VectorIndex {
     }
 
     /// Makes every entry visible to reads.
-    pub fn sort(&mut self, space: &Space) {
+    pub fn sort(&mut self, space: &EntrySpace) {
         let fresh = self.refs.len() - self.sorted;
         if fresh * MERGE_SHARE < self.sorted {
             let mut tail = self.refs[self.sorted..].to_vec();
@@ -63,7 +63,7 @@ impl VectorIndex {
 
     /// Merges `tail`, the sorted copy of the unsorted part, into the sorted part from the back.
     /// Each block moves once. No keys are compared after the first move.
-    fn merge(&mut self, space: &Space, tail: &[EntryRef]) {
+    fn merge(&mut self, space: &EntrySpace, tail: &[EntryRef]) {
         let mut end = self.sorted;
         let place = |entry: &EntryRef| {
             let target = space.target(*entry);
@@ -80,12 +80,12 @@ impl VectorIndex {
     }
 
     /// Returns the first entry at or after `target`.
-    pub fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
+    pub fn find(&self, space: &EntrySpace, target: LookupKey<'_>) -> Option<EntryRef> {
         self.refs[..self.sorted].get(self.place(space, target)).copied()
     }
 
     /// Copies some entries that begin (or, backwards, end) at `seek`.
-    pub fn page(&self, space: &Space, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
+    pub fn page(&self, space: &EntrySpace, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
         let (from, to) = match seek {
             Seek::First => (0, PAGE.min(self.sorted)),
             Seek::Last => (self.sorted.saturating_sub(PAGE), self.sorted),
@@ -101,14 +101,14 @@ impl VectorIndex {
         out.extend_from_slice(&self.refs[from..to]);
     }
 
-    fn place(&self, space: &Space, target: Target<'_>) -> usize {
+    fn place(&self, space: &EntrySpace, target: LookupKey<'_>) -> usize {
         self.refs[..self.sorted].partition_point(|&r| space.compare(r, target).is_lt())
     }
 }
 
 /// Sorts by key heads after the prefix shared by all of `refs`. Ties, and orders without heads, use
 /// full comparisons.
-fn sort_by_head(space: &Space, refs: &mut [EntryRef]) {
+fn sort_by_head(space: &EntrySpace, refs: &mut [EntryRef]) {
     let key = |at: EntryRef| space.arena.entry(at).key;
     let Some(&first) = refs.first() else { return };
     let prefix = match space.heads {

@@ -50,7 +50,7 @@ pub struct Counters {
     /// empty-range hints.
     pub slowed_us: Counter,
     /// Microseconds for which compactions yielded to readers.
-    pub rested_us: Counter,
+    pub yielded_us: Counter,
     /// Microseconds for which writers were stalled because every memtable was full.
     pub stalled_us: Counter,
     /// Bytes read by the scrub.
@@ -110,7 +110,7 @@ pub struct MemoryMetrics {
     pub cache_spare_bytes: u64,
     /// Reserved bytes of the cache's capacity, used by block sketches. A sketch saves seeks over
     /// several runs most of the block reads.
-    pub cache_lent_bytes: u64,
+    pub cache_reserved_bytes: u64,
     /// Current capacity of the cache in bytes, including the reserved bytes.
     pub cache_capacity_bytes: u64,
     /// Bytes of the indexes, filters and range tombstones of open tables, and of the free memory
@@ -179,7 +179,7 @@ pub struct Metrics {
     /// empty-range hints.
     pub slowed_us: u64,
     /// Microseconds for which compactions yielded a processor that they shared with readers.
-    pub rested_us: u64,
+    pub yielded_us: u64,
     /// Microseconds for which writers were stalled until a memtable was free.
     pub stalled_us: u64,
     /// Live snapshots.

@@ -15,7 +15,7 @@ impl Options {
     /// # Errors
     /// [`crate::ErrorKind::InvalidArgument`] for an unknown name or a value out of range.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let spec = find(name).ok_or_else(|| unknown(name))?;
+        let spec = find(name).ok_or_else(|| unknown_option(name))?;
         self.set_row(spec.name, value).ok_or_else(|| {
             Error::invalid(format!("{} cannot be {value:?}: it takes {}", spec.name, spec.range))
         })
@@ -39,7 +39,7 @@ pub fn find(name: &str) -> Option<&'static OptionSpec> {
 }
 
 /// Returns the error for an unknown option, with the nearest existing name.
-fn unknown(name: &str) -> Error {
+fn unknown_option(name: &str) -> Error {
     let near = OPTIONS.iter().max_by_key(|k| {
         let shared = crate::base::key::shared_prefix_len(k.name.as_bytes(), name.as_bytes());
         (shared, std::cmp::Reverse(k.name.len()))

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use super::{Slice, View};
+use super::{ReadState, Slice};
+use crate::base::epoch::EpochGuard;
 use crate::base::key::{Kind, SeqNo};
-use crate::base::readers::Reading;
 use crate::error::Result;
 use crate::memtable::MemHit;
 use crate::metrics::Counters;
-use crate::table::{Looked, Table, TableLook, key_hash};
+use crate::table::{Table, TableGet, TableLook, key_hash};
 use crate::tree::fragment::Fragment;
 use crate::tree::tables::Tables;
 
@@ -30,24 +30,24 @@ pub struct Lookup<'a> {
     /// Whether blocks that are read may enter the cache.
     pub fill_cache: bool,
     /// Epoch guard of the store. If set, results stay valid while it is held, and no file is read.
-    pub reading: Option<&'a Reading<'a>>,
+    pub reading: Option<&'a EpochGuard<'a>>,
 }
 
 /// A version found in a source, not copied.
-pub enum Look<'v> {
+pub enum Found<'v> {
     /// A version in a memtable.
     Memtable(MemHit<'v>),
     /// A version in a table.
     Table(TableLook<'v>),
 }
 
-impl Look<'_> {
+impl Found<'_> {
     /// Returns the value.
     #[inline]
     pub fn value(&self) -> &[u8] {
         match self {
-            Look::Memtable(hit) => hit.value(),
-            Look::Table(hit) => hit.value(),
+            Found::Memtable(hit) => hit.value(),
+            Found::Table(hit) => hit.value(),
         }
     }
 
@@ -55,8 +55,8 @@ impl Look<'_> {
     #[inline]
     pub fn pin(self) -> Slice {
         match self {
-            Look::Memtable(hit) => hit.pin().into(),
-            Look::Table(hit) => hit.pin().into(),
+            Found::Memtable(hit) => hit.pin().into(),
+            Found::Table(hit) => hit.pin().into(),
         }
     }
 }
@@ -64,15 +64,19 @@ impl Look<'_> {
 /// Applies `take` to `look` if it is a put that no range tombstone with number `covered` hides.
 #[inline]
 pub(super) fn shown<'v, R>(
-    look: Look<'v>,
+    look: Found<'v>,
     covered: SeqNo,
-    take: &mut impl FnMut(Look<'v>) -> R,
-) -> Looked<R> {
+    take: &mut impl FnMut(Found<'v>) -> R,
+) -> TableGet<R> {
     let (seqno, kind) = match &look {
-        Look::Memtable(hit) => (hit.seqno, hit.kind),
-        Look::Table(hit) => (hit.row.seqno(), hit.row.kind()),
+        Found::Memtable(hit) => (hit.seqno, hit.kind),
+        Found::Table(hit) => (hit.row.seqno(), hit.row.kind()),
     };
-    if kind == Kind::Put && seqno >= covered { Looked::Found(take(look)) } else { Looked::Absent }
+    if kind == Kind::Put && seqno >= covered {
+        TableGet::Found(take(look))
+    } else {
+        TableGet::Absent
+    }
 }
 
 impl<'v> Lookup<'v> {
@@ -80,39 +84,39 @@ impl<'v> Lookup<'v> {
     /// the point where the value is found. If the location were returned through all callers, each
     /// step would store it and reload it with other access widths, which stalls the processor.
     #[inline]
-    pub fn look<R>(
+    pub fn get_with<R>(
         &self,
-        view: &'v View,
+        view: &'v ReadState,
         key: &[u8],
-        take: &mut impl FnMut(Look<'v>) -> R,
-    ) -> Result<Looked<R>> {
+        take: &mut impl FnMut(Found<'v>) -> R,
+    ) -> Result<TableGet<R>> {
         let mut covered: SeqNo = 0;
         let hash = key_hash(key);
         for memtable in view.memtables() {
             if let Some(seqno) = memtable.covering(key, self.seqno) {
                 covered = covered.max(seqno);
             }
-            if let Some(hit) = memtable.look(key, hash, self.seqno) {
-                return Ok(shown(Look::Memtable(hit), covered, take));
+            if let Some(hit) = memtable.get_hit(key, hash, self.seqno) {
+                return Ok(shown(Found::Memtable(hit), covered, take));
             }
         }
         let mut places = view.version.fragments_holding(key);
-        let Some((level, fragment)) = places.next() else { return Ok(Looked::Absent) };
+        let Some((level, fragment)) = places.next() else { return Ok(TableGet::Absent) };
         let Some(second) = places.next() else {
-            let Some(table) = self.table(fragment)? else { return Ok(Looked::Unread) };
+            let Some(table) = self.table(fragment)? else { return Ok(TableGet::NeedsIo) };
             if view.version.has_many_entries() {
                 return self.look_into_only(level, table, (key, hash), covered, take);
             }
             let looked = self.look_into(level, table, (key, hash), &mut covered, take)?;
-            return Ok(looked.unwrap_or(Looked::Absent));
+            return Ok(looked.unwrap_or(TableGet::Absent));
         };
         let places = [(level, fragment), second].into_iter().chain(places);
-        self.look_into_many(places, (key, hash), covered, take)
+        self.get_in_tables(places, (key, hash), covered, take)
     }
 
     /// Returns the value of `key` in `view` as a pinned slice, which can be kept indefinitely.
-    pub fn get(&self, view: &'v View, key: &[u8]) -> Result<Option<Slice>> {
-        Ok(self.look(view, key, &mut Look::pin)?.found())
+    pub fn get(&self, view: &'v ReadState, key: &[u8]) -> Result<Option<Slice>> {
+        Ok(self.get_with(view, key, &mut Found::pin)?.found())
     }
 
     /// Returns the table of a fragment. Returns `None` if it is not open and must not be opened.
@@ -127,18 +131,18 @@ impl<'v> Lookup<'v> {
 
     /// Same, where several tables may hold the key. Reads the tables in groups, so that the CPU
     /// cache misses of their filters overlap.
-    fn look_into_many<R>(
+    fn get_in_tables<R>(
         &self,
         mut places: impl Iterator<Item = (usize, &'v Arc<Fragment>)>,
         key: (&[u8], u64),
         mut covered: SeqNo,
-        take: &mut impl FnMut(Look<'v>) -> R,
-    ) -> Result<Looked<R>> {
+        take: &mut impl FnMut(Found<'v>) -> R,
+    ) -> Result<TableGet<R>> {
         loop {
             let mut group: [Option<(usize, &Table)>; TABLES_AT_ONCE] = [None; TABLES_AT_ONCE];
             for place in &mut group {
                 let Some((level, fragment)) = places.next() else { break };
-                let Some(table) = self.table(fragment)? else { return Ok(Looked::Unread) };
+                let Some(table) = self.table(fragment)? else { return Ok(TableGet::NeedsIo) };
                 table.prefetch_filter(key.1);
                 *place = Some((level, table));
             }
@@ -148,7 +152,7 @@ impl<'v> Lookup<'v> {
                 }
             }
             if group[TABLES_AT_ONCE - 1].is_none() {
-                return Ok(Looked::Absent);
+                return Ok(TableGet::Absent);
             }
         }
     }
@@ -164,22 +168,22 @@ impl<'v> Lookup<'v> {
         table: &'v Table,
         (key, hash): (&[u8], u64),
         mut covered: SeqNo,
-        take: &mut impl FnMut(Look<'v>) -> R,
-    ) -> Result<Looked<R>> {
+        take: &mut impl FnMut(Found<'v>) -> R,
+    ) -> Result<TableGet<R>> {
         table.prefetch_filter(hash);
         let fetch = table.begin_fetch(key);
         if let Some(seqno) = table.covering(key, self.seqno) {
             covered = covered.max(seqno);
         }
         if !table.may_contain(key, hash) {
-            return Ok(Looked::Absent);
+            return Ok(TableGet::Absent);
         }
         let block = table.finish_fetch(key, fetch);
         let looked = table.look_from(block, key, self.seqno, self.fill_cache, self.reading)?;
         Ok(match looked {
-            Looked::Found(look) => self.answer(level, look, covered, take),
-            Looked::Absent => Looked::Absent,
-            Looked::Unread => Looked::Unread,
+            TableGet::Found(look) => self.answer(level, look, covered, take),
+            TableGet::Absent => TableGet::Absent,
+            TableGet::NeedsIo => TableGet::NeedsIo,
         })
     }
 
@@ -191,8 +195,8 @@ impl<'v> Lookup<'v> {
         table: &'v Table,
         key: (&[u8], u64),
         covered: &mut SeqNo,
-        take: &mut impl FnMut(Look<'v>) -> R,
-    ) -> Result<Option<Looked<R>>> {
+        take: &mut impl FnMut(Found<'v>) -> R,
+    ) -> Result<Option<TableGet<R>>> {
         if let Some(seqno) = table.covering(key.0, self.seqno) {
             *covered = (*covered).max(seqno);
         }
@@ -200,24 +204,24 @@ impl<'v> Lookup<'v> {
         if !table.may_contain(key.0, key.1) {
             return Ok(None);
         }
-        self.look_past_filter(level, table, key.0, *covered, take)
+        self.get_in_block(level, table, key.0, *covered, take)
     }
 
     /// Same, after the table's filter has passed the key. Versions older than the range tombstone
     /// number `covered` are hidden.
-    fn look_past_filter<R>(
+    fn get_in_block<R>(
         &self,
         level: usize,
         table: &'v Table,
         key: &[u8],
         covered: SeqNo,
-        take: &mut impl FnMut(Look<'v>) -> R,
-    ) -> Result<Option<Looked<R>>> {
+        take: &mut impl FnMut(Found<'v>) -> R,
+    ) -> Result<Option<TableGet<R>>> {
         let looked = table.look_past_filter(key, self.seqno, self.fill_cache, self.reading)?;
         Ok(match looked {
-            Looked::Found(look) => Some(self.answer(level, look, covered, take)),
-            Looked::Absent => None,
-            Looked::Unread => Some(Looked::Unread),
+            TableGet::Found(look) => Some(self.answer(level, look, covered, take)),
+            TableGet::Absent => None,
+            TableGet::NeedsIo => Some(TableGet::NeedsIo),
         })
     }
 
@@ -228,11 +232,11 @@ impl<'v> Lookup<'v> {
         level: usize,
         look: TableLook<'v>,
         covered: SeqNo,
-        take: &mut impl FnMut(Look<'v>) -> R,
-    ) -> Looked<R> {
+        take: &mut impl FnMut(Found<'v>) -> R,
+    ) -> TableGet<R> {
         if let Some(counters) = self.counters.levels.get(level) {
             counters.table_gets.add(1);
         }
-        shown(Look::Table(look), covered, take)
+        shown(Found::Table(look), covered, take)
     }
 }

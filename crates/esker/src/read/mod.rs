@@ -4,9 +4,9 @@
 //! than the read state. It may be missing from the read, but only as a whole.
 
 pub mod get;
-mod many;
+mod iter_pool;
+mod multi_get;
 pub mod scan;
-mod spare;
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -22,9 +22,9 @@ use crate::tree::tables::Tables;
 use crate::tree::version::Version;
 
 /// Read state: everything that a read needs. It does not change while it is held.
-pub struct View {
+pub struct ReadState {
     /// Pool of iterators over this read state.
-    spares: spare::Spares,
+    iter_pool: iter_pool::IterPool,
     /// The active memtable.
     pub active: Arc<Memtable>,
     /// Immutable memtables, newest first.
@@ -33,10 +33,14 @@ pub struct View {
     pub version: Arc<Version>,
 }
 
-impl View {
+impl ReadState {
     /// Creates a read state. `frozen` must be newest first.
-    pub fn new(active: Arc<Memtable>, frozen: Vec<Arc<Memtable>>, version: Arc<Version>) -> View {
-        View { spares: spare::Spares::default(), active, frozen, version }
+    pub fn new(
+        active: Arc<Memtable>,
+        frozen: Vec<Arc<Memtable>>,
+        version: Arc<Version>,
+    ) -> ReadState {
+        ReadState { iter_pool: iter_pool::IterPool::default(), active, frozen, version }
     }
 
     /// Returns the memtables, newest first.

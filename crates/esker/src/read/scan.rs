@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use super::View;
-use super::spare::Lent;
+use super::ReadState;
+use super::iter_pool::PooledIterGuard;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
 use crate::iter::same_key;
-use crate::iter::tombstone_run::DeadRun;
+use crate::iter::tombstone_run::TombstoneRun;
 use crate::tree::tables::Tables;
 
 /// Minimum number of entries skipped by one move that is reported to the seek statistics.
@@ -22,8 +22,9 @@ pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// An iterator over the store's state at the time of the iterator's creation.
 ///
-/// It can be used as a cursor or as a Rust iterator of owned pairs, from either end. A move of the
-/// cursor determines the pair from which the Rust iterator continues. The cursor methods are
+/// It can be used as a cursor or as a Rust iterator of owned pairs, from either end. After a move of
+/// the cursor, [`Iterator::next`] returns the pairs from the cursor to the end of the bounds. Reading
+/// from the back then begins at the end of the bounds and stops at the cursor. The cursor methods are
 /// [`seek`](DbIterator::seek) and [`move_next`](DbIterator::move_next), and [`key`](DbIterator::key)
 /// and [`value`](DbIterator::value), which borrow the current pair. A move returns the error that
 /// it meets, so an error never looks like the end of the data. The iterator pins memtables and
@@ -44,7 +45,7 @@ pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// # }
 /// ```
 pub struct DbIterator {
-    cursor: Lent,
+    cursor: PooledIterGuard,
     bounds: KeyBounds,
     bounded: bool,
     inside: bool,
@@ -59,7 +60,7 @@ pub struct DbIterator {
 impl DbIterator {
     /// Creates an unpositioned iterator over `view` at `seqno` within `bounds`.
     pub(crate) fn new(
-        view: Arc<View>,
+        view: Arc<ReadState>,
         tables: &Arc<Tables>,
         seqno: SeqNo,
         bounds: KeyBounds,
@@ -67,7 +68,7 @@ impl DbIterator {
     ) -> Result<DbIterator> {
         let deletes = view.range_deletes(tables)?;
         Ok(DbIterator {
-            cursor: Lent::new(view, tables, (seqno, deletes), fill_cache)?,
+            cursor: PooledIterGuard::new(view, tables, (seqno, deletes), fill_cache)?,
             bounded: !matches!(bounds, (Bound::Unbounded, Bound::Unbounded)),
             bounds,
             inside: false,
@@ -79,20 +80,20 @@ impl DbIterator {
     }
 
     /// Enables skipping with `hints` up to the number `as_of` ([`crate::iter::hints`]).
-    pub(crate) fn take_hints(&mut self, hints: Arc<Hints>, as_of: SeqNo) {
-        self.cursor.take_detours(hints, as_of, u64::MAX);
+    pub(crate) fn set_hints(&mut self, hints: Arc<Hints>, as_of: SeqNo) {
+        self.cursor.set_hints(hints, as_of, u64::MAX);
     }
 
     /// Returns the tombstone run around `key`; see
     /// [`VisibleCursor::dead_run`](crate::iter::visible::VisibleCursor::dead_run).
-    pub(crate) fn dead_run(
+    pub(crate) fn tombstone_run(
         mut self,
         key: &[u8],
         hints: Arc<Hints>,
         patience: u64,
-    ) -> Result<Option<DeadRun>> {
-        self.cursor.take_detours(hints, SeqNo::MAX, patience);
-        self.cursor.dead_run(key)
+    ) -> Result<Option<TombstoneRun>> {
+        self.cursor.set_hints(hints, SeqNo::MAX, patience);
+        self.cursor.tombstone_run(key)
     }
 
     /// Moves to the first key within the bounds.
@@ -108,7 +109,7 @@ impl DbIterator {
                 }
             }
         }
-        self.settle();
+        self.check_bounds();
         Ok(())
     }
 
@@ -125,7 +126,7 @@ impl DbIterator {
                 }
             }
         }
-        self.settle();
+        self.check_bounds();
         Ok(())
     }
 
@@ -138,7 +139,7 @@ impl DbIterator {
         self.begin();
         self.note_seek(key);
         self.cursor.seek(key)?;
-        self.settle();
+        self.check_bounds();
         Ok(())
     }
 
@@ -151,7 +152,7 @@ impl DbIterator {
         self.begin();
         self.note_seek(key);
         self.cursor.seek_for_prev(key)?;
-        self.settle();
+        self.check_bounds();
         Ok(())
     }
 
@@ -163,7 +164,7 @@ impl DbIterator {
         }
         self.inside = false;
         self.cursor.next()?;
-        self.note_way();
+        self.note_steps();
         self.inside =
             self.cursor.valid() && (!self.bounded || self.is_before_upper(self.cursor.key()));
         Ok(())
@@ -177,7 +178,7 @@ impl DbIterator {
         }
         self.inside = false;
         self.cursor.prev()?;
-        self.note_way();
+        self.note_steps();
         self.inside =
             self.cursor.valid() && (!self.bounded || self.is_after_lower(self.cursor.key()));
         Ok(())
@@ -218,7 +219,7 @@ impl DbIterator {
         &mut self,
         see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.show(true, see)
+        self.for_each_from(true, see)
     }
 
     /// Calls `see` for the current pair and each preceding pair, down to the first within the
@@ -228,10 +229,10 @@ impl DbIterator {
         &mut self,
         see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.show(false, see)
+        self.for_each_from(false, see)
     }
 
-    fn show(
+    fn for_each_from(
         &mut self,
         forward: bool,
         mut see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
@@ -250,7 +251,7 @@ impl DbIterator {
             let mut past = false;
             // If `see` panics, the iterator is unpositioned.
             self.inside = false;
-            let more = self.cursor.show(forward, &mut |key, value| {
+            let more = self.cursor.for_each_row(forward, &mut |key, value| {
                 past = !is_within(&order, key, &end, forward);
                 !past && see(key, value).is_continue()
             });
@@ -283,8 +284,8 @@ impl DbIterator {
 
     /// Records a move over many invisible entries, most of which a compaction would remove.
     #[inline]
-    fn note_way(&mut self) {
-        let steps = self.cursor.take_stepped_over();
+    fn note_steps(&mut self) {
+        let steps = self.cursor.take_skipped_count();
         if steps >= STEPS_NOTED {
             let (tables, version) = (self.cursor.tables(), &self.cursor.view().version);
             tables.note_steps(version, self.cursor.key_or_empty(), steps);
@@ -310,8 +311,8 @@ impl DbIterator {
         self.other = None;
     }
 
-    fn settle(&mut self) {
-        self.note_way();
+    fn check_bounds(&mut self) {
+        self.note_steps();
         self.inside = self.cursor.valid()
             && (!self.bounded
                 || (self.is_before_upper(self.cursor.key())

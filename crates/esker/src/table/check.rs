@@ -17,7 +17,7 @@ const REFUSED_MAX: usize = 16;
 pub type Visit<'a> = dyn FnMut(&[u8], SeqNo, Kind, &[u8]) + 'a;
 
 /// State that a check keeps across blocks.
-struct Walk {
+struct CheckState {
     summary: Summary,
     first_key: Vec<u8>,
     last_key: Vec<u8>,
@@ -46,7 +46,7 @@ impl Table {
     /// Checks a new table as [`Table::check`] does and keeps its blocks in the cache, so that the
     /// next reads need no I/O. It fills at most three quarters of the cache and evicts no block.
     /// With `outlined` it also makes the block sketches, so that seeks that continue into older
-    /// tables need not wait for the blocks of this one (`table/outline.rs`).
+    /// tables need not wait for the blocks of this one (`table/block_sketch.rs`).
     pub fn check_and_keep(&self, outlined: bool) -> Result<TableInfo> {
         self.check_whole(Keep { blocks: true, outlines: outlined })
     }
@@ -68,7 +68,7 @@ impl Table {
         pace: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<TableInfo>> {
         let meta = Meta::read(&*self.file()?, &self.source, &self.config)?;
-        let mut walk = Walk {
+        let mut walk = CheckState {
             summary: Summary::new(self.source.table_id),
             first_key: Vec::new(),
             last_key: Vec::new(),
@@ -143,7 +143,13 @@ impl Table {
         Ok(())
     }
 
-    fn check_block(&self, meta: &Meta, at: usize, block: &Block, walk: &mut Walk) -> Result<()> {
+    fn check_block(
+        &self,
+        meta: &Meta,
+        at: usize,
+        block: &Block,
+        walk: &mut CheckState,
+    ) -> Result<()> {
         let order = self.order();
         let wrong = |what: &str| {
             Err(Error::corruption(&self.source.path, meta.index.place(at).0, what.to_string()))

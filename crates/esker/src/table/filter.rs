@@ -14,10 +14,10 @@
 
 use std::sync::Arc;
 
+use crate::base::cache_block_pool::CacheBlockPool;
 use crate::base::coding::{Reader, put_bytes};
 use crate::base::filter_policy::key_hash;
-use crate::base::frame_pool::FramePool;
-use crate::base::large_slice::LargeSlice;
+use crate::base::huge_page_box::HugePageBox;
 use crate::base::prefetch::prefetch_lines;
 
 use super::{FilterConfig, FilterPolicy};
@@ -172,14 +172,14 @@ fn bloom(bits_per_key: f64, hashes: &Hashes, out: &mut Vec<u8>) {
 /// The bits of a group of keys, in one line of the processor's cache.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-pub(super) struct Line([u8; LINE_BYTES]);
+pub(super) struct FilterLine([u8; LINE_BYTES]);
 
 /// A filter of an open table.
 pub(super) enum Filter {
     /// No filter: every key may be present.
     None,
     /// A blocked Bloom filter.
-    Bloom { lines: LargeSlice<Line>, probes: u32 },
+    Bloom { lines: HugePageBox<FilterLine>, probes: u32 },
     /// A filter of the user's policy. The user's bytes start at offset `at` of `payload`.
     Custom { policy: Arc<dyn FilterPolicy>, payload: Vec<u8>, at: usize },
 }
@@ -190,7 +190,7 @@ impl Filter {
     pub(super) fn decode(
         payload: &[u8],
         policy: Option<&Arc<dyn FilterPolicy>>,
-        pages: &Arc<FramePool>,
+        pages: &Arc<CacheBlockPool>,
     ) -> Option<Filter> {
         match payload {
             [] => Some(Filter::None),
@@ -200,8 +200,8 @@ impl Filter {
                     && lines.len() / LINE_BYTES <= u32::MAX as usize
                     && (1..=30).contains(probes);
                 whole.then(|| Filter::Bloom {
-                    lines: LargeSlice::new(
-                        lines.as_chunks().0.iter().map(|line| Line(*line)).collect(),
+                    lines: HugePageBox::new(
+                        lines.as_chunks().0.iter().map(|line| FilterLine(*line)).collect(),
                         pages,
                     ),
                     probes: u32::from(*probes),

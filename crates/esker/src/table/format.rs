@@ -9,7 +9,7 @@
 //! Invariant: the parts in a footer follow each other without a gap and end where the footer
 //! begins.
 
-use crate::base::checksum::{checksum, place_seed};
+use crate::base::checksum::{checksum, location_seed};
 use crate::base::coding::{Reader, put_bytes, put_u32, put_u64, put_varint};
 use crate::base::key::SEQNO_MAX;
 use crate::base::range_delete::{RangeDelete, RangeDeleteRef};
@@ -38,7 +38,7 @@ pub(super) fn seal(
     offset_bytes: u64,
 ) {
     out.push(compress::code(compression));
-    let sum = checksum(&out[start..], place_seed(table_id, offset_bytes));
+    let sum = checksum(&out[start..], location_seed(table_id, offset_bytes));
     put_u64(out, sum);
 }
 
@@ -51,7 +51,7 @@ pub(super) fn unseal(
     offset_bytes: u64,
 ) -> Result<(Compression, &[u8]), &'static str> {
     let (body, sum) = bytes.split_last_chunk::<8>().ok_or("the block has no checksum")?;
-    if checksum(body, place_seed(table_id, offset_bytes)) != u64::from_le_bytes(*sum) {
+    if checksum(body, location_seed(table_id, offset_bytes)) != u64::from_le_bytes(*sum) {
         return Err("the block's checksum does not match");
     }
     let (&code, payload) = body.split_last().ok_or("the block has no compression byte")?;
@@ -110,7 +110,7 @@ impl Footer {
         put_u32(out, FORMAT_VERSION);
         put_u32(out, 0);
         put_u64(out, MAGIC);
-        let sum = checksum(&out[start..], place_seed(self.table_id, offset_bytes));
+        let sum = checksum(&out[start..], location_seed(self.table_id, offset_bytes));
         put_u64(out, sum);
     }
 
@@ -133,7 +133,7 @@ impl Footer {
         let body = &bytes[..FOOTER_BYTES - 8];
         // The checksum has the same offset in every version, so damage cannot look like another
         // version.
-        if checksum(body, place_seed(table_id, offset_bytes)) != word(11) {
+        if checksum(body, location_seed(table_id, offset_bytes)) != word(11) {
             return Err(damaged("the footer's checksum does not match"));
         }
         let version = word(9) as u32;

@@ -17,10 +17,10 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use crate::base::cache_block_pool::CacheBlockPool;
 use crate::base::coding::{Reader, put_bytes, put_varint};
-use crate::base::frame_pool::FramePool;
+use crate::base::huge_page_box::HugePageBox;
 use crate::base::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, has_prefix, head, shared_prefix_len};
-use crate::base::large_slice::LargeSlice;
 use crate::base::order::KeyOrder;
 use crate::base::prefetch::prefetch_bytes;
 use crate::options::kinds::IndexSearch;
@@ -126,7 +126,7 @@ pub(super) struct Index {
     fanout: usize,
     /// Length of the prefix that all separators share; 0 when the order has no heads.
     prefix_bytes: usize,
-    heads: LargeSlice<u64>,
+    heads: HugePageBox<u64>,
     /// Tree levels above the heads, bottom up. Each level holds the last head of every group below.
     levels: Vec<Vec<u64>>,
     keys: Vec<u8>,
@@ -145,14 +145,14 @@ impl Index {
         order: &KeyOrder,
         search: IndexSearch,
         fanout: usize,
-        pages: &Arc<FramePool>,
+        pages: &Arc<CacheBlockPool>,
     ) -> Result<Index, &'static str> {
         let mut index = Index {
             order: order.clone(),
             search,
             fanout: fanout.clamp(2, 256),
             prefix_bytes: 0,
-            heads: LargeSlice::new(Vec::new(), pages),
+            heads: HugePageBox::new(Vec::new(), pages),
             levels: Vec::new(),
             keys: Vec::new(),
             key_ends: Vec::new(),
@@ -169,7 +169,7 @@ impl Index {
             return Err("the index is out of order");
         }
         if order.has_heads() {
-            index.plant(pages);
+            index.build_tree(pages);
         }
         Ok(index)
     }
@@ -198,7 +198,7 @@ impl Index {
     }
 
     /// Computes the heads and the tree over them.
-    fn plant(&mut self, pages: &Arc<FramePool>) {
+    fn build_tree(&mut self, pages: &Arc<CacheBlockPool>) {
         let count = self.count();
         if count == 0 {
             return;
@@ -206,7 +206,7 @@ impl Index {
         let prefix_bytes = shared_prefix_len(self.key(0), self.key(count - 1));
         self.prefix_bytes = prefix_bytes;
         let heads = (0..count).map(|i| head(&self.key(i)[prefix_bytes..])).collect();
-        self.heads = LargeSlice::new(heads, pages);
+        self.heads = HugePageBox::new(heads, pages);
         if self.search != IndexSearch::Btree {
             return;
         }

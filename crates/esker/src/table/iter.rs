@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::base::cursor::{Cursor, Foresee};
 use crate::base::key::{Kind, SeqNo};
-use crate::base::rows::{KeyBuf, Row, Rows, Stretch};
+use crate::base::rows::{KeyBuf, Row, RowBatch, Rows};
 use crate::error::Result;
 
 use super::block::Block;
@@ -36,7 +36,7 @@ pub struct TableCursor {
     row: Row,
     key: KeyBuf,
     valid: bool,
-    ahead: Ahead,
+    ahead: ReadAhead,
     /// Search state of the announced seek.
     foreseen: Option<Begun>,
     /// Block of the deferred seek.
@@ -45,14 +45,14 @@ pub struct TableCursor {
 
 /// Read-ahead buffer of a forward scan.
 #[derive(Default)]
-struct Ahead {
+struct ReadAhead {
     bytes: Vec<u8>,
     start: u64,
     /// Size of the next read-ahead in bytes; 0 until a scan is detected.
     window: usize,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Returns the bytes `[start, end)` of the file if the buffer has them.
     fn get(&self, start: u64, end: u64) -> Option<&[u8]> {
         let from = usize::try_from(start.checked_sub(self.start)?).ok()?;
@@ -72,7 +72,7 @@ impl TableCursor {
             row: Row::default(),
             key: KeyBuf::default(),
             valid: false,
-            ahead: Ahead::default(),
+            ahead: ReadAhead::default(),
             foreseen: None,
             late: 0,
         }
@@ -248,7 +248,7 @@ impl Cursor for TableCursor {
         self.seek_in(key, seqno, foreseen)
     }
 
-    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
+    fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
         let begun = self.foreseen.take().unwrap_or_else(|| self.table.begin_find(key));
         let block_at = self.table.finish_find(key, begun);
         self.valid = self.table.bound(block_at, key, &mut self.key);
@@ -266,12 +266,12 @@ impl Cursor for TableCursor {
         Ok(false)
     }
 
-    fn catch_up(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
+    fn materialize(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
         self.seek_in(key, seqno, Some(self.late))?;
         Ok(false)
     }
 
-    fn foresee(&mut self, key: &[u8], step: Foresee, deepest: bool) {
+    fn prefetch_seek(&mut self, key: &[u8], step: Foresee, deepest: bool) {
         let begun = match (step, self.foreseen) {
             (Foresee::Block, Some(begun)) => begun,
             _ => self.table.begin_find(key),
@@ -348,16 +348,16 @@ impl Cursor for TableCursor {
         }
     }
 
-    fn rest(&mut self) {
+    fn release(&mut self) {
         self.valid = false;
         self.block = None;
         self.rows = 0;
         self.foreseen = None;
-        self.ahead = Ahead::default();
-        self.key.rest();
+        self.ahead = ReadAhead::default();
+        self.key.release();
     }
 
-    fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
+    fn row_batch(&self, snapshot: SeqNo, forward: bool) -> Option<RowBatch> {
         let block = self.block.as_ref().filter(|block| block.is_plain(snapshot))?;
         // A batch of one row saves nothing.
         let (first, end) = match (forward, self.at) {
@@ -370,10 +370,10 @@ impl Cursor for TableCursor {
         let next = if forward { at + 1 } else { at.wrapping_sub(1) };
         self.table.prefetch(next);
         let ahead = self.table.memory_address(next);
-        Some(Stretch { rows: Box::new(block.clone()), at: self.at, first, end, ahead })
+        Some(RowBatch { rows: Box::new(block.clone()), at: self.at, first, end, ahead })
     }
 
-    fn jump(&mut self, row: usize) {
+    fn move_to_row(&mut self, row: usize) {
         self.stand(row);
     }
 }

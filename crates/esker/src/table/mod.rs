@@ -12,14 +12,14 @@
 //! 3. Rows are read in place: no allocation per row, and values are slices of the block.
 
 pub mod block;
+mod block_sketch;
 mod check;
 mod compress;
 mod filter;
 mod format;
+mod get;
 mod index;
 mod iter;
-mod look;
-mod outline;
 mod reader;
 mod summary;
 #[cfg(test)]
@@ -30,8 +30,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::base::cache_block_pool::CacheBlockPool;
 pub use crate::base::filter_policy::FilterPolicy;
-use crate::base::frame_pool::FramePool;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
@@ -40,9 +40,9 @@ use crate::options::kinds::{BlockLayout, Compression, IndexSearch};
 
 pub use crate::base::filter_policy::key_hash;
 pub use block::{BlockSlice, Layout};
+pub use get::{Fetch, TableGet, TableLook};
 pub use iter::TableCursor;
-pub use look::{Fetch, Looked, TableLook};
-pub use reader::{KeptOpen, Table};
+pub use reader::{OpenPermit, Table};
 pub use writer::TableWriter;
 
 /// Upper limit of `block_size_bytes` in a writer: 64 MiB.
@@ -165,7 +165,7 @@ pub struct ReadConfig {
     /// Cache for loaded blocks.
     pub cache: Arc<BlockCache<Layout>>,
     /// Memory pool for the randomly accessed structures of an open table.
-    pub pages: Arc<FramePool>,
+    pub pages: Arc<CacheBlockPool>,
     /// User's filter policy, needed to read the filters that it created.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
     /// Whether the file stays open between reads.

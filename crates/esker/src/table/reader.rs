@@ -14,12 +14,13 @@ use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDeletes, RangeDeletesBuilder};
 use crate::base::rows::KeyBuf;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::cache::{BlockCache, BlockKey, Home, Shelf};
+use crate::cache::{BlockCache, BlockKey, BlockSlots, SlotRef};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, ReadableFile};
 use crate::options::kinds::Compression;
 
 use super::block::{Block, BlockBuf, Layout};
+use super::block_sketch::BlockSketches;
 use super::compress::unpack;
 use super::filter::Filter;
 use super::format::{
@@ -28,7 +29,6 @@ use super::format::{
 };
 use super::index::{Begun, Index};
 use super::iter::TableCursor;
-use super::outline::Outlines;
 use super::{ReadConfig, TableInfo, TableSource};
 
 /// Largest per-thread buffer that is kept for the next compressed block, in bytes.
@@ -55,24 +55,24 @@ pub struct Table {
     pub(crate) file: Option<Arc<dyn ReadableFile>>,
     pub(super) meta: Meta,
     /// Slots for its blocks in the cache.
-    pub(super) shelf: Arc<Shelf<Layout>>,
+    pub(super) shelf: Arc<BlockSlots<Layout>>,
     /// Sketches of its blocks.
-    outlines: Outlines,
+    outlines: BlockSketches,
     /// Its share of the limit on open files, if the file stays open.
-    pub kept: Option<KeptOpen>,
+    pub kept: Option<OpenPermit>,
 }
 
 /// One count of the limited number of files that stay open.
-pub struct KeptOpen(Arc<AtomicU64>);
+pub struct OpenPermit(Arc<AtomicU64>);
 
-impl KeptOpen {
+impl OpenPermit {
     /// Wraps one unit that `count` already includes. Drop subtracts it.
-    pub fn new(count: &Arc<AtomicU64>) -> KeptOpen {
-        KeptOpen(count.clone())
+    pub fn new(count: &Arc<AtomicU64>) -> OpenPermit {
+        OpenPermit(count.clone())
     }
 }
 
-impl Drop for KeptOpen {
+impl Drop for OpenPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -103,7 +103,7 @@ fn read_footer(file: &dyn ReadableFile, path: &Path, size_bytes: u64) -> Result<
         Err(FooterError::Version(found)) => {
             let message =
                 format!("expected table format version {FORMAT_VERSION}, found version {found}");
-            Err(Error::new(ErrorKind::Incompatible, message).at(path))
+            Err(Error::new(ErrorKind::Incompatible, message).with_path(path))
         }
     }
 }
@@ -172,7 +172,7 @@ impl Meta {
             let message = format!(
                 "expected a table in the key order {want}, found a table in the key order {found}"
             );
-            return Err(Error::new(ErrorKind::Incompatible, message).at(&source.path));
+            return Err(Error::new(ErrorKind::Incompatible, message).with_path(&source.path));
         }
         let index = Index::decode(
             payload(footer.index)?,
@@ -217,9 +217,9 @@ impl Table {
         // Only a check needs them, and it reads them from the file.
         meta.tombstones = Vec::new();
         let file = config.keep_open.then_some(file);
-        let shelf = Arc::new(config.cache.shelf(meta.index.count(), &config.pages));
+        let shelf = Arc::new(config.cache.block_slots(meta.index.count(), &config.pages));
         let info = &meta.properties.info;
-        let outlines = Outlines::new(&info.smallest, &info.largest);
+        let outlines = BlockSketches::new(&info.smallest, &info.largest);
         Ok(Table { source, config: config.clone(), file, meta, shelf, outlines, kept: None })
     }
 
@@ -312,7 +312,7 @@ impl Table {
         open().map_err(|what| match unseal(sealed, self.source.table_id, start) {
             Ok((compression, _)) if !compression.is_built_in() => {
                 Error::new(ErrorKind::Incompatible, compression.missing_feature())
-                    .at(&self.source.path)
+                    .with_path(&self.source.path)
             }
             _ => self.damaged(block, what),
         })
@@ -341,13 +341,13 @@ impl Table {
     /// Reports whether the cache wants a block that has to be read.
     pub(super) fn is_wanted(&self, block: usize) -> bool {
         let raw_bytes = self.meta.index.raw_bytes(block);
-        self.cache().wants(&self.block_key(block), Block::memory_bytes_of(raw_bytes))
+        self.cache().should_admit(&self.block_key(block), Block::memory_bytes_of(raw_bytes))
     }
 
     /// Returns a block from the cache.
     #[inline]
     pub(super) fn cached(&self, block: usize) -> Option<Block> {
-        self.cache().get_at(&self.shelf, block, &self.block_key(block)).map(Block::of)
+        self.cache().get_with_slot(&self.shelf, block, &self.block_key(block)).map(Block::of)
     }
 
     /// Returns a block from the cache without counting a use.
@@ -379,15 +379,20 @@ impl Table {
             return read;
         }
         let charge_bytes = read.memory_bytes() as u64;
-        let home = Home::new(&self.shelf, block);
+        let home = SlotRef::new(&self.shelf, block);
         Block::of(self.cache().insert(self.block_key(block), read.into_frame(), charge_bytes, home))
     }
 
     /// Offers a new block to the cache. Returns false if the cache has no room for it.
     pub(super) fn offer(&self, block: usize, read: Block) -> bool {
         let charge_bytes = read.memory_bytes() as u64;
-        let home = Home::new(&self.shelf, block);
-        self.cache().offer(self.block_key(block), read.into_frame(), charge_bytes, home)
+        let home = SlotRef::new(&self.shelf, block);
+        self.cache().insert_speculative(
+            self.block_key(block),
+            read.into_frame(),
+            charge_bytes,
+            home,
+        )
     }
 
     /// Reports whether the cache would take a block of `bytes` bytes without an eviction.
@@ -408,7 +413,7 @@ impl Table {
     /// Returns the block of `key`. Prefetches the slots of the blocks around it on the way.
     #[inline]
     pub(super) fn find_block(&self, key: &[u8]) -> usize {
-        self.meta.index.find(key, |at, count| self.shelf.prefetch_places(at, count))
+        self.meta.index.find(key, |at, count| self.shelf.prefetch_slots(at, count))
     }
 
     /// Begins [`Table::find_block`]. If the index is a tree, it stops before the first wait for
@@ -417,7 +422,7 @@ impl Table {
     pub(super) fn begin_find(&self, key: &[u8]) -> Begun {
         let begun = self.meta.index.begin(key);
         self.meta.index.prefetch(&begun, |at, count| {
-            self.shelf.prefetch_places(at, count);
+            self.shelf.prefetch_slots(at, count);
             self.outlines.prefetch_starts(at, count);
         });
         begun

@@ -244,7 +244,7 @@ fn compare_points(table: &Arc<Table>, order: &KeyOrder, list: &[Entry], seed: u6
         }
         // Announces a seek that never comes, as when another cursor fails first.
         if let Some(other) = list.get(at * 7 % list.len().max(1)) {
-            cursor.foresee(&other.0, Foresee::Block, true);
+            cursor.prefetch_seek(&other.0, Foresee::Block, true);
         }
         cursor.seek_before(&key, seqno).unwrap();
         let before = at.checked_sub(1).map(|i| &list[i]);

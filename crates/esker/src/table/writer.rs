@@ -12,7 +12,7 @@
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
-use crate::base::checksum::{checksum_parts, place_seed};
+use crate::base::checksum::{checksum_parts, location_seed};
 use crate::base::key::{KEY_BYTES_MAX, Kind, SEQNO_MAX, SeqNo, VALUE_BYTES_MAX, pack};
 use crate::base::range_delete::RangeDelete;
 use crate::error::{Error, Result};
@@ -105,10 +105,10 @@ impl TableWriter {
     pub fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
         if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX || seqno > SEQNO_MAX {
             return Err(Error::invalid("an entry's key, value or sequence number is too large")
-                .at(&self.path));
+                .with_path(&self.path));
         }
         if kind == Kind::RangeDelete {
-            return Err(Error::invalid("a range tombstone is not an entry").at(&self.path));
+            return Err(Error::invalid("a range tombstone is not an entry").with_path(&self.path));
         }
         let first = self.summary.entries() == 0;
         let new_key = match self.options.order.compare(&self.last_key, key) {
@@ -147,7 +147,7 @@ impl TableWriter {
     fn write_alone(&mut self, key: &[u8], word: u64, value: &[u8]) -> Result<()> {
         let (before, after) = self.builder.around_alone(key, word, value.len());
         let raw_bytes = (before.len() + value.len() + after.len()) as u64;
-        let seed = place_seed(self.table_id, self.offset());
+        let seed = location_seed(self.table_id, self.offset());
         let write = |writer: &mut Self, parts: &[&[u8]], compression| {
             let code = [compress::code(compression)];
             let sealed: Vec<&[u8]> = parts.iter().copied().chain([&code[..]]).collect();
@@ -188,7 +188,7 @@ impl TableWriter {
     /// first key of the next block.
     fn list(&mut self, next: Option<&[u8]>, (stored, raw): (u64, u64)) -> Result<()> {
         if self.index.count() == u32::MAX || self.index.estimated_bytes() > u32::MAX as u64 / 2 {
-            return Err(Error::invalid("the table has too many blocks").at(&self.path));
+            return Err(Error::invalid("the table has too many blocks").with_path(&self.path));
         }
         self.index.add(&self.options.order, &self.last_key, next, stored, raw);
         Ok(())
@@ -200,7 +200,7 @@ impl TableWriter {
             "entries are not ascending in the key order {order}; a custom key order must be a \
              total order that never changes"
         ))
-        .at(&self.path)
+        .with_path(&self.path)
     }
 
     /// Adds a range tombstone. Range tombstones may come in any order. One that covers nothing is
@@ -208,7 +208,9 @@ impl TableWriter {
     pub fn add_range_delete(&mut self, tombstone: &RangeDelete) -> Result<()> {
         let longest = tombstone.start.len().max(tombstone.end.len());
         if longest > KEY_BYTES_MAX || tombstone.seqno > SEQNO_MAX {
-            return Err(Error::invalid("a range tombstone's bound is too long").at(&self.path));
+            return Err(
+                Error::invalid("a range tombstone's bound is too long").with_path(&self.path)
+            );
         }
         if self.options.order.compare(&tombstone.start, &tombstone.end).is_lt() {
             self.tombstones.push(tombstone.clone());

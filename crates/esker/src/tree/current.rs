@@ -114,7 +114,7 @@ impl Current {
             match Slot::decode(slot, which) {
                 Some((version, None)) if version > VERSION => {
                     let message = format!("expected store version {VERSION}, found {version}");
-                    return Err(Error::new(ErrorKind::Incompatible, message).at(&path));
+                    return Err(Error::new(ErrorKind::Incompatible, message).with_path(&path));
                 }
                 Some((_, Some(slot))) if found.is_none_or(|f| f.sequence < slot.sequence) => {
                     found = Some(slot);

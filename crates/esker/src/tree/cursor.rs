@@ -14,7 +14,7 @@ use super::tables::Tables;
 use crate::base::cursor::{Cursor, Foresee};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
-use crate::base::rows::Stretch;
+use crate::base::rows::RowBatch;
 use crate::error::Result;
 use crate::iter::merge::MergeCursor;
 use crate::table::TableCursor;
@@ -114,28 +114,28 @@ impl Cursor for SliceCursor {
         Ok(())
     }
 
-    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
+    fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
         if self.starts_after(key) {
             self.seek(key, seqno)?;
             return Ok(false);
         }
         self.inside = false;
-        let late = self.inner.seek_late(key, seqno, deepest)?;
+        let late = self.inner.seek_deferred(key, seqno, deepest)?;
         self.settle();
         // A deferred seek whose bound lies past the slice is a completed seek without an entry.
         Ok(late && self.inside)
     }
 
-    fn catch_up(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
+    fn materialize(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
         self.inside = false;
-        let late = self.inner.catch_up(key, seqno)?;
+        let late = self.inner.materialize(key, seqno)?;
         self.settle();
         Ok(late && self.inside)
     }
 
-    fn foresee(&mut self, key: &[u8], step: Foresee, deepest: bool) {
+    fn prefetch_seek(&mut self, key: &[u8], step: Foresee, deepest: bool) {
         if !self.starts_after(key) {
-            self.inner.foresee(key, step, deepest);
+            self.inner.prefetch_seek(key, step, deepest);
         }
     }
 
@@ -188,13 +188,13 @@ impl Cursor for SliceCursor {
         self.inner.value()
     }
 
-    fn rest(&mut self) {
+    fn release(&mut self) {
         self.inside = false;
-        self.inner.rest();
+        self.inner.release();
     }
 
-    fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
-        let stretch = self.inner.stretch(snapshot, forward)?;
+    fn row_batch(&self, snapshot: SeqNo, forward: bool) -> Option<RowBatch> {
+        let stretch = self.inner.row_batch(snapshot, forward)?;
         match (&self.fragment.lo, &self.fragment.hi) {
             (_, Some(hi)) if self.cut_hi && forward => stretch.before(&self.order, hi),
             (Some(lo), _) if self.cut_lo && !forward => stretch.from(&self.order, lo),
@@ -202,14 +202,14 @@ impl Cursor for SliceCursor {
         }
     }
 
-    fn jump(&mut self, row: usize) {
-        self.inner.jump(row);
+    fn move_to_row(&mut self, row: usize) {
+        self.inner.move_to_row(row);
         self.inside = true;
     }
 }
 
 /// The parts of a concatenation. They are disjoint and in key order.
-pub trait Links {
+pub trait Parts {
     /// Returns the number of parts.
     fn count(&self) -> usize;
     /// Returns the number of parts that end before `key`.
@@ -220,7 +220,7 @@ pub trait Links {
     fn cursor(&self, index: usize, tables: &Arc<Tables>, fill_cache: bool) -> Result<BoxedCursor>;
 }
 
-impl Links for Fragments {
+impl Parts for Fragments {
     fn count(&self) -> usize {
         self.len()
     }
@@ -239,7 +239,7 @@ impl Links for Fragments {
     }
 }
 
-impl Links for Arc<Level> {
+impl Parts for Arc<Level> {
     fn count(&self) -> usize {
         self.guards.len()
     }
@@ -263,7 +263,7 @@ impl Links for Arc<Level> {
 const PARKED_MAX: usize = 64;
 
 /// A cursor over a concatenation of parts. It opens a part when it reaches it.
-pub struct ChainCursor<L: Links> {
+pub struct ConcatCursor<L: Parts> {
     tables: Arc<Tables>,
     links: L,
     at: usize,
@@ -274,20 +274,20 @@ pub struct ChainCursor<L: Links> {
     fill_cache: bool,
 }
 
-impl<L: Links> ChainCursor<L> {
+impl<L: Parts> ConcatCursor<L> {
     /// Creates an unpositioned cursor over `links`.
-    pub fn new(tables: Arc<Tables>, links: L, fill_cache: bool) -> ChainCursor<L> {
+    pub fn new(tables: Arc<Tables>, links: L, fill_cache: bool) -> ConcatCursor<L> {
         let (at, parked) = (usize::MAX, Vec::new());
-        ChainCursor { tables, links, at, current: None, parked, fill_cache }
+        ConcatCursor { tables, links, at, current: None, parked, fill_cache }
     }
 
-    fn enter(&mut self, index: usize) -> Result<bool> {
+    fn open_part(&mut self, index: usize) -> Result<bool> {
         if index >= self.links.count() {
-            self.leave();
+            self.park();
             return Ok(false);
         }
         if self.at != index || self.current.is_none() {
-            self.leave();
+            self.park();
             let place = index % PARKED_MAX;
             self.current = match self.parked.get_mut(place).and_then(Option::take) {
                 Some((at, cursor)) if at == index => Some(cursor),
@@ -299,9 +299,9 @@ impl<L: Links> ChainCursor<L> {
     }
 
     /// Leaves the current part. Its cursor is parked for a later seek.
-    fn leave(&mut self) {
+    fn park(&mut self) {
         let Some(mut cursor) = self.current.take() else { return };
-        cursor.rest();
+        cursor.release();
         let place = self.at % PARKED_MAX;
         if self.parked.len() <= place {
             self.parked.resize_with(place + 1, || None);
@@ -317,7 +317,7 @@ impl<L: Links> ChainCursor<L> {
     fn skip_forward(&mut self) -> Result<()> {
         while self.current.is_some() && self.here().is_none() {
             let next = self.at + 1;
-            if self.enter(next)?
+            if self.open_part(next)?
                 && let Some(cursor) = self.current.as_mut()
             {
                 cursor.seek_to_first()?;
@@ -329,7 +329,7 @@ impl<L: Links> ChainCursor<L> {
     fn skip_backward(&mut self) -> Result<()> {
         while self.current.is_some() && self.here().is_none() {
             let next = self.at.wrapping_sub(1);
-            if self.enter(next)?
+            if self.open_part(next)?
                 && let Some(cursor) = self.current.as_mut()
             {
                 cursor.seek_to_last()?;
@@ -342,13 +342,13 @@ impl<L: Links> ChainCursor<L> {
     fn guarded(&mut self, run: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let result = run(self);
         if result.is_err() {
-            self.leave();
+            self.park();
         }
         result
     }
 
     /// Runs a step of a deferred seek. If the seek is complete, advances to a part with an entry.
-    fn late_or_on(&mut self, part: impl FnOnce(&mut Self) -> Result<bool>) -> Result<bool> {
+    fn deferred_or_skip(&mut self, part: impl FnOnce(&mut Self) -> Result<bool>) -> Result<bool> {
         let mut late = false;
         self.guarded(|c| {
             late = part(c)?;
@@ -366,7 +366,7 @@ impl<L: Links> ChainCursor<L> {
     }
 }
 
-impl<L: Links> Cursor for ChainCursor<L> {
+impl<L: Parts> Cursor for ConcatCursor<L> {
     #[inline]
     fn valid(&self) -> bool {
         self.here().is_some()
@@ -374,7 +374,7 @@ impl<L: Links> Cursor for ChainCursor<L> {
 
     fn seek_to_first(&mut self) -> Result<()> {
         self.guarded(|c| {
-            if c.enter(0)? {
+            if c.open_part(0)? {
                 c.current_mut().seek_to_first()?;
             }
             c.skip_forward()
@@ -383,7 +383,7 @@ impl<L: Links> Cursor for ChainCursor<L> {
 
     fn seek_to_last(&mut self) -> Result<()> {
         self.guarded(|c| {
-            if c.enter(c.links.count().wrapping_sub(1))? {
+            if c.open_part(c.links.count().wrapping_sub(1))? {
                 c.current_mut().seek_to_last()?;
             }
             c.skip_backward()
@@ -394,33 +394,33 @@ impl<L: Links> Cursor for ChainCursor<L> {
         self.guarded(|c| {
             let order = &c.tables.config().order;
             let index = c.links.ended_before(order, key);
-            if c.enter(index)? {
+            if c.open_part(index)? {
                 c.current_mut().seek(key, seqno)?;
             }
             c.skip_forward()
         })
     }
 
-    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
+    fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
         let index = self.links.ended_before(&self.tables.config().order, key);
-        self.late_or_on(|c| {
-            let late = c.enter(index)? && c.current_mut().seek_late(key, seqno, deepest)?;
+        self.deferred_or_skip(|c| {
+            let late = c.open_part(index)? && c.current_mut().seek_deferred(key, seqno, deepest)?;
             Ok(late)
         })
     }
 
-    fn catch_up(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
-        self.late_or_on(|c| c.current_mut().catch_up(key, seqno))
+    fn materialize(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
+        self.deferred_or_skip(|c| c.current_mut().materialize(key, seqno))
     }
 
-    fn foresee(&mut self, key: &[u8], step: Foresee, deepest: bool) {
+    fn prefetch_seek(&mut self, key: &[u8], step: Foresee, deepest: bool) {
         if step == Foresee::Index {
             let index = self.links.ended_before(&self.tables.config().order, key);
             // An open error is not lost: the seek meets it again and returns it.
-            let _ = self.enter(index);
+            let _ = self.open_part(index);
         }
         if let Some(current) = &mut self.current {
-            current.foresee(key, step, deepest);
+            current.prefetch_seek(key, step, deepest);
         }
     }
 
@@ -431,7 +431,7 @@ impl<L: Links> Cursor for ChainCursor<L> {
             // The part that starts at `key` may hold newer versions of it. The part before it may
             // reach beyond `key`.
             for index in [Some(from), from.checked_sub(1)].into_iter().flatten() {
-                if c.enter(index)? {
+                if c.open_part(index)? {
                     c.current_mut().seek_before(key, seqno)?;
                     if c.here().is_some() {
                         return Ok(());
@@ -479,18 +479,18 @@ impl<L: Links> Cursor for ChainCursor<L> {
         self.current_ref().value()
     }
 
-    fn rest(&mut self) {
+    fn release(&mut self) {
         if let Some(cursor) = &mut self.current {
-            cursor.rest();
+            cursor.release();
         }
     }
 
-    fn stretch(&self, snapshot: SeqNo, forward: bool) -> Option<Stretch> {
-        self.current_ref().stretch(snapshot, forward)
+    fn row_batch(&self, snapshot: SeqNo, forward: bool) -> Option<RowBatch> {
+        self.current_ref().row_batch(snapshot, forward)
     }
 
-    fn jump(&mut self, row: usize) {
-        self.current_mut().jump(row);
+    fn move_to_row(&mut self, row: usize) {
+        self.current_mut().move_to_row(row);
     }
 }
 
@@ -498,7 +498,7 @@ impl<L: Links> Cursor for ChainCursor<L> {
 pub fn run_cursor(tables: &Arc<Tables>, run: &Run, fill_cache: bool) -> Result<BoxedCursor> {
     match &*run.fragments {
         [one] => Ok(Box::new(SliceCursor::new(tables, one, fill_cache)?)),
-        _ => Ok(Box::new(ChainCursor::new(tables.clone(), run.fragments.clone(), fill_cache))),
+        _ => Ok(Box::new(ConcatCursor::new(tables.clone(), run.fragments.clone(), fill_cache))),
     }
 }
 

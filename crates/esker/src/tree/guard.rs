@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::fence::Fence;
 use super::fragment::{FileMeta, Fragment};
-use super::heat::Heat;
+use super::key_head_index::KeyHeadIndex;
+use super::seek_stats::SeekStats;
 use crate::base::key::head16;
 use crate::base::order::KeyOrder;
 
@@ -18,24 +18,24 @@ pub struct Fragments(Arc<FragmentList>);
 struct FragmentList {
     items: Vec<Arc<Fragment>>,
     /// Start keys of the slices.
-    firsts: Fence,
+    starts: KeyHeadIndex,
     /// Upper bounds of the slices; see [`Fragment::last`].
-    lasts: Fence,
+    ends: KeyHeadIndex,
 }
 
 impl Fragments {
     /// Creates the list from slices that are sorted and disjoint under `order`.
     pub fn new(order: &KeyOrder, items: Vec<Arc<Fragment>>) -> Fragments {
-        let firsts = Fence::new(order, items.iter().map(|f| f.first(order)));
-        let lasts = Fence::new(order, items.iter().map(|f| f.last(order).0));
-        Fragments(Arc::new(FragmentList { items, firsts, lasts }))
+        let firsts = KeyHeadIndex::new(order, items.iter().map(|f| f.first(order)));
+        let lasts = KeyHeadIndex::new(order, items.iter().map(|f| f.last(order).0));
+        Fragments(Arc::new(FragmentList { items, starts: firsts, ends: lasts }))
     }
 
     /// Returns the number of slices that end before `key`.
     #[inline]
     pub fn ended_before(&self, order: &KeyOrder, key: &[u8]) -> usize {
         let list = &*self.0;
-        list.lasts.partition(list.items.len(), head16(key), |at| {
+        list.ends.partition(list.items.len(), head16(key), |at| {
             let (last, exclusive) = list.items[at].last(order);
             match order.compare(last, key) {
                 Ordering::Less => true,
@@ -48,14 +48,14 @@ impl Fragments {
     /// Returns whether slice `at` starts before `key`, or at `key` if `or_at` is set.
     #[inline]
     pub fn starts_before(&self, order: &KeyOrder, at: usize, key: &[u8], or_at: bool) -> bool {
-        let by_head = self.0.firsts.compare(at, head16(key));
+        let by_head = self.0.starts.compare(at, head16(key));
         let start = by_head.unwrap_or_else(|| order.compare(self.0.items[at].first(order), key));
         start.is_lt() || (or_at && start.is_eq())
     }
 
     /// Returns the slice that may hold `key`.
     #[inline]
-    pub fn holding(&self, order: &KeyOrder, key: &[u8]) -> Option<&Arc<Fragment>> {
+    pub fn candidate(&self, order: &KeyOrder, key: &[u8]) -> Option<&Arc<Fragment>> {
         let at = self.ended_before(order, key);
         let fragment = self.0.items.get(at)?;
         self.starts_before(order, at, key, true).then_some(fragment)
@@ -105,7 +105,7 @@ pub struct Guard {
     /// The runs.
     pub runs: Vec<Run>,
     /// Seek statistics of the guard.
-    pub heat: Heat,
+    pub seek_stats: SeekStats,
 }
 
 impl Guard {
@@ -122,7 +122,7 @@ impl Guard {
 
 /// A part of a file that belongs to a level, before the level is divided into guards.
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub struct FilePart {
     /// Age of the part's run.
     pub order: u64,
     /// The file.
@@ -141,9 +141,9 @@ pub struct Level {
     /// Start keys of all guards except the first.
     pub(super) bounds: Vec<Vec<u8>>,
     /// Key-head index of `bounds`.
-    pub(super) fence: Fence,
+    pub(super) fence: KeyHeadIndex,
     /// The file parts from which the guards were built.
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<FilePart>,
 }
 
 impl Level {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::edit::VersionEdit;
 use super::names;
-use crate::base::checksum::{checksum, place_seed};
+use crate::base::checksum::{checksum, location_seed};
 use crate::base::coding::Reader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, WritableFile, sync_dir};
@@ -27,7 +27,7 @@ const RECORD_HEADER_BYTES: usize = 16;
 const MANIFEST_BYTES_MAX: u64 = 4 << 30;
 
 fn seed(store_id: u64, number: u64, offset: u64) -> u64 {
-    place_seed(store_id ^ number.rotate_left(32), offset)
+    location_seed(store_id ^ number.rotate_left(32), offset)
 }
 
 fn header(store_id: u64) -> [u8; HEADER_BYTES] {
@@ -159,7 +159,7 @@ pub fn read(
         && head[24..] == checksum(&head[..24], 0).to_le_bytes()
     {
         let message = format!("expected manifest version {VERSION}, found a newer one");
-        return Err(Error::new(ErrorKind::Incompatible, message).at(&path));
+        return Err(Error::new(ErrorKind::Incompatible, message).with_path(&path));
     }
     if head != Some(&header(store_id)) {
         return Err(Error::corruption(

@@ -4,19 +4,19 @@
 //! [`set::VersionSet`] writes the edit to the manifest before it publishes the version. `cursor.rs`
 //! reads the tables of a version, and `output.rs` writes them.
 
+pub mod candidates;
 pub mod current;
 pub mod cursor;
 pub mod edit;
-pub mod fence;
 pub mod foreign;
 pub mod fragment;
 pub mod guard;
-pub mod heat;
-pub mod holding;
+pub mod key_head_index;
 pub mod manifest;
 pub mod names;
 pub mod output;
 pub mod purge;
+pub mod seek_stats;
 pub mod set;
 pub mod tables;
 pub mod version;

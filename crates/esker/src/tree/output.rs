@@ -276,7 +276,7 @@ impl Output {
         };
         let mut table = Table::open(source, &self.config.read)?;
         let opened = self.config.opened.as_ref();
-        table.kept = opened.and_then(|opened| opened.tables.keep_unread());
+        table.kept = opened.and_then(|opened| opened.tables.permit_unread());
         let found = match opened.filter(|_| table.kept.is_some()) {
             Some(opened) => {
                 let found = table.check_and_keep(self.config.over_others);

@@ -21,23 +21,23 @@ use crate::table::Table;
 
 thread_local! {
     /// Whether this thread removes files inline, because nothing waits for it.
-    static IS_PATIENT: Cell<bool> = const { Cell::new(false) };
+    static IS_INLINE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// While this guard exists, its thread removes files inline instead of queueing them.
 #[must_use]
-pub struct Patience {
+pub struct InlinePurge {
     before: bool,
 }
 
 /// Makes this thread remove files inline until the returned guard is dropped.
-pub fn be_patient() -> Patience {
-    Patience { before: IS_PATIENT.with(|patient| patient.replace(true)) }
+pub fn purge_inline() -> InlinePurge {
+    InlinePurge { before: IS_INLINE.with(|patient| patient.replace(true)) }
 }
 
-impl Drop for Patience {
+impl Drop for InlinePurge {
     fn drop(&mut self) {
-        IS_PATIENT.with(|patient| patient.set(self.before));
+        IS_INLINE.with(|patient| patient.set(self.before));
     }
 }
 
@@ -47,16 +47,16 @@ pub struct Purger {
     dir: PathBuf,
     /// Process that opened the store. A forked child removes nothing.
     process: u64,
-    lot: Mutex<Lot>,
-    came: Condvar,
+    queue: Mutex<PurgeQueue>,
+    wakeup: Condvar,
     /// Starts a thread that calls [`Purger::serve`]. Returns `false` if that fails.
     start: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 /// The queue of the purger.
 #[derive(Default)]
-struct Lot {
-    unused: Vec<Unused>,
+struct PurgeQueue {
+    unused: Vec<ObsoleteFile>,
     /// Whether a thread serves the queue.
     served: bool,
     ended: bool,
@@ -64,7 +64,7 @@ struct Lot {
 
 /// An obsolete file.
 #[derive(Default)]
-struct Unused {
+struct ObsoleteFile {
     /// Number of a table whose name still exists.
     named: Option<u64>,
     /// The open handles of that table.
@@ -74,7 +74,7 @@ struct Unused {
     other: Option<Box<dyn Send>>,
 }
 
-impl Unused {
+impl ObsoleteFile {
     fn forget_blocks(&self) {
         self.tables.iter().flatten().for_each(|table| table.forget_blocks());
     }
@@ -84,7 +84,7 @@ impl Purger {
     /// Creates a purger for the store in `dir`. `process` is the process that opened the store.
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, process: u64) -> Purger {
         let (lot, came, start) = (Mutex::default(), Condvar::new(), OnceLock::new());
-        Purger { fs, dir, process, lot, came, start }
+        Purger { fs, dir, process, queue: lot, wakeup: came, start }
     }
 
     /// Removes table file `number`. `tables` are its open handles.
@@ -92,7 +92,7 @@ impl Purger {
         if self.process != fork::now() {
             return;
         }
-        let mut unused = Unused { named: Some(number), tables, other: None };
+        let mut unused = ObsoleteFile { named: Some(number), tables, other: None };
         // Removing the name of an open file is quick, because its blocks stay until the file is
         // closed.
         if unused.tables.iter().flatten().any(|table| table.file.is_some()) {
@@ -103,16 +103,16 @@ impl Purger {
 
     /// Closes a file whose name is already removed.
     pub fn close(&self, file: Box<dyn Send>) {
-        self.hand_over(Unused { other: Some(file), ..Unused::default() });
+        self.hand_over(ObsoleteFile { other: Some(file), ..ObsoleteFile::default() });
     }
 
-    fn hand_over(&self, unused: Unused) {
-        if !IS_PATIENT.with(Cell::get) && self.is_served() {
-            let mut lot = self.lot.lock();
+    fn hand_over(&self, unused: ObsoleteFile) {
+        if !IS_INLINE.with(Cell::get) && self.is_served() {
+            let mut lot = self.queue.lock();
             if lot.served {
                 lot.unused.push(unused);
                 drop(lot);
-                self.came.notify_all();
+                self.wakeup.notify_all();
                 return;
             }
         }
@@ -122,7 +122,7 @@ impl Purger {
     /// Returns whether a thread serves the queue. Starts one if a starter is set.
     fn is_served(&self) -> bool {
         let start = {
-            let mut lot = self.lot.lock();
+            let mut lot = self.queue.lock();
             match self.start.get() {
                 Some(start) if !lot.served && !lot.ended => {
                     lot.served = true;
@@ -133,7 +133,7 @@ impl Purger {
         };
         let started = start();
         if !started {
-            self.lot.lock().served = false;
+            self.queue.lock().served = false;
             // Other threads may have queued files meanwhile.
             self.serve();
         }
@@ -142,18 +142,18 @@ impl Purger {
 
     /// Sets the function that starts the serving thread. It is called when the first file is
     /// queued.
-    pub fn offer(&self, start: Box<dyn Fn() -> bool + Send + Sync>) {
+    pub fn set_starter(&self, start: Box<dyn Fn() -> bool + Send + Sync>) {
         let _ = self.start.set(start);
     }
 
-    fn remove_name(&self, unused: &mut Unused) {
+    fn remove_name(&self, unused: &mut ObsoleteFile) {
         if let Some(number) = unused.named.take() {
             // A file that remains is removed at the next open.
             let _ = self.fs.remove(&names::table_path(&self.dir, number));
         }
     }
 
-    fn finish(&self, mut unused: Unused) {
+    fn finish(&self, mut unused: ObsoleteFile) {
         unused.forget_blocks();
         self.remove_name(&mut unused);
     }
@@ -161,16 +161,16 @@ impl Purger {
     /// Declares that [`Purger::serve`] runs, or is about to run.
     #[cfg(all(test, not(esker_shuttle)))]
     fn begin(&self) {
-        self.lot.lock().served = true;
+        self.queue.lock().served = true;
     }
 
     /// Removes queued files until [`Purger::end`] is called.
     pub fn serve(&self) {
         loop {
             let unused = {
-                let mut lot = self.lot.lock();
+                let mut lot = self.queue.lock();
                 while lot.unused.is_empty() && lot.served {
-                    self.came.wait(&mut lot);
+                    self.wakeup.wait(&mut lot);
                 }
                 std::mem::take(&mut lot.unused)
             };
@@ -178,7 +178,7 @@ impl Purger {
                 return;
             }
             // Evict all cached blocks before closing the first file, because closing takes longer.
-            unused.iter().for_each(Unused::forget_blocks);
+            unused.iter().for_each(ObsoleteFile::forget_blocks);
             unused.into_iter().for_each(|unused| self.finish(unused));
         }
     }
@@ -186,10 +186,10 @@ impl Purger {
     /// Lets [`Purger::serve`] return once the queue is empty. Later files are removed inline.
     pub fn end(&self) {
         {
-            let mut lot = self.lot.lock();
+            let mut lot = self.queue.lock();
             (lot.served, lot.ended) = (false, true);
         }
-        self.came.notify_all();
+        self.wakeup.notify_all();
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
             let purger = Arc::new(Purger::new(MemFs::new(), "/store".into(), fork::process()));
             let asked = Arc::new(AtomicUsize::new(0));
             let counted = asked.clone();
-            purger.offer(Box::new(move || {
+            purger.set_starter(Box::new(move || {
                 counted.fetch_add(1, Ordering::Relaxed);
                 starts
             }));
@@ -248,7 +248,7 @@ mod tests {
         assert!(let_go(2) && let_go(3), "a reader removed a file");
         std::thread::scope(|scope| {
             let patient = scope.spawn(|| {
-                let _patience = be_patient();
+                let _patience = purge_inline();
                 let_go(4)
             });
             assert!(!patient.join().unwrap(), "a merging thread left its file to another thread");

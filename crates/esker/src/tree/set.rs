@@ -130,7 +130,7 @@ impl VersionSet {
     ) -> Result<VersionSet> {
         let slot = Current::read(&*fs, dir)?;
         let found = manifest::read(&*fs, dir, slot.manifest, slot.store_id, slot.manifest_bytes)
-            .map_err(|e| e.missing_is_damage("CURRENT"))?;
+            .map_err(|e| e.missing_as_corruption("CURRENT"))?;
         let path = names::manifest_path(dir, slot.manifest);
         let purger = (!read_only).then(|| {
             let process = fork::process();
@@ -149,12 +149,12 @@ impl VersionSet {
             {
                 let message =
                     format!("expected keys ordered by {name}, opened with {}", order.name());
-                return Err(Error::new(ErrorKind::Incompatible, message).at(dir));
+                return Err(Error::new(ErrorKind::Incompatible, message).with_path(dir));
             }
             let make = |number, info: &crate::table::TableInfo| {
                 FileMeta::new(number, info.clone(), purger.clone())
             };
-            version = version.after(edit, make).map_err(|e| e.at(&path))?;
+            version = version.after(edit, make).map_err(|e| e.with_path(&path))?;
             numbers.take(edit);
         }
         if numbers.next_file > names::NUMBER_MAX - names::UNKNOWN_MAX {
@@ -249,7 +249,7 @@ impl VersionSet {
     fn write(&mut self, edit: &VersionEdit, next: &Version, numbers: &Numbers) -> Result<()> {
         let Some(writer) = self.writer.as_mut() else {
             let message = "the store was opened read-only";
-            return Err(Error::new(ErrorKind::ReadOnly, message).at(&self.dir));
+            return Err(Error::new(ErrorKind::ReadOnly, message).with_path(&self.dir));
         };
         writer.check_sound()?;
         let len = writer.manifest.len_bytes();

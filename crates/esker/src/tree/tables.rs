@@ -11,12 +11,12 @@ use std::sync::{Arc, OnceLock};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 
 use super::fragment::FileMeta;
-use super::heat;
 use super::names;
+use super::seek_stats;
 use super::version::Version;
 use crate::error::Result;
 use crate::fs::Fs;
-use crate::table::{KeptOpen, ReadConfig, Table, TableSource};
+use crate::table::{OpenPermit, ReadConfig, Table, TableSource};
 
 /// Sampling interval of seeks, per thread. One in this many seeks updates the seek statistics.
 const SEEKS_PER_SAMPLE: u64 = 16;
@@ -31,7 +31,7 @@ pub struct Tables {
     config: ReadConfig,
     open_files_max: u64,
     kept_open: Arc<AtomicU64>,
-    on_hot: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    on_candidate: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Tables {
@@ -44,14 +44,14 @@ impl Tables {
             config,
             open_files_max,
             kept_open: Arc::default(),
-            on_hot: OnceLock::new(),
+            on_candidate: OnceLock::new(),
         }
     }
 
     /// Sets the callback for new seek-compaction candidates. It is called when a guard or a
     /// memtable becomes seek-heavy.
     pub fn watch_seeks(&self, wake: Box<dyn Fn() + Send + Sync>) {
-        let _ = self.on_hot.set(wake);
+        let _ = self.on_candidate.set(wake);
     }
 
     /// Records that a reader of `version` seeks `key`. If this seek is sampled, returns the number
@@ -63,10 +63,10 @@ impl Tables {
         }
         let seeks = SEEKS.get() + 1;
         SEEKS.set(seeks);
-        if !seeks.is_multiple_of(SEEKS_PER_SAMPLE) || self.on_hot.get().is_none() {
+        if !seeks.is_multiple_of(SEEKS_PER_SAMPLE) || self.on_candidate.get().is_none() {
             return None;
         }
-        if heat::note(version, key, SEEKS_PER_SAMPLE) {
+        if seek_stats::note(version, key, SEEKS_PER_SAMPLE) {
             self.wake();
         }
         Some(SEEKS_PER_SAMPLE)
@@ -75,7 +75,7 @@ impl Tables {
     /// Calls the callback for seek-compaction candidates.
     #[cold]
     pub fn wake(&self) {
-        if let Some(wake) = self.on_hot.get() {
+        if let Some(wake) = self.on_candidate.get() {
             wake();
         }
     }
@@ -83,7 +83,9 @@ impl Tables {
     /// Records that a reader of `version` stepped over `steps` entries before it reached `key`.
     #[cold]
     pub fn note_steps(&self, version: &Version, key: &[u8], steps: u64) {
-        if self.on_hot.get().is_some() && heat::note(version, key, steps / STEPS_PER_SEEK) {
+        if self.on_candidate.get().is_some()
+            && seek_stats::note(version, key, steps / STEPS_PER_SEEK)
+        {
             self.wake();
         }
     }
@@ -110,7 +112,7 @@ impl Tables {
 
     fn open(&self, file: &FileMeta) -> Result<Table> {
         let mut config = self.config.clone();
-        let kept = self.keep_one_of(self.open_files_max).filter(|_| config.keep_open);
+        let kept = self.permit(self.open_files_max).filter(|_| config.keep_open);
         config.keep_open = kept.is_some();
         let source = TableSource {
             fs: self.fs.clone(),
@@ -120,22 +122,22 @@ impl Tables {
             size_bytes: file.info.size_bytes,
         };
         let mut table =
-            Table::open(source, &config).map_err(|e| e.missing_is_damage("the manifest"))?;
+            Table::open(source, &config).map_err(|e| e.missing_as_corruption("the manifest"))?;
         table.kept = kept;
         Ok(table)
     }
 
     /// Returns a permit to keep a file open before its first read. Half of all permits are reserved
     /// for files that are read.
-    pub fn keep_unread(&self) -> Option<KeptOpen> {
-        self.keep_one_of(self.open_files_max / 2)
+    pub fn permit_unread(&self) -> Option<OpenPermit> {
+        self.permit(self.open_files_max / 2)
     }
 
     /// Returns a permit to keep a file open, if fewer than `most` exist.
-    fn keep_one_of(&self, most: u64) -> Option<KeptOpen> {
+    fn permit(&self, most: u64) -> Option<OpenPermit> {
         let more = |kept| (kept < most).then_some(kept + 1);
         let counted = self.kept_open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        counted.is_ok().then(|| KeptOpen::new(&self.kept_open))
+        counted.is_ok().then(|| OpenPermit::new(&self.kept_open))
     }
 
     /// Hands open tables of new files to the files of `version`, for its readers.

@@ -10,12 +10,12 @@
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use super::candidates::{CandidateFragments, LevelMask};
 use super::edit::{AddedFile, AddedSlice, RemovedSlice, VersionEdit};
-use super::fence::Fence;
 use super::fragment::{FileMeta, Fragment};
-use super::guard::{Fragments, Guard, Level, Piece, Run};
-use super::heat::Heat;
-use super::holding::{Holding, Used};
+use super::guard::{FilePart, Fragments, Guard, Level, Run};
+use super::key_head_index::KeyHeadIndex;
+use super::seek_stats::SeekStats;
 use super::tables::Tables;
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeleteRun;
@@ -28,7 +28,7 @@ pub struct Version {
     /// Levels 0 to 7.
     pub levels: Vec<Arc<Level>>,
     /// Mask of the non-empty levels.
-    used: Used,
+    used: LevelMask,
     /// Number of entries in all files.
     entries: u64,
     order: KeyOrder,
@@ -41,7 +41,7 @@ pub struct Version {
 const ENTRIES_MANY: u64 = if cfg!(debug_assertions) { 200 } else { 1_250_000 };
 
 /// A level's bounds and file parts while an edit changes them.
-type Content = (Vec<Vec<u8>>, Vec<Piece>);
+type Content = (Vec<Vec<u8>>, Vec<FilePart>);
 
 /// Query of [`Version::older_ranges`].
 pub struct OlderThan<'a> {
@@ -61,7 +61,7 @@ impl Version {
     /// Creates an empty version.
     pub fn empty(order: KeyOrder) -> Version {
         let level = Arc::new(build_level(&order, Vec::new(), Vec::new()));
-        let (levels, used) = (vec![level; LEVELS], Used::default());
+        let (levels, used) = (vec![level; LEVELS], LevelMask::default());
         let with_range_deletes = Vec::new();
         let range_delete_runs = OnceLock::new();
         Version { levels, used, entries: 0, order, with_range_deletes, range_delete_runs }
@@ -81,8 +81,8 @@ impl Version {
 
     /// Returns the slices that may hold `key`, with their levels, newest first.
     #[inline]
-    pub fn fragments_holding<'v, 'k>(&'v self, key: &'k [u8]) -> Holding<'v, 'k> {
-        Holding::new(self, self.used, key)
+    pub fn fragments_holding<'v, 'k>(&'v self, key: &'k [u8]) -> CandidateFragments<'v, 'k> {
+        CandidateFragments::new(self, self.used, key)
     }
 
     /// Returns whether the version has so many entries that reads of filters and indexes likely
@@ -245,7 +245,7 @@ impl Version {
             };
             if let Some((_, pieces)) = &mut touched[added.level] {
                 let (lo, hi) = (added.lo.clone(), added.hi.clone());
-                pieces.push(Piece { order: added.order, file, lo, hi });
+                pieces.push(FilePart { order: added.order, file, lo, hi });
             }
         }
         self.change_bounds(edit, &mut touched)?;
@@ -255,7 +255,7 @@ impl Version {
                 next.levels[number] = Arc::new(build_level(&self.order, bounds, pieces));
             }
         }
-        next.used = Used::of(&next.levels);
+        next.used = LevelMask::of(&next.levels);
         // A damaged manifest may contain any number.
         next.entries =
             next.files().iter().fold(0, |sum, file| sum.saturating_add(file.info.entries));
@@ -319,7 +319,7 @@ fn bad(what: &str) -> Error {
 }
 
 /// Removes the key range of `removed` from the parts of its file.
-fn subtract(order: &KeyOrder, pieces: &mut Vec<Piece>, removed: &RemovedSlice) -> Result<()> {
+fn subtract(order: &KeyOrder, pieces: &mut Vec<FilePart>, removed: &RemovedSlice) -> Result<()> {
     let mut found = false;
     let mut left = Vec::with_capacity(pieces.len());
     for piece in pieces.drain(..) {
@@ -335,12 +335,12 @@ fn subtract(order: &KeyOrder, pieces: &mut Vec<Piece>, removed: &RemovedSlice) -
         if let Some(lo) = &removed.lo
             && piece.lo.as_ref().is_none_or(|from| order.compare(from, lo).is_lt())
         {
-            left.push(Piece { hi: Some(lo.clone()), ..piece.clone() });
+            left.push(FilePart { hi: Some(lo.clone()), ..piece.clone() });
         }
         if let Some(hi) = &removed.hi
             && piece.hi.as_ref().is_none_or(|to| order.compare(hi, to).is_lt())
         {
-            left.push(Piece { lo: Some(hi.clone()), ..piece });
+            left.push(FilePart { lo: Some(hi.clone()), ..piece });
         }
     }
     // A part outside the file's own keys is empty.
@@ -349,14 +349,14 @@ fn subtract(order: &KeyOrder, pieces: &mut Vec<Piece>, removed: &RemovedSlice) -
     if found { Ok(()) } else { Err(bad("a removed fragment does not exist")) }
 }
 
-fn shows_something(order: &KeyOrder, piece: &Piece) -> bool {
+fn shows_something(order: &KeyOrder, piece: &FilePart) -> bool {
     let info = &piece.file.info;
     piece.lo.as_ref().is_none_or(|lo| order.compare(&info.largest, lo).is_ge())
         && piece.hi.as_ref().is_none_or(|hi| order.compare(&info.smallest, hi).is_lt())
 }
 
 /// Divides file parts into guards at the bounds.
-fn build_level(order: &KeyOrder, bounds: Vec<Vec<u8>>, pieces: Vec<Piece>) -> Level {
+fn build_level(order: &KeyOrder, bounds: Vec<Vec<u8>>, pieces: Vec<FilePart>) -> Level {
     let mut slices: Vec<Vec<(u64, Arc<Fragment>)>> = vec![Vec::new(); bounds.len() + 1];
     for piece in &pieces {
         let info = &piece.file.info;
@@ -400,10 +400,10 @@ fn build_level(order: &KeyOrder, bounds: Vec<Vec<u8>>, pieces: Vec<Piece>) -> Le
             lo,
             hi: bounds.get(number).cloned(),
             runs,
-            heat: Heat::default(),
+            seek_stats: SeekStats::default(),
         }));
     }
-    let fence = Fence::new(order, bounds.iter().map(Vec::as_slice));
+    let fence = KeyHeadIndex::new(order, bounds.iter().map(Vec::as_slice));
     Level { guards, bounds, fence, pieces }
 }
 

@@ -26,7 +26,7 @@
 //! misplaced record fails the check. Zeros, the mark of a sync or the end of the file in place of a
 //! record are a clean end.
 
-use crate::base::checksum::{checksum_parts, place_seed};
+use crate::base::checksum::{checksum_parts, location_seed};
 use crate::base::coding::Reader;
 use crate::base::key::{SEQNO_MAX, SeqNo};
 
@@ -172,7 +172,7 @@ impl RecordHeader {
         offset_bytes: u64,
     ) -> [u8; RECORD_HEADER_BYTES] {
         let mut head = self.fields();
-        let seed = place_seed(generation, offset_bytes);
+        let seed = location_seed(generation, offset_bytes);
         let sum = checksum_parts(&[&head[8..], payload], seed);
         head[..8].copy_from_slice(&sum.to_le_bytes());
         head
@@ -239,7 +239,7 @@ impl RecordHeader {
 
 /// Returns the checksum of a record. `rest` has the record's bytes after the checksum field.
 pub fn record_checksum(rest: &[u8], generation: u64, offset_bytes: u64) -> u64 {
-    crate::base::checksum::checksum(rest, place_seed(generation, offset_bytes))
+    crate::base::checksum::checksum(rest, location_seed(generation, offset_bytes))
 }
 
 /// Rounds `len` up to the alignment of records.

@@ -73,7 +73,7 @@ pub struct LogReader {
 }
 
 /// Content at the offset of a record.
-enum Found {
+enum RecordAt {
     Record(RecordHeader),
     Nothing,
     Bad,
@@ -107,7 +107,7 @@ impl LogReader {
         match FileHeader::decode(&bytes) {
             Some((version, _)) if version > VERSION => {
                 let message = format!("expected log version {VERSION}, found {version}");
-                return Err(Error::new(ErrorKind::Incompatible, message).at(path));
+                return Err(Error::new(ErrorKind::Incompatible, message).with_path(path));
             }
             Some((_, Some(header))) if header.number != expected_number => {
                 let message = format!(
@@ -133,8 +133,8 @@ impl LogReader {
 
     /// Reads the mark of the log's beginning, which is as durable as a record.
     fn read_start(&mut self) -> Result<()> {
-        let found = self.look(self.at)?;
-        if let Found::Record(header) = found
+        let found = self.read_record(self.at)?;
+        if let RecordAt::Record(header) = found
             && header.kind == RecordKind::Begun
             && let Some(start) = LogStart::decode(&self.record[RECORD_HEADER_BYTES..])
         {
@@ -145,7 +145,7 @@ impl LogReader {
         }
         self.check_not_durable(self.at, 0)?;
         self.end = Some(match found {
-            Found::Nothing => LogEnd::Clean,
+            RecordAt::Nothing => LogEnd::Clean,
             _ => LogEnd::Torn {
                 offset_bytes: self.at,
                 dropped_bytes: self.len_bytes.saturating_sub(self.at),
@@ -216,20 +216,20 @@ impl LogReader {
             return Ok(None);
         }
         let offset = self.at;
-        let found = match self.look_in_turn(offset)? {
-            Found::Record(header) => Found::Record(header),
+        let found = match self.read_expected(offset)? {
+            RecordAt::Record(header) => RecordAt::Record(header),
             found => match self.check_not_durable(offset, self.next_ordinal.saturating_add(1)) {
                 Ok(()) => found,
                 // Another process may be writing. The record may have arrived since, followed by
                 // the statement that it is durable.
-                Err(error) => match self.look_in_turn(offset)? {
-                    Found::Record(header) => Found::Record(header),
+                Err(error) => match self.read_expected(offset)? {
+                    RecordAt::Record(header) => RecordAt::Record(header),
                     _ => return Err(error),
                 },
             },
         };
         match found {
-            Found::Record(header) if header.kind == RecordKind::Operations => {
+            RecordAt::Record(header) if header.kind == RecordKind::Operations => {
                 self.at += padded(RECORD_HEADER_BYTES + header.payload_bytes as usize) as u64;
                 self.next_ordinal += 1;
                 Ok(Some(LogRecord {
@@ -240,15 +240,15 @@ impl LogReader {
                     offset_bytes: offset,
                 }))
             }
-            Found::Record(header) => {
+            RecordAt::Record(header) => {
                 self.end = Some(self.end_at_mark(header.kind));
                 Ok(None)
             }
-            Found::Nothing => {
+            RecordAt::Nothing => {
                 self.end = Some(LogEnd::Clean);
                 Ok(None)
             }
-            Found::Bad => {
+            RecordAt::Bad => {
                 let dropped_bytes = self.len_bytes.saturating_sub(offset);
                 self.end = Some(LogEnd::Torn { offset_bytes: offset, dropped_bytes });
                 Ok(None)
@@ -258,15 +258,15 @@ impl LogReader {
 
     /// Does [`LogReader::look`] for the expected record. A record that does not continue the
     /// previous one is bad. The mark of a sync counts as nothing.
-    fn look_in_turn(&mut self, offset: u64) -> Result<Found> {
-        let found = self.look(offset)?;
+    fn read_expected(&mut self, offset: u64) -> Result<RecordAt> {
+        let found = self.read_record(offset)?;
         self.at_synced = false;
-        let Found::Record(header) = found else { return Ok(found) };
+        let RecordAt::Record(header) = found else { return Ok(found) };
         if self.ordinal(&header) != self.next_ordinal {
-            return Ok(Found::Bad);
+            return Ok(RecordAt::Bad);
         }
         self.at_synced = header.kind == RecordKind::Synced;
-        Ok(if self.at_synced { Found::Nothing } else { Found::Record(header) })
+        Ok(if self.at_synced { RecordAt::Nothing } else { RecordAt::Record(header) })
     }
 
     /// Returns the kind of end for the mark that was just read.
@@ -284,32 +284,32 @@ impl LogReader {
     }
 
     /// Reads the record at `offset` into `self.record`.
-    fn look(&mut self, offset: u64) -> Result<Found> {
+    fn read_record(&mut self, offset: u64) -> Result<RecordAt> {
         let left = self.len_bytes.saturating_sub(offset);
         if left == 0 {
-            return Ok(Found::Nothing);
+            return Ok(RecordAt::Nothing);
         }
         let head = left.min(RECORD_HEADER_BYTES as u64) as usize;
         self.record.resize(head, 0);
         self.read(offset, 0)?;
         if self.record.iter().all(|b| *b == 0) {
-            return Ok(Found::Nothing);
+            return Ok(RecordAt::Nothing);
         }
         if head < RECORD_HEADER_BYTES {
-            return Ok(Found::Bad);
+            return Ok(RecordAt::Bad);
         }
-        let Some(header) = RecordHeader::decode(&self.record) else { return Ok(Found::Bad) };
+        let Some(header) = RecordHeader::decode(&self.record) else { return Ok(RecordAt::Bad) };
         let whole = RECORD_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
         if whole > left {
-            return Ok(Found::Bad);
+            return Ok(RecordAt::Bad);
         }
         self.record.resize(whole as usize, 0);
         self.read(offset + RECORD_HEADER_BYTES as u64, RECORD_HEADER_BYTES)?;
         let generation = self.header.map_or(0, |h| h.generation);
         if record_checksum(&self.record[8..], generation, offset) != header.checksum {
-            return Ok(Found::Bad);
+            return Ok(RecordAt::Bad);
         }
-        Ok(Found::Record(header))
+        Ok(RecordAt::Record(header))
     }
 
     fn read(&mut self, offset: u64, from: usize) -> Result<()> {
@@ -410,7 +410,7 @@ impl LogReader {
                     return Ok(Some((offset, header)));
                 };
                 hash_bytes_left = left;
-                if let Found::Record(header) = self.look(offset)? {
+                if let RecordAt::Record(header) = self.read_record(offset)? {
                     return Ok(Some((offset, header)));
                 }
             }

@@ -283,7 +283,7 @@ fn a_log_that_another_continues_says_which() {
     let bytes = bytes_of(
         |log| {
             five(log);
-            log.continue_in(31).unwrap();
+            log.mark_continued(31).unwrap();
         },
         false,
     );
@@ -543,7 +543,7 @@ fn a_log_that_ends_takes_the_mark_of_a_sync_with_it() {
     let closed = marked(|log| log.close().unwrap());
     assert_eq!(closed, (FIRST + record + RECORD_HEADER_BYTES, LogEnd::Closed));
     let continued = marked(|mut log| {
-        log.continue_in(8).unwrap();
+        log.mark_continued(8).unwrap();
         log.sync().unwrap();
     });
     let whole = FIRST + record + RECORD_HEADER_BYTES + 8;

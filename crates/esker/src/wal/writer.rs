@@ -38,7 +38,7 @@ pub struct LogWriter {
     synced_bytes: u64,
     durable_ordinal: u64,
     /// Part of the memory-mapped bytes that was already reported.
-    mapped_told_bytes: u64,
+    reported_mapped_bytes: u64,
     /// Whether the mark that ends the log was written.
     ended: bool,
     scratch: Vec<u8>,
@@ -66,7 +66,7 @@ impl LogWriter {
             len_bytes: HEADER_BYTES as u64,
             synced_bytes: HEADER_BYTES as u64,
             durable_ordinal: 0,
-            mapped_told_bytes: 0,
+            reported_mapped_bytes: 0,
             ended: false,
             scratch: Vec::new(),
         };
@@ -170,7 +170,7 @@ impl LogWriter {
         ) else {
             let message = "a log record must be smaller than 4 GiB, and a log must hold fewer than \
                            2^32 operations";
-            return Err(Error::invalid(message).at(&self.path));
+            return Err(Error::invalid(message).with_path(&self.path));
         };
         Ok(RecordHeader {
             checksum: 0,
@@ -214,7 +214,7 @@ impl LogWriter {
         let error = Error::io(&self.path, "append to the log", error);
         if self.file.set_len(self.len_bytes).is_err() {
             let message = format!("cannot truncate the log after a failed append ({error})");
-            return Err(Error::new(ErrorKind::Io, message).at(&self.path));
+            return Err(Error::new(ErrorKind::Io, message).with_path(&self.path));
         }
         if self.synced_bytes == self.len_bytes && self.has_records() {
             self.mark_synced();
@@ -243,7 +243,7 @@ impl LogWriter {
         self.file.sync().map_err(|e| {
             // With any cause the unsynced records are lost, so the error must not suggest a retry.
             let message = format!("cannot sync the log: {e}");
-            Error::new(ErrorKind::Io, message).at(&self.path)
+            Error::new(ErrorKind::Io, message).with_path(&self.path)
         })?;
         self.synced_bytes = self.len_bytes;
         self.durable_ordinal = self.next_ordinal;
@@ -258,7 +258,7 @@ impl LogWriter {
     ///
     /// # Errors
     /// As [`LogWriter::append`]. After `NoSpace` there is no mark.
-    pub fn continue_in(&mut self, number: u64) -> Result<()> {
+    pub fn mark_continued(&mut self, number: u64) -> Result<()> {
         self.scratch.clear();
         let payload = number.to_le_bytes();
         let seqno = self.start.first_seqno;
@@ -304,8 +304,8 @@ impl LogWriter {
     /// Returns the number of memory-mapped bytes ([`WritableFile::mapped_bytes`]) since the
     /// previous call.
     pub fn take_mapped_bytes(&mut self) -> u64 {
-        let before = std::mem::replace(&mut self.mapped_told_bytes, self.file.mapped_bytes());
-        self.mapped_told_bytes - before
+        let before = std::mem::replace(&mut self.reported_mapped_bytes, self.file.mapped_bytes());
+        self.reported_mapped_bytes - before
     }
 
     /// Returns the length of the log that is known to be durable, in bytes.

@@ -22,8 +22,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::core::{Core, Member, Surroundings, Visible, smallvec};
-use super::rivals::Rivals;
+use super::group_commit_delay::GroupCommitDelay;
+use super::writer_state::{CommitHooks, Member, Visible, WriterState, smallvec};
 use crate::base::key::SeqNo;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
@@ -46,13 +46,13 @@ struct Request {
     durability: Durability,
     /// Per-request lock, so that the writers of one group wake in parallel and not one after the
     /// other through the queue's lock.
-    news: Mutex<News>,
+    signal: Mutex<Signal>,
     /// Signals a change of `news`.
     woken: Condvar,
 }
 
 /// Signal to a waiting writer.
-enum News {
+enum Signal {
     /// No signal yet.
     None,
     /// Become the leader and commit for all waiting writers.
@@ -72,32 +72,32 @@ enum Role {
 }
 
 impl Request {
-    fn tell(&self, news: News) {
-        *self.news.lock() = news;
+    fn notify(&self, news: Signal) {
+        *self.signal.lock() = news;
     }
 
     /// Waits for a signal.
-    fn wait(&self) -> News {
-        let mut news = self.news.lock();
-        while matches!(*news, News::None) {
+    fn wait(&self) -> Signal {
+        let mut news = self.signal.lock();
+        while matches!(*news, Signal::None) {
             self.woken.wait(&mut news);
         }
-        std::mem::replace(&mut news, News::None)
+        std::mem::replace(&mut news, Signal::None)
     }
 
     /// Waits for a signal, for `most` at most.
     fn wait_for(&self, most: Duration) {
-        let mut news = self.news.lock();
-        if matches!(*news, News::None) {
+        let mut news = self.signal.lock();
+        if matches!(*news, Signal::None) {
             self.woken.wait_for(&mut news, most);
         }
     }
 
     /// Takes the outcome if it has arrived.
     fn take_outcome(&self) -> Option<Result<SeqNo>> {
-        let mut news = self.news.lock();
-        match std::mem::replace(&mut *news, News::None) {
-            News::Outcome(outcome) => Some(outcome),
+        let mut news = self.signal.lock();
+        match std::mem::replace(&mut *news, Signal::None) {
+            Signal::Outcome(outcome) => Some(outcome),
             other => {
                 *news = other;
                 None
@@ -109,14 +109,14 @@ impl Request {
 /// The write queue. At most one of its writers is the leader. A follower reads its outcome without
 /// the writer state's lock; otherwise it would wait for the next group's sync.
 #[derive(Default)]
-struct Line {
+struct WriteQueue {
     requests: Vec<Arc<Request>>,
     led: bool,
     /// Number of syncing writers that ends the delay of a waiting leader.
-    awaited: Option<usize>,
+    expected_syncs: Option<usize>,
 }
 
-impl Line {
+impl WriteQueue {
     /// Returns the number of waiting writers that request a sync.
     fn syncing(&self) -> usize {
         self.requests.iter().filter(|request| request.durability == Durability::Sync).count()
@@ -126,9 +126,9 @@ impl Line {
 /// The write queue in front of the writer state.
 #[repr(align(128))]
 pub struct Committer {
-    core: Mutex<Core>,
+    state: Mutex<WriterState>,
     visible: Arc<Visible>,
-    line: Mutex<Line>,
+    queue: Mutex<WriteQueue>,
     /// Held by the caller that gets the writer state next, until it has it.
     next: Mutex<()>,
     /// Number of callers that wait for the writer state for a purpose other than a commit. Changed
@@ -136,44 +136,44 @@ pub struct Committer {
     callers_count: AtomicUsize,
     /// Number of these callers and of the writers in the queue.
     waiting_count: AtomicUsize,
-    rivals: Rivals,
+    delay: GroupCommitDelay,
 }
 
 impl Committer {
-    /// Creates a committer around `core`.
-    pub fn new(core: Core) -> Committer {
+    /// Creates a committer around `writer`.
+    pub fn new(writer: WriterState) -> Committer {
         Committer {
-            visible: core.visible.clone(),
-            core: Mutex::new(core),
-            line: Mutex::default(),
+            visible: writer.visible.clone(),
+            state: Mutex::new(writer),
+            queue: Mutex::default(),
             next: Mutex::new(()),
             callers_count: AtomicUsize::new(0),
             waiting_count: AtomicUsize::new(0),
-            rivals: Rivals::default(),
+            delay: GroupCommitDelay::default(),
         }
     }
 
     /// Locks the writer state, for freezing a memtable and for closing. Writers that commit without
     /// a pause would take it again and again before a sleeping caller wakes. Writers that arrive
     /// now therefore let the caller go first.
-    pub fn lock(&self) -> MutexGuard<'_, Core> {
-        let count = |line: MutexGuard<'_, Line>, callers| {
+    pub fn lock(&self) -> MutexGuard<'_, WriterState> {
+        let count = |line: MutexGuard<'_, WriteQueue>, callers| {
             self.callers_count.store(callers, Ordering::Relaxed);
             self.count_waiting(&line);
         };
         let callers = || self.callers_count.load(Ordering::Relaxed);
-        let line = self.line.lock();
+        let line = self.queue.lock();
         count(line, callers() + 1);
         let next = self.next.lock();
-        let core = self.core.lock();
-        let line = self.line.lock();
+        let writer = self.state.lock();
+        let line = self.queue.lock();
         count(line, callers() - 1);
         drop(next);
-        core
+        writer
     }
 
     /// Updates the number of waiting threads. The queue is locked.
-    fn count_waiting(&self, line: &Line) {
+    fn count_waiting(&self, line: &WriteQueue) {
         let callers = self.callers_count.load(Ordering::Relaxed);
         self.waiting_count.store(line.requests.len() + callers, Ordering::Relaxed);
     }
@@ -181,19 +181,19 @@ impl Committer {
     /// Locks the writer state for a caller that needs it briefly and often. Between two writes it
     /// is free long enough for a spinning caller. Such a caller takes no precedence over writers as
     /// [`Committer::lock`] does: each of them would wait for the wakeup of a thread.
-    pub fn lock_soon(&self) -> MutexGuard<'_, Core> {
+    pub fn lock_soon(&self) -> MutexGuard<'_, WriterState> {
         for _ in 0..TRIES {
-            if let Some(core) = self.try_lock() {
-                return core;
+            if let Some(writer) = self.try_lock() {
+                return writer;
             }
             std::hint::spin_loop();
         }
-        self.core.lock()
+        self.state.lock()
     }
 
     /// Locks the writer state if no writer holds it.
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
-        self.core.try_lock()
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, WriterState>> {
+        self.state.try_lock()
     }
 
     /// Returns the last sequence number that readers see.
@@ -210,33 +210,33 @@ impl Committer {
         count: u32,
         user_bytes: u64,
         durability: Durability,
-        around: &dyn Surroundings,
+        hooks: &dyn CommitHooks,
     ) -> Result<SeqNo> {
         if payload.len() >= LARGE_BYTES {
             // A commit by another writer would need a copy of the batch.
             let alone = [Member { payload, count, user_bytes, durability }];
-            return self.commit_timed(&mut self.core.lock(), &alone, around).map(|last| last[0]);
+            return self.commit_timed(&mut self.state.lock(), &alone, hooks).map(|last| last[0]);
         }
         // A commit without a sync takes less time than the wakeup of a thread. A writer that needs
         // no sync therefore spins for about that long. A spinning writer that needs a sync would
         // leave the others out of its group.
         let tries = match durability {
-            Durability::Sync => u32::from(self.rivals.are_none()),
+            Durability::Sync => u32::from(self.delay.is_alone()),
             _ => TRIES,
         };
         for _ in 0..tries {
             if self.waiting_count.load(Ordering::Relaxed) == 0
-                && let Some(mut core) = self.core.try_lock()
+                && let Some(mut writer) = self.state.try_lock()
             {
                 let alone = [Member { payload, count, user_bytes, durability }];
                 if durability != Durability::Sync {
-                    return core.commit_group(&alone, around).map(|last| last[0]);
+                    return writer.commit_group(&alone, hooks).map(|last| last[0]);
                 }
-                return self.commit_timed(&mut core, &alone, around).map(|last| last[0]);
+                return self.commit_timed(&mut writer, &alone, hooks).map(|last| last[0]);
             }
             std::hint::spin_loop();
         }
-        self.commit_in_group(Member { payload, count, user_bytes, durability }, around)
+        self.commit_in_group(Member { payload, count, user_bytes, durability }, hooks)
     }
 
     /// Commits one batch as [`Committer::commit`] does, if `condition` returns true. The writer
@@ -247,57 +247,57 @@ impl Committer {
         count: u32,
         user_bytes: u64,
         durability: Durability,
-        around: &dyn Surroundings,
+        hooks: &dyn CommitHooks,
         condition: impl FnOnce() -> Result<bool>,
     ) -> Result<bool> {
-        let mut core = self.lock();
+        let mut writer = self.lock();
         let holds = condition()?;
         if holds {
             let alone = [Member { payload, count, user_bytes, durability }];
-            self.commit_timed(&mut core, &alone, around)?;
+            self.commit_timed(&mut writer, &alone, hooks)?;
         }
         Ok(holds)
     }
 
     #[cold]
-    fn commit_in_group(&self, member: Member<'_>, around: &dyn Surroundings) -> Result<SeqNo> {
+    fn commit_in_group(&self, member: Member<'_>, hooks: &dyn CommitHooks) -> Result<SeqNo> {
         let Member { payload, count, user_bytes, durability } = member;
         let mine = Arc::new(Request {
             payload: payload.to_vec(),
             count,
             user_bytes,
             durability,
-            news: Mutex::new(News::None),
+            signal: Mutex::new(Signal::None),
             woken: Condvar::new(),
         });
         let mut role = self.join(&mine);
         loop {
             role = match role {
                 Role::Lead => {
-                    self.lead(around);
+                    self.lead(hooks);
                     let outcome = mine.take_outcome();
                     return outcome
                         .expect("the leader stores an outcome for each request of its group");
                 }
                 Role::LeadAfter(most) => {
                     mine.wait_for(most);
-                    let mut line = self.line.lock();
+                    let mut line = self.queue.lock();
                     // Checked before the queue: by now another leader may wait, and `awaited` may
                     // be its value.
                     if let Some(outcome) = mine.take_outcome() {
                         return outcome;
                     }
-                    match line.awaited.take() {
+                    match line.expected_syncs.take() {
                         Some(_) => {
-                            self.rivals.note_in_vain();
+                            self.delay.note_in_vain();
                             Role::Lead
                         }
                         None => Role::Follow,
                     }
                 }
                 Role::Follow => match mine.wait() {
-                    News::Outcome(outcome) => return outcome,
-                    News::Lead | News::None => self.take_lead(&mut self.line.lock(), &mine),
+                    Signal::Outcome(outcome) => return outcome,
+                    Signal::Lead | Signal::None => self.take_lead(&mut self.queue.lock(), &mine),
                 },
             };
         }
@@ -305,25 +305,25 @@ impl Committer {
 
     /// Joins the write queue.
     fn join(&self, mine: &Arc<Request>) -> Role {
-        let mut line = self.line.lock();
+        let mut line = self.queue.lock();
         line.requests.push(mine.clone());
         self.count_waiting(&line);
         let syncing = line.syncing();
-        if line.awaited.take_if(|wanted| *wanted <= syncing).is_some() {
+        if line.expected_syncs.take_if(|wanted| *wanted <= syncing).is_some() {
             // The last arrival becomes leader, which saves waking the waiting one.
-            self.rivals.note_all_came();
+            self.delay.note_all_came();
             return Role::Lead;
         }
         if line.led { Role::Follow } else { self.take_lead(&mut line, mine) }
     }
 
     /// Makes `mine` the leader of the waiting writers, at once or after a delay for more writers.
-    fn take_lead(&self, line: &mut Line, mine: &Request) -> Role {
+    fn take_lead(&self, line: &mut WriteQueue, mine: &Request) -> Role {
         line.led = true;
         if mine.durability == Durability::Sync
-            && let Some((wanted, most)) = self.rivals.worth_waiting_for(line.syncing())
+            && let Some((wanted, most)) = self.delay.worth_waiting_for(line.syncing())
         {
-            line.awaited = Some(wanted);
+            line.expected_syncs = Some(wanted);
             return Role::LeadAfter(most);
         }
         Role::Lead
@@ -331,19 +331,19 @@ impl Committer {
 
     /// Commits all waiting writers, signals their outcomes, and passes the leadership to the first
     /// writer that arrived meanwhile.
-    fn lead(&self, around: &dyn Surroundings) {
+    fn lead(&self, hooks: &dyn CommitHooks) {
         if self.callers_count.load(Ordering::Relaxed) > 0 {
             // One of these callers gets the writer state before this lock is free.
             drop(self.next.lock());
         }
-        let mut core = self.core.lock();
+        let mut writer = self.state.lock();
         let group = {
-            let mut line = self.line.lock();
+            let mut line = self.queue.lock();
             let group = std::mem::take(&mut line.requests);
             self.count_waiting(&line);
             group
         };
-        let turn = Turn { committer: self, group };
+        let turn = LeaderGuard { committer: self, group };
         let members: Vec<Member<'_>> = turn
             .group
             .iter()
@@ -354,11 +354,11 @@ impl Committer {
                 durability: r.durability,
             })
             .collect();
-        let result = self.commit_timed(&mut core, &members, around);
-        drop(core);
+        let result = self.commit_timed(&mut writer, &members, hooks);
+        drop(writer);
         for (index, request) in turn.group.iter().enumerate() {
             let outcome = result.as_ref().map(|l| l[index]).map_err(Error::clone);
-            request.tell(News::Outcome(outcome));
+            request.notify(Signal::Outcome(outcome));
         }
     }
 
@@ -366,16 +366,16 @@ impl Committer {
     /// syncing writers in the group and in the queue.
     fn commit_timed(
         &self,
-        core: &mut Core,
+        writer: &mut WriterState,
         members: &[Member<'_>],
-        around: &dyn Surroundings,
+        hooks: &dyn CommitHooks,
     ) -> Result<smallvec::Ends> {
         let began = Instant::now();
-        let ends = core.commit_group(members, around)?;
+        let ends = writer.commit_group(members, hooks)?;
         let synced = members.iter().filter(|m| m.durability == Durability::Sync).count();
         if synced > 0 {
-            let came = self.line.lock().syncing();
-            self.rivals.note(synced + came, began.elapsed());
+            let came = self.queue.lock().syncing();
+            self.delay.note(synced + came, began.elapsed());
         }
         Ok(ends)
     }
@@ -383,31 +383,31 @@ impl Committer {
 
 /// Leader guard. Its drop signals every writer of the group and passes the leadership on, even
 /// after a panic in the store.
-struct Turn<'a> {
+struct LeaderGuard<'a> {
     committer: &'a Committer,
     group: Vec<Arc<Request>>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for LeaderGuard<'_> {
     fn drop(&mut self) {
         for request in &self.group {
-            let mut news = request.news.lock();
-            if !matches!(*news, News::Outcome(_)) {
+            let mut news = request.signal.lock();
+            if !matches!(*news, Signal::Outcome(_)) {
                 let lost = Error::new(
                     ErrorKind::Io,
                     "the thread that committed this write panicked; close the store and open it \
                      again to see whether it contains the write",
                 );
-                *news = News::Outcome(Err(lost));
+                *news = Signal::Outcome(Err(lost));
             }
         }
         let next = {
-            let mut line = self.committer.line.lock();
+            let mut line = self.committer.queue.lock();
             line.led = !line.requests.is_empty();
             line.requests.first().cloned()
         };
         if let Some(next) = next {
-            next.tell(News::Lead);
+            next.notify(Signal::Lead);
             next.woken.notify_all();
         }
         for request in &self.group {
@@ -433,13 +433,13 @@ mod tests {
         counters: Counters,
     }
 
-    impl Surroundings for Broken {
-        fn make_room(&self, _: &mut Core) -> Result<()> {
+    impl CommitHooks for Broken {
+        fn make_room(&self, _: &mut WriterState) -> Result<()> {
             assert!(!self.panics, "the store is broken");
             Err(Error::new(ErrorKind::NoSpace, "no room"))
         }
-        fn show_hints(&self, _: Arc<Hints>) {}
-        fn ask_for_hints(&self, _: Vec<u8>) {}
+        fn publish_hints(&self, _: Arc<Hints>) {}
+        fn request_hint_search(&self, _: Vec<u8>) {}
         fn close_log(&self, _: LogWriter) {}
         fn counters(&self) -> &Counters {
             &self.counters
@@ -447,7 +447,7 @@ mod tests {
     }
 
     fn committer() -> Committer {
-        Committer::new(Core {
+        Committer::new(WriterState {
             log: None,
             unsynced_logs: Vec::new(),
             memtable: Arc::new(Memtable::new(MemtableKind::Btree, KeyOrder::Bytewise)),
@@ -464,29 +464,29 @@ mod tests {
     fn who_locks_the_core_goes_before_writers_that_came_later() {
         /// A store in which a commit sets a mark.
         struct Marked(Counters);
-        impl Surroundings for Marked {
-            fn make_room(&self, core: &mut Core) -> Result<()> {
-                core.unlogged = true;
+        impl CommitHooks for Marked {
+            fn make_room(&self, writer: &mut WriterState) -> Result<()> {
+                writer.unlogged = true;
                 Err(Error::new(ErrorKind::NoSpace, "no room"))
             }
-            fn show_hints(&self, _: Arc<Hints>) {}
-            fn ask_for_hints(&self, _: Vec<u8>) {}
+            fn publish_hints(&self, _: Arc<Hints>) {}
+            fn request_hint_search(&self, _: Vec<u8>) {}
             fn close_log(&self, _: LogWriter) {}
             fn counters(&self) -> &Counters {
                 &self.0
             }
         }
         for round in 0..100 {
-            let (committer, around) = (committer(), Marked(Counters::default()));
+            let (committer, hooks) = (committer(), Marked(Counters::default()));
             std::thread::scope(|scope| {
-                let held = committer.core.lock();
+                let held = committer.state.lock();
                 let caller = scope.spawn(|| committer.lock().unlogged);
                 while committer.next.try_lock().is_some() {
                     std::thread::yield_now();
                 }
-                let write = || committer.commit(b"", 1, 0, Durability::Buffered, &around);
+                let write = || committer.commit(b"", 1, 0, Durability::Buffered, &hooks);
                 let writers: Vec<_> = (0..2).map(|_| scope.spawn(write)).collect();
-                while committer.line.lock().requests.len() < writers.len() {
+                while committer.queue.lock().requests.len() < writers.len() {
                     std::thread::yield_now();
                 }
                 drop(held);

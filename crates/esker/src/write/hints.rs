@@ -16,7 +16,7 @@ use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::sync::{Bug, is_seeded};
 use crate::iter::hints::{BOUND_BYTES_MAX, Edge, Hint, Hints};
-use crate::iter::tombstone_run::DeadRun;
+use crate::iter::tombstone_run::TombstoneRun;
 
 /// Number of deletes between two searches for a hint around a deleted key.
 const ASK_EVERY: u32 = if cfg!(debug_assertions) { 16 } else { 4096 };
@@ -135,7 +135,7 @@ impl HintKeeper {
         if self.hints.find(&self.order, key, SeqNo::MAX).is_some() {
             return None;
         }
-        if !is_seeded(Bug::WalkUnwatched) {
+        if !is_seeded(Bug::UnwatchedHintSearch) {
             self.watch = Some(Watch { key: key.to_vec(), below: None, above: None, hit: false });
         }
         self.arm();
@@ -144,7 +144,7 @@ impl HintKeeper {
 
     /// Ends the watch and adds the found run to the hints. No key of `run` was visible at `since`,
     /// the last sequence number when the watch began. Returns `true` if there is a new hint.
-    pub fn add(&mut self, run: Option<&DeadRun>, since: SeqNo) -> bool {
+    pub fn add(&mut self, run: Option<&TombstoneRun>, since: SeqNo) -> bool {
         let watch = self.watch.take();
         let added = run.filter(|run| run.dead >= DEAD_MIN).is_some_and(|run| {
             let (mut after, mut before) = (run.after.clone(), run.before.clone());
@@ -178,9 +178,9 @@ fn later(found: Edge, put: Edge, is_before: impl Fn(&[u8], &[u8]) -> bool) -> Ed
 mod tests {
     use super::*;
 
-    fn run(after: &[u8], before: &[u8]) -> DeadRun {
+    fn run(after: &[u8], before: &[u8]) -> TombstoneRun {
         let (after, before) = (Some(Arc::from(after)), Some(Arc::from(before)));
-        DeadRun { after, before, dead: DEAD_MIN, open: Vec::new() }
+        TombstoneRun { after, before, dead: DEAD_MIN, open: Vec::new() }
     }
 
     fn bounds(hints: &Hints) -> Vec<(&[u8], &[u8])> {
@@ -214,7 +214,7 @@ mod tests {
         keeper.note(Kind::Put, b"m");
         assert!(!keeper.add(Some(&run(b"z", b"a")), 5));
         keeper.watch(b"m").expect("no hint covers the write");
-        assert!(!keeper.add(Some(&DeadRun { dead: DEAD_MIN - 1, ..run(b"z", b"a") }), 6));
+        assert!(!keeper.add(Some(&TombstoneRun { dead: DEAD_MIN - 1, ..run(b"z", b"a") }), 6));
         assert!(keeper.changed().is_none() && !keeper.armed);
     }
 

@@ -4,7 +4,7 @@
 //! `docs/format.md`. In a table, a block's end is found by trial: its checksum must hold.
 
 use esker::internals::{FileHeader, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, padded};
-use esker::internals::{checksum, place_seed};
+use esker::internals::{checksum, location_seed};
 
 /// Size of a table's footer, in bytes.
 const FOOTER_BYTES: usize = 96;
@@ -63,7 +63,7 @@ fn log_seals(bytes: &[u8]) -> Vec<Seal> {
     let mut at = HEADER_BYTES;
     while let Some(record) = bytes.get(at..).and_then(RecordHeader::decode) {
         let end = at + RECORD_HEADER_BYTES + record.payload_bytes as usize;
-        let seed = place_seed(header.generation, at as u64);
+        let seed = location_seed(header.generation, at as u64);
         let seal = Seal { start: at + 8, end, at, seed };
         if !seal.holds(bytes) {
             break;
@@ -84,7 +84,7 @@ fn manifest_seals(bytes: &[u8], number: u64) -> Vec<Seal> {
     let mut at = 32;
     while let Some(length) = word(bytes, at + 8) {
         let end = at + 16 + (length as u32) as usize;
-        let seed = place_seed(store_id ^ number.rotate_left(32), at as u64);
+        let seed = location_seed(store_id ^ number.rotate_left(32), at as u64);
         let seal = Seal { start: at + 8, end, at, seed };
         if !seal.holds(bytes) {
             break;
@@ -101,14 +101,14 @@ fn table_seals(bytes: &[u8]) -> Vec<Seal> {
     let Some(table_id) = word(bytes, footer + 64) else { return seals };
     let mut start = 0;
     while start < footer {
-        let seed = place_seed(table_id, start as u64);
+        let seed = location_seed(table_id, start as u64);
         let ends = (start + 1)..=(footer - 8);
         let found = ends.map(|end| Seal { start, end, at: end, seed }).find(|s| s.holds(bytes));
         let Some(seal) = found else { break };
         seals.push(seal);
         start = seal.at + 8;
     }
-    let (end, seed) = (footer + FOOTER_BYTES - 8, place_seed(table_id, footer as u64));
+    let (end, seed) = (footer + FOOTER_BYTES - 8, location_seed(table_id, footer as u64));
     seals.push(Seal { start: footer, end, at: end, seed });
     seals
 }

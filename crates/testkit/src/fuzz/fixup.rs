@@ -4,7 +4,7 @@
 //! bytes stay unchanged.
 
 use esker::internals::{HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, padded};
-use esker::internals::{checksum, place_seed};
+use esker::internals::{checksum, location_seed};
 
 const FOOTER_BYTES: usize = 96;
 
@@ -28,7 +28,7 @@ pub fn log(bytes: &mut [u8]) -> Option<()> {
     loop {
         let header = RecordHeader::decode(bytes.get(at..)?)?;
         let whole = RECORD_HEADER_BYTES + header.payload_bytes as usize;
-        seal(bytes, at + 8, at + whole, at, place_seed(generation, at as u64))?;
+        seal(bytes, at + 8, at + whole, at, location_seed(generation, at as u64))?;
         at += padded(whole);
     }
 }
@@ -40,7 +40,7 @@ pub fn manifest(bytes: &mut [u8], number: u64) -> Option<()> {
     let mut at = 32;
     loop {
         let length = word(bytes, at + 8)? as u32 as usize;
-        let seed = place_seed(store_id ^ number.rotate_left(32), at as u64);
+        let seed = location_seed(store_id ^ number.rotate_left(32), at as u64);
         seal(bytes, at + 8, at + 16 + length, at, seed)?;
         at += 16 + length;
     }
@@ -67,10 +67,10 @@ pub fn table(bytes: &mut [u8], blocks: &[(usize, usize)]) -> Option<()> {
         let start = word(bytes, footer + part * 16)? as usize;
         let length = word(bytes, footer + part * 16 + 8)? as usize;
         let end = start.checked_add(length)?.checked_add(1)?;
-        let _ = seal(bytes, start, end, end, place_seed(id, start as u64));
+        let _ = seal(bytes, start, end, end, location_seed(id, start as u64));
     }
     for (start, end) in blocks {
-        let _ = seal(bytes, *start, *end, *end, place_seed(id, *start as u64));
+        let _ = seal(bytes, *start, *end, *end, location_seed(id, *start as u64));
     }
-    seal(bytes, footer, footer + 88, footer + 88, place_seed(id, footer as u64))
+    seal(bytes, footer, footer + 88, footer + 88, location_seed(id, footer as u64))
 }

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use esker::codec::{Key, KeyReader};
 use esker::fs::Fs;
 use esker::fs::MemFs;
+use esker::internals::BackupMeta;
 use esker::internals::Block;
 use esker::internals::BlockCache;
 use esker::internals::Cursor;
-use esker::internals::Mark;
 use esker::internals::RangeDelete;
 use esker::internals::VersionEdit;
 use esker::internals::file_names;
@@ -74,7 +74,7 @@ pub fn log_seeds() -> Vec<Vec<u8>> {
         .append(9, payload)
         .and_then(|()| log.sync())
         .and_then(|()| log.append_group(&[(14, payload), (19, b"")]))
-        .and_then(|()| log.continue_in(8));
+        .and_then(|()| log.mark_continued(8));
     written.unwrap_or_else(|e| panic!("a log in memory: {e}"));
     vec![fs.read(Path::new(LOG), u64::MAX).unwrap_or_default()]
 }
@@ -347,16 +347,17 @@ pub fn current_seeds() -> Vec<Vec<u8>> {
 
 pub fn mark(input: &[u8]) {
     both(input, fixup::mark, |bytes| {
-        if let Some((_, Some(mark))) = Mark::decode(bytes) {
+        if let Some((_, Some(mark))) = BackupMeta::decode(bytes) {
             assert_eq!(mark.encode(), bytes, "a mark changes when it is encoded again");
         }
     });
 }
 
 pub fn mark_seeds() -> Vec<Vec<u8>> {
-    let mark = |store_path: &str| Mark {
+    let mark = |store_path: &str| BackupMeta {
         store_id: 0x0123_4567_89ab_cdef,
         created_unix_ms: 1_700_000_000_000,
+        tables: 0x1122_3344_5566_7788,
         store_path: PathBuf::from(store_path),
     };
     vec![mark("/data/db").encode(), mark("").encode()]

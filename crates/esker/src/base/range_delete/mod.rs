@@ -294,7 +294,7 @@ impl RangeDeletes {
     /// the newest tombstone over each key. Adjacent ranges with the same sequence number are
     /// merged. The result has less than twice as many tombstones as the set has ranges.
     pub fn to_tombstones_seen(&self, order: &KeyOrder, snapshots: &[SeqNo]) -> Vec<RangeDelete> {
-        let mut seen = Seen::new(self, snapshots);
+        let mut seen = VisibilitySweep::new(self, snapshots);
         let mut bounds: Vec<wavelet::Bound> = vec![0; self.bounds()];
         for (rank, span) in (0..).zip(&self.spans) {
             bounds[span[0] as usize] = 2 * rank;
@@ -319,7 +319,7 @@ impl RangeDeletes {
 /// A sweep over the bounds in key order that reduces the ranges to their visible parts. Ranges
 /// without a snapshot between them form a group. Each group keeps only its newest range over each
 /// key.
-struct Seen<'a> {
+struct VisibilitySweep<'a> {
     set: &'a RangeDeletes,
     /// The first rank of each group, followed by the number of ranges.
     groups: Vec<u32>,
@@ -331,8 +331,8 @@ struct Seen<'a> {
     pieces: Vec<(u32, u32, SeqNo)>,
 }
 
-impl<'a> Seen<'a> {
-    fn new(set: &'a RangeDeletes, snapshots: &[SeqNo]) -> Seen<'a> {
+impl<'a> VisibilitySweep<'a> {
+    fn new(set: &'a RangeDeletes, snapshots: &[SeqNo]) -> VisibilitySweep<'a> {
         let mut groups: Vec<u32> = snapshots
             .iter()
             .map(|&snapshot| set.seqnos.partition_point(|&seqno| seqno <= snapshot) as u32)
@@ -341,7 +341,7 @@ impl<'a> Seen<'a> {
         groups.sort_unstable();
         groups.dedup();
         let newest = vec![None; groups.len()];
-        Seen { set, groups, newest, open: BTreeSet::new(), pieces: Vec::new() }
+        VisibilitySweep { set, groups, newest, open: BTreeSet::new(), pieces: Vec::new() }
     }
 
     /// Processes `bounds`, which all have the same key. The first one is bound number `at`.

@@ -19,7 +19,7 @@ const LATELY: u64 = 1 << 12;
 const NEVER: u64 = u64::MAX;
 
 #[derive(Clone, Copy)]
-struct Memory {
+struct GhostRecord {
     hash: u64,
     /// Total bytes of all blocks that were added earlier, or [`NEVER`].
     before_bytes: u64,
@@ -27,10 +27,10 @@ struct Memory {
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line([Memory; WAYS]);
+struct Line([GhostRecord; WAYS]);
 
 impl Line {
-    const EMPTY: Line = Line([Memory { hash: 0, before_bytes: NEVER }; WAYS]);
+    const EMPTY: Line = Line([GhostRecord { hash: 0, before_bytes: NEVER }; WAYS]);
 }
 
 /// The ghost queue.
@@ -57,7 +57,7 @@ impl Ghost {
 
     /// Remembers the hash of a block of `charge_bytes` as the newest.
     pub(super) fn remember(&mut self, hash: u64, charge_bytes: u64) {
-        let newest = Memory { hash, before_bytes: self.bytes };
+        let newest = GhostRecord { hash, before_bytes: self.bytes };
         self.bytes += charge_bytes;
         let (count, bytes) = self.lately;
         let kept = if count < LATELY { (count, bytes) } else { (count / 2, bytes / 2) };
@@ -94,7 +94,7 @@ impl Ghost {
         hash as usize & self.lines.len().wrapping_sub(1)
     }
 
-    fn is_lately(&self, memory: &Memory) -> bool {
+    fn is_lately(&self, memory: &GhostRecord) -> bool {
         memory.before_bytes != NEVER && self.bytes - memory.before_bytes <= self.bytes_max
     }
 

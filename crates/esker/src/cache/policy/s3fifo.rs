@@ -59,12 +59,12 @@ pub(super) struct S3Fifo {
     uses: Vec<u8>,
     metas: Vec<Meta>,
     ghost: Ghost,
-    worth: Worth,
+    worth: Admission,
 }
 
 /// Admission control: decides whether new blocks are worth an insert into the small queue.
 #[derive(Default)]
-struct Worth {
+struct Admission {
     /// Wanted blocks that left the small queue since the last decision.
     left: u32,
     /// Number of `left` blocks that were used.
@@ -77,7 +77,7 @@ struct Worth {
     awaited: Option<u64>,
 }
 
-impl Worth {
+impl Admission {
     fn count(&mut self, used: bool) {
         self.left += 1;
         self.used += u32::from(used);

@@ -10,7 +10,7 @@ fn run(trace: &[u64], asks: bool) -> (usize, usize, usize) {
         if cache.get(&block(key)).is_some() {
             hits += 1;
             late += usize::from(at >= trace.len() / 2);
-        } else if !asks || cache.wants(&block(key), 1) {
+        } else if !asks || cache.should_admit(&block(key), 1) {
             cache.insert(block(key), frame(key), 1, None);
         }
     }
@@ -61,13 +61,13 @@ fn what_has_room_is_always_wanted_and_what_never_fits_is_not() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 1_000);
         for &key in &uniform(9, 1 << 50, 1_000) {
-            assert!(cache.wants(&block(key), 1), "{policy}");
+            assert!(cache.should_admit(&block(key), 1), "{policy}");
             cache.insert(block(key), frame(key), 1, None);
         }
-        assert!(!cache.wants(&block(1 << 60), 1_001), "{policy}");
+        assert!(!cache.should_admit(&block(1 << 60), 1_001), "{policy}");
         let wanted = (0..4_000).filter(|key| {
             let key = block((1 << 55) + key);
-            let wanted = cache.wants(&key, 1);
+            let wanted = cache.should_admit(&key, 1);
             if wanted {
                 cache.insert(key, frame(0), 1, None);
             }
@@ -91,7 +91,7 @@ fn what_is_read_unasked_decides_nothing() {
     }
     let hits = trace[20_000..].iter().filter(|&&key| {
         let found = cache.get(&block(key)).is_some();
-        if !found && cache.wants(&block(key), 1) {
+        if !found && cache.should_admit(&block(key), 1) {
             cache.insert(block(key), frame(key), 1, None);
         }
         found
@@ -103,17 +103,17 @@ fn what_is_read_unasked_decides_nothing() {
 fn what_is_not_at_its_home_is_a_miss_under_every_policy() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 100);
-        let shelf = Arc::new(cache.shelf(400, &Arc::default()));
+        let shelf = Arc::new(cache.block_slots(400, &Arc::default()));
         let mut found = 0;
         let trace = zipfian(7, 400, 5_000);
         for &key in &trace {
-            match cache.get_at(&shelf, key as usize, &block(key)) {
+            match cache.get_with_slot(&shelf, key as usize, &block(key)) {
                 Some(held) => {
                     assert_eq!(*held.header(), key);
                     found += 1;
                 }
                 None => {
-                    let home = Home::new(&shelf, key as usize);
+                    let home = SlotRef::new(&shelf, key as usize);
                     cache.insert(block(key), frame(key), 1, home);
                 }
             }
@@ -127,11 +127,11 @@ fn what_is_not_at_its_home_is_a_miss_under_every_policy() {
 #[test]
 fn a_home_that_another_emptied_is_filled_again() {
     let cache = BlockCache::new(S3Fifo, 100);
-    let shelf = Arc::new(cache.shelf(1, &Arc::default()));
-    let home = || Home::new(&shelf, 0);
+    let shelf = Arc::new(cache.block_slots(1, &Arc::default()));
+    let home = || SlotRef::new(&shelf, 0);
     cache.insert(block(0), frame(5), 1, home());
     home().unwrap().set(None);
-    assert!(cache.get_at(&shelf, 0, &block(0)).is_none());
+    assert!(cache.get_with_slot(&shelf, 0, &block(0)).is_none());
     assert_eq!(*cache.insert(block(0), frame(6), 1, home()).header(), 5);
-    assert_eq!(number(cache.get_at(&shelf, 0, &block(0))), Some(5));
+    assert_eq!(number(cache.get_with_slot(&shelf, 0, &block(0))), Some(5));
 }

@@ -1,13 +1,13 @@
 //! Seek compactions: merges that are due only because of seek statistics.
 
 use super::*;
-use crate::tree::heat;
+use crate::tree::seek_stats;
 
 /// Returns the picked plan after many seeks to the keys of `sought`.
 fn picked_hot(policy: Policy, tree: &str, sought: &[&str], busy: &[(usize, u64)]) -> String {
     let version = version(tree);
     for key in sought {
-        heat::note(&version, key.as_bytes(), 1 << 20);
+        seek_stats::note(&version, key.as_bytes(), 1 << 20);
     }
     let mut set = BusySet::default();
     set.insert(&reading(&version, busy));

@@ -9,9 +9,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::mark::Mark;
+use super::meta::BackupMeta;
 use super::place::told_entries;
-use crate::db::open::look;
+use crate::db::open::list_dir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileLock, Fs, sync_dir};
 use crate::tree::names;
@@ -63,7 +63,7 @@ pub(super) fn need(fs: &dyn Fs, dir: &Path) -> Result<()> {
     if fs.exists(dir).map_err(|e| Error::io(dir, "inspect the backup directory", e))? {
         return Ok(());
     }
-    Err(Error::not_found("there is no backup directory here").at(dir))
+    Err(Error::not_found("there is no backup directory here").with_path(dir))
 }
 
 /// Takes the directory's lock. Without it, two concurrent calls would each take the other's backup
@@ -74,7 +74,7 @@ pub(super) fn lock(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn FileLock>> {
         if error.kind() == std::io::ErrorKind::WouldBlock {
             let message =
                 "another backup or prune is running in this directory; try again when it has ended";
-            return Error::new(ErrorKind::Locked, message).at(dir);
+            return Error::new(ErrorKind::Locked, message).with_path(dir);
         }
         Error::io(dir, "lock the backup directory", error)
     })
@@ -95,7 +95,7 @@ impl Backups {
     /// `InvalidArgument` when the directory holds anything else than backups, `Io`.
     pub fn look(fs: &dyn Fs, dir: &Path) -> Result<Backups> {
         let mut numbers = Vec::new();
-        let entries = look(fs, dir)?.entries;
+        let entries = list_dir(fs, dir)?.entries;
         for entry in &entries {
             let digits = entry.name.strip_prefix(PREFIX).filter(|_| !entry.is_file);
             let number = digits.and_then(|digits| digits.parse().ok());
@@ -108,7 +108,7 @@ impl Backups {
                          a new or an empty directory, or a directory that holds only backups",
                         told_entries(&entries)
                     );
-                    return Err(Error::invalid(message).at(dir));
+                    return Err(Error::invalid(message).with_path(dir));
                 }
             }
         }
@@ -158,7 +158,7 @@ impl Backups {
             let wanted =
                 number.map_or("there is no backup".into(), |n| format!("there is no backup {n}"));
             let message = format!("{wanted} in this directory; it holds {}", self.told());
-            Error::not_found(message).at(&self.dir)
+            Error::not_found(message).with_path(&self.dir)
         })
     }
 
@@ -166,7 +166,7 @@ impl Backups {
     pub fn refuse_others(&self, fs: &dyn Fs, store_id: u64) -> Result<()> {
         let Some(newest) = self.whole.last() else { return Ok(()) };
         let held = self.told();
-        let whose = match Mark::read(fs, &backup_path(&self.dir, *newest))? {
+        let whose = match BackupMeta::read(fs, &backup_path(&self.dir, *newest))? {
             Some(mark) if mark.store_id == store_id => return Ok(()),
             Some(mark) => format!(
                 "the directory belongs to another store: it holds {held}, the newest backup is of \
@@ -183,7 +183,7 @@ impl Backups {
             "{whose}; use a separate directory for each store, or take this directory over \
              (`take_over`, `esker backup --take-over`)"
         );
-        Err(Error::new(ErrorKind::Incompatible, message).at(&self.dir))
+        Err(Error::new(ErrorKind::Incompatible, message).with_path(&self.dir))
     }
 
     /// Removes incomplete backups left by crashes. The caller holds the lock.
@@ -215,14 +215,15 @@ impl Backups {
         let mut all = Vec::with_capacity(self.whole.len());
         for number in &self.whole {
             let path = backup_path(&self.dir, *number);
-            let (mark, problem) = match Mark::read(fs, &path) {
+            let (mark, problem) = match BackupMeta::read(fs, &path) {
                 Ok(mark) => (mark, None),
                 Err(error) => (None, Some(error)),
             };
-            let entries = look(fs, &path)?.entries;
+            let entries = list_dir(fs, &path)?.entries;
             let tables = entries.iter().filter(|e| names::parse_table(&e.name).is_some());
             let lengths: Vec<u64> = tables.map(|entry| entry.len_bytes).collect();
-            let created = |mark: &Mark| UNIX_EPOCH + Duration::from_millis(mark.created_unix_ms);
+            let created =
+                |mark: &BackupMeta| UNIX_EPOCH + Duration::from_millis(mark.created_unix_ms);
             all.push(BackupInfo {
                 number: *number,
                 path,
@@ -241,7 +242,7 @@ impl Backups {
 /// Refuses to remove a backup that holds anything else than a backup's files, before any of them is
 /// removed.
 fn refuse_more_than_a_backup(fs: &dyn Fs, path: &Path) -> Result<()> {
-    let mut entries = look(fs, path)?.entries;
+    let mut entries = list_dir(fs, path)?.entries;
     entries.retain(|entry| !entry.is_file || !names::is_ours(&entry.name));
     if entries.is_empty() {
         return Ok(());
@@ -251,7 +252,7 @@ fn refuse_more_than_a_backup(fs: &dyn Fs, path: &Path) -> Result<()> {
          elsewhere first",
         told_entries(&entries)
     );
-    Err(Error::invalid(message).at(path))
+    Err(Error::invalid(message).with_path(path))
 }
 
 /// Removes a store's files from a directory, and then the directory. `CURRENT` goes first, so that

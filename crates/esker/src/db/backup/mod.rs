@@ -18,7 +18,7 @@
 //! * Earlier backups are never changed.
 
 mod directory;
-pub mod mark;
+pub mod meta;
 pub(super) mod place;
 
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Db;
-use super::state::Inner;
+use super::state::DbInner;
 use crate::error::{Error, Result};
 use crate::fs::OsFs;
 use crate::fs::{Fs, absolute, parent_of, pinned, sync_dir};
@@ -36,7 +36,7 @@ use crate::tree::fragment::FileMeta;
 use crate::tree::names;
 use directory::Backups;
 pub use directory::{BackupInfo, PruneReport};
-use mark::Mark;
+use meta::{BackupMeta, tables_checksum};
 
 /// Bytes copied at once.
 const COPY_BYTES: u64 = 1 << 20;
@@ -129,12 +129,14 @@ impl Db {
         let path = directory::backup_path(dir, number);
         fs.create_dir(&path).map_err(|e| Error::io(&path, "create the backup", e))?;
         let previous = before.whole.last().map(|last| directory::backup_path(dir, *last));
-        let mark = Mark {
+        let mark = BackupMeta {
             store_id: self.store_id(),
             created_unix_ms: now_unix_ms(),
+            // Of the version that the backup gets, below.
+            tables: 0,
             store_path: place::resolved(fs, &inner.dir)?,
         };
-        inner.fill_backup(&owned_fs, &path, previous.as_deref(), number, Some(&mark))
+        inner.fill_backup(&owned_fs, &path, previous.as_deref(), number, Some(mark))
     }
 
     /// Returns the backups in `dir`, oldest first. A backup with a damaged `BACKUP` file is listed
@@ -181,7 +183,7 @@ impl Db {
                  remove all backups, remove the directory",
                 found.told()
             );
-            return Err(Error::invalid(message).at(dir));
+            return Err(Error::invalid(message).with_path(dir));
         }
         let _lock = directory::lock(fs, dir)?;
         // List again: a backup may have been added before the lock was taken.
@@ -225,14 +227,17 @@ impl Db {
         place::refuse_among_backups(&*fs, into, dir)?;
         let path = directory::backup_path(dir, number);
         let db = Db::open_read_only_on(fs.clone(), &path, options)?;
-        if !db.inner.view.load().active.is_empty() {
+        let state = db.inner.read_state.load();
+        let mark = BackupMeta::read(&*fs, &path)?;
+        let other_tables = mark.is_some_and(|mark| mark.tables != tables_checksum(&state.version));
+        if other_tables || !state.active.is_empty() {
             let message = format!(
                 "the backup was opened and written to, so it is now a separate store; restore \
                  another backup: {} holds {}",
                 dir.display(),
                 found.told()
             );
-            return Err(Error::invalid(message).at(&path));
+            return Err(Error::invalid(message).with_path(&path));
         }
         fs.create_dir(into).map_err(|e| Error::io(into, "create the new directory", e))?;
         let fs = pinned(&db.inner.fs, into)?;
@@ -254,7 +259,7 @@ fn now_unix_ms() -> u64 {
     since.map_or(0, |since| since.as_millis() as u64)
 }
 
-impl Inner {
+impl DbInner {
     /// Puts the current tables into the new directory `path`, with `mark` for a backup, and makes
     /// it a store. Removes the directory again after an error. `fs` is the store's file system,
     /// with `path` or its parent pinned.
@@ -264,21 +269,22 @@ impl Inner {
         path: &Path,
         previous: Option<&Path>,
         number: u64,
-        mark: Option<&Mark>,
+        mark: Option<BackupMeta>,
     ) -> Result<BackupReport> {
         let mut report =
             BackupReport { number, path: path.to_path_buf(), ..BackupReport::default() };
-        let version = self.view.load().version.clone();
+        let version = self.read_state.load().version.clone();
         let mut tables = || {
             for file in version.files() {
                 self.take_table(fs, &file, path, previous, &mut report)?;
             }
-            if let Some(mark) = mark {
-                mark.write(&**fs, path)?;
+            if let Some(mark) = &mark {
+                let tables = tables_checksum(&version);
+                BackupMeta { tables, ..mark.clone() }.write(&**fs, path)?;
             }
             sync_dir(&**fs, path)
         };
-        if let Err(error) = tables().and_then(|()| self.name_tables(fs, &version, path)) {
+        if let Err(error) = tables().and_then(|()| self.create_manifest(fs, &version, path)) {
             let _ = directory::remove(&**fs, path);
             return Err(error);
         }

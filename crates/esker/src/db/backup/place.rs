@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::db::open::look;
+use crate::db::open::list_dir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{DirEntry, Fs, parent_of};
 use crate::tree::current::Current;
@@ -58,7 +58,7 @@ pub(in crate::db) fn refuse_inside_a_store(fs: &dyn Fs, path: &Path, what: &str)
                  it",
                 dir.display()
             );
-            return Err(Error::invalid(message).at(path));
+            return Err(Error::invalid(message).with_path(path));
         }
     }
     Ok(())
@@ -69,9 +69,9 @@ pub(in crate::db) fn refuse_existing(fs: &dyn Fs, path: &Path, what: &str) -> Re
     if !fs.exists(path).map_err(|e| Error::io(path, "inspect the new directory", e))? {
         return Ok(());
     }
-    let held = look(fs, path).map_or("a file".into(), |found| told_entries(&found.entries));
+    let held = list_dir(fs, path).map_or("a file".into(), |found| told_entries(&found.entries));
     let message = format!("{what} exists and holds {held}; name a directory that does not exist");
-    Err(Error::invalid(message).at(path))
+    Err(Error::invalid(message).with_path(path))
 }
 
 /// Refuses `path` inside the directory of backups `dir`, which holds only backups.
@@ -85,5 +85,5 @@ pub(super) fn refuse_among_backups(fs: &dyn Fs, path: &Path, dir: &Path) -> Resu
          of it",
         dir.display()
     );
-    Err(Error::invalid(message).at(path))
+    Err(Error::invalid(message).with_path(path))
 }

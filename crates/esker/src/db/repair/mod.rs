@@ -10,11 +10,11 @@
 //! * Memory does not grow with the store, except for its range tombstones, which every reader holds
 //!   too.
 
+mod log_chain;
+mod log_scan;
 mod parts;
 mod salvage;
 pub(super) mod swap;
-mod trail;
-mod walk;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use super::Db;
 use super::lifecycle::sizes_here;
-use super::open::{look, refuse_newer, take_lock};
+use super::open::{list_dir, refuse_newer, take_lock};
 use crate::cache::BlockCache;
 use crate::compaction::TreeLimits;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,10 +38,10 @@ use crate::tree::fragment::{FileMeta, Fragment};
 use crate::tree::names;
 use crate::tree::output::NewFile;
 use crate::tree::set::VersionSet;
-use parts::{Part, open_table};
+use log_chain::Trail;
+use parts::{SalvagePart, open_table};
 use salvage::Salvage;
 use swap::clear_dir;
-use trail::Trail;
 
 /// Result of [`Db::repair`].
 #[derive(Debug, Default)]
@@ -105,13 +105,13 @@ impl Db {
     ) -> Result<RepairReport> {
         options.validate()?;
         let dir = &*absolute(&*fs, path.as_ref())?;
-        let found = look(&*fs, dir)?;
+        let found = list_dir(&*fs, dir)?;
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
-        let interrupted = found.is_between_stores();
+        let interrupted = found.has_interrupted_repair();
         let ours = |name: &str| names::is_ours(name) && name != names::LOCK;
         if !interrupted && !found.entries.iter().any(|e| ours(&e.name)) {
-            return Err(Error::not_found("there is no store here to repair").at(dir));
+            return Err(Error::not_found("there is no store here to repair").with_path(dir));
         }
         let (fs, lock) = take_lock(&fs, dir)?;
         swap::resume(&*fs, dir)?;
@@ -143,7 +143,7 @@ fn rebuild(
     let (first_number, id) = (free_number(&**fs, dir)?, fs.unique_number());
     let mut salvage = Salvage::new(fs, rebuilt, options, config.clone(), first_number, id);
     let (sources, mut trail) = sources(fs, dir, options, report)?;
-    report.lost.drain(..).for_each(|what| salvage.lose(what));
+    report.lost.drain(..).for_each(|what| salvage.record_loss(what));
     let mut numbers: Vec<u64> = sources.iter().map(|s| s.number).collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -153,14 +153,14 @@ fn rebuild(
         add_table(fs, dir, &config, source, age, &mut salvage);
     }
     let mut logs: Vec<u64> =
-        look(&**fs, dir)?.entries.iter().filter_map(|e| names::parse_log(&e.name)).collect();
+        list_dir(&**fs, dir)?.entries.iter().filter_map(|e| names::parse_log(&e.name)).collect();
     logs.retain(|number| *number >= trail.min_wal());
     logs.sort_unstable();
     report.logs = logs.len() as u64;
     for missing in trail.missing(&logs) {
         let what = "the manifest names this log, but the log does not exist";
         let path = names::log_path(dir, missing);
-        salvage.lose(Error::corruption(&path, 0, what).to_string());
+        salvage.record_loss(Error::corruption(&path, 0, what).to_string());
         trail.told();
     }
     for (age, number) in (oldest_log_age..).zip(logs.iter().copied()) {
@@ -169,7 +169,7 @@ fn rebuild(
             let path = names::log_path(dir, missing);
             let what =
                 "the previous log names this log as its continuation, but this log does not exist";
-            salvage.lose(Error::corruption(&path, 0, what).to_string());
+            salvage.record_loss(Error::corruption(&path, 0, what).to_string());
             trail.told();
         }
     }
@@ -205,7 +205,7 @@ fn free_number(fs: &dyn Fs, dir: &Path) -> Result<u64> {
         let (table, log) = (names::parse_table(name), names::parse_log(name));
         table.or(log).or(names::parse_manifest(name))
     };
-    let entries = look(fs, dir)?.entries;
+    let entries = list_dir(fs, dir)?.entries;
     let numbers = entries.iter().filter_map(|e| number_of(&e.name));
     // The new store needs free numbers, too.
     let most = names::NUMBER_MAX - 2 * names::UNKNOWN_MAX;
@@ -242,7 +242,7 @@ fn sources(
         Err(error) if error.kind() == ErrorKind::Incompatible => Err(error),
         Err(error) => {
             report.lost.push(format!("the manifest: {error}"));
-            let entries = look(&**fs, dir)?.entries;
+            let entries = list_dir(&**fs, dir)?.entries;
             let mut numbers: Vec<u64> =
                 entries.iter().filter_map(|e| names::parse_table(&e.name)).collect();
             // Later compactions write larger numbers.
@@ -266,19 +266,19 @@ fn add_table(
     let path = names::table_path(dir, number);
     let table = match open_table(fs, &path, number, config) {
         Ok(table) => table,
-        Err(error) => return salvage.lose(format!("all entries of a table: {error}")),
+        Err(error) => return salvage.record_loss(format!("all entries of a table: {error}")),
     };
     let info = table.info().clone();
     if table_id.is_some_and(|expected| expected != info.table_id) {
         let what = "expected the table that the manifest describes, found another table";
         let error = Error::corruption(&path, 0, what);
-        return salvage.lose(format!("all entries of a table: {error}"));
+        return salvage.record_loss(format!("all entries of a table: {error}"));
     }
     salvage.add_deletes(table.range_deletes(), lo.as_deref(), hi.as_deref());
     let estimated_bytes = info.size_bytes;
     let file = Arc::new(FileMeta::new(number, info, None));
     let shown = Fragment { file, lo, hi, estimated_bytes };
-    salvage.add_part(Part { path, shown, age, is_own: false });
+    salvage.add_part(SalvagePart { path, shown, age, is_own: false });
 }
 
 /// Returns the first level with room for `bytes`.

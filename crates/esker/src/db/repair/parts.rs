@@ -17,7 +17,7 @@ use crate::tree::names;
 use crate::tree::output::NewFile;
 
 /// A table, or a fragment of a table, that a repair reads.
-pub struct Part {
+pub struct SalvagePart {
     /// The table's path.
     pub path: PathBuf,
     /// The visible fragment of the table.
@@ -28,14 +28,14 @@ pub struct Part {
     pub is_own: bool,
 }
 
-impl Part {
+impl SalvagePart {
     /// Returns the part for a table that this repair wrote into `dir`.
-    pub fn own(dir: &Path, file: NewFile, age: u64) -> Arc<Part> {
+    pub fn own(dir: &Path, file: NewFile, age: u64) -> Arc<SalvagePart> {
         let path = names::table_path(dir, file.number);
         let estimated_bytes = file.info.size_bytes;
         let (lo, hi) = (None, file.hi);
         let file = Arc::new(FileMeta::new(file.number, file.info, None));
-        Arc::new(Part {
+        Arc::new(SalvagePart {
             path,
             shown: Fragment { file, lo, hi, estimated_bytes },
             age,
@@ -76,10 +76,10 @@ pub fn open_table(
 
 /// Combines parts into as few chains as possible: each part is appended to the first chain that
 /// ends before it.
-pub fn chains(order: &KeyOrder, parts: &[Arc<Part>]) -> Vec<Vec<Arc<Part>>> {
-    let mut sorted: Vec<&Arc<Part>> = parts.iter().collect();
+pub fn chains(order: &KeyOrder, parts: &[Arc<SalvagePart>]) -> Vec<Vec<Arc<SalvagePart>>> {
+    let mut sorted: Vec<&Arc<SalvagePart>> = parts.iter().collect();
     sorted.sort_by(|a, b| a.shown.compare_start(order, &b.shown));
-    let mut chains: Vec<Vec<Arc<Part>>> = Vec::new();
+    let mut chains: Vec<Vec<Arc<SalvagePart>>> = Vec::new();
     for part in sorted {
         let free = chains
             .iter_mut()
@@ -94,7 +94,11 @@ pub fn chains(order: &KeyOrder, parts: &[Arc<Part>]) -> Vec<Vec<Arc<Part>>> {
 
 /// Splits `parts`, newest first, into windows of neighbouring ages. Each window has at most
 /// `width_max` chains.
-pub fn windows(order: &KeyOrder, parts: &[Arc<Part>], width_max: usize) -> Vec<Vec<Arc<Part>>> {
+pub fn windows(
+    order: &KeyOrder,
+    parts: &[Arc<SalvagePart>],
+    width_max: usize,
+) -> Vec<Vec<Arc<SalvagePart>>> {
     let mut windows = Vec::new();
     let mut rest = parts;
     while !rest.is_empty() {

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::parts::{Part, chains, windows};
-use super::trail::Trail;
-use super::walk::{Chain, Stop, Walked};
+use super::log_chain::Trail;
+use super::log_scan::{Chain, Stop, Walked};
+use super::parts::{SalvagePart, chains, windows};
 use crate::base::checksum::checksum;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::ops::Ops;
@@ -37,13 +37,13 @@ const WIDTH_MAX: usize = 64;
 
 /// Count of the entries in memory: the current number and the maximum so far.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct EntryCount {
     now: u64,
     /// Maximum number at once.
     pub max: u64,
 }
 
-impl Held {
+impl EntryCount {
     /// Adds `count` entries.
     pub fn more(&mut self, count: usize) {
         self.now += count as u64;
@@ -61,13 +61,13 @@ pub struct Salvage {
     pub(super) fs: Arc<dyn Fs>,
     pub(super) order: KeyOrder,
     pub(super) config: ReadConfig,
-    pub(super) held: Held,
+    pub(super) held: EntryCount,
     /// Directory of the new tables.
     rebuilt: PathBuf,
     options: Options,
     memtable: Arc<Memtable>,
     memtable_bytes: usize,
-    parts: Vec<Arc<Part>>,
+    parts: Vec<Arc<SalvagePart>>,
     deletes: RangeDeletesBuilder,
     numbers: Arc<AtomicU64>,
     id: u64,
@@ -105,7 +105,7 @@ impl Salvage {
         Salvage {
             fs: fs.clone(),
             config,
-            held: Held::default(),
+            held: EntryCount::default(),
             rebuilt: rebuilt.to_path_buf(),
             options: options.clone(),
             memtable: Arc::new(Memtable::new(options.memtable_kind, order.clone())),
@@ -122,14 +122,14 @@ impl Salvage {
     }
 
     /// Lists a loss, once.
-    pub fn lose(&mut self, what: String) {
+    pub fn record_loss(&mut self, what: String) {
         if self.told.insert(what.clone()) {
             self.lost.push(what);
         }
     }
 
     /// Adds a part, without its range tombstones.
-    pub fn add_part(&mut self, part: Part) {
+    pub fn add_part(&mut self, part: SalvagePart) {
         self.parts.push(Arc::new(part));
     }
 
@@ -152,17 +152,17 @@ impl Salvage {
         let mut reader = match LogReader::open(&*self.fs, path, number) {
             Ok(reader) => reader,
             Err(error) => {
-                self.lose(error.to_string());
+                self.record_loss(error.to_string());
                 trail.told();
                 return Ok(None);
             }
         };
         if let Some(what) = trail.begin(&reader) {
-            self.lose(Error::corruption(path, 0, what).to_string());
+            self.record_loss(Error::corruption(path, 0, what).to_string());
         }
         let next = self.add_records(&mut reader, path, age, trail)?;
         if let Some(what) = trail.end(&reader, number) {
-            self.lose(Error::corruption(path, reader.at_bytes(), what).to_string());
+            self.record_loss(Error::corruption(path, reader.at_bytes(), what).to_string());
         }
         Ok(next)
     }
@@ -180,7 +180,7 @@ impl Salvage {
                 Ok(None) => {
                     if let Some(LogEnd::Torn { offset_bytes, .. }) = reader.end() {
                         let what = "expected a whole record, found only its start";
-                        self.lose(Error::corruption(path, offset_bytes, what).to_string());
+                        self.record_loss(Error::corruption(path, offset_bytes, what).to_string());
                         trail.told();
                     }
                     if let Some(LogEnd::Continued { number }) = reader.end() {
@@ -193,7 +193,7 @@ impl Salvage {
                 }
                 Err(error) => {
                     let goes_on = error.is_corruption();
-                    self.lose(error.to_string());
+                    self.record_loss(error.to_string());
                     trail.told();
                     if !goes_on || !reader.skip_bad()? {
                         return Ok(None);
@@ -202,11 +202,11 @@ impl Salvage {
                 }
             };
             if let Some(what) = trail.record(record.ordinal) {
-                self.lose(Error::corruption(path, record.offset_bytes, what).to_string());
+                self.record_loss(Error::corruption(path, record.offset_bytes, what).to_string());
             }
             if Ops::new(record.payload).any(|op| op.is_none()) {
                 let what = "expected operations in a log record, found other bytes";
-                self.lose(Error::corruption(path, record.offset_bytes, what).to_string());
+                self.record_loss(Error::corruption(path, record.offset_bytes, what).to_string());
                 continue;
             }
             for (seqno, op) in (record.first_seqno..).zip(Ops::new(record.payload).flatten()) {
@@ -235,7 +235,7 @@ impl Salvage {
         let files = flush::write_tables(&self.memtable, &self.order, Vec::new(), config)?;
         self.held.less(self.memtable.len());
         self.memtable = Arc::new(Memtable::new(self.options.memtable_kind, self.order.clone()));
-        self.parts.extend(files.into_iter().map(|f| Part::own(&self.rebuilt, f, age)));
+        self.parts.extend(files.into_iter().map(|f| SalvagePart::own(&self.rebuilt, f, age)));
         Ok(())
     }
 
@@ -269,7 +269,8 @@ impl Salvage {
             for window in windows(&self.order, &self.parts, WIDTH_MAX) {
                 let age = window[0].age;
                 let files = self.merge(&window, 0, false, deletes)?;
-                let made = files.into_iter().map(|f| Part::own(&self.rebuilt, f, age)).collect();
+                let made =
+                    files.into_iter().map(|f| SalvagePart::own(&self.rebuilt, f, age)).collect();
                 self.replace(&window, made);
             }
         }
@@ -280,8 +281,8 @@ impl Salvage {
     }
 
     /// Replaces `parts` by `made`, and removes the replaced tables that the repair itself wrote.
-    fn replace(&mut self, parts: &[Arc<Part>], made: Vec<Arc<Part>>) {
-        let gone: HashSet<*const Part> = parts.iter().map(Arc::as_ptr).collect();
+    fn replace(&mut self, parts: &[Arc<SalvagePart>], made: Vec<Arc<SalvagePart>>) {
+        let gone: HashSet<*const SalvagePart> = parts.iter().map(Arc::as_ptr).collect();
         self.parts.retain(|part| !gone.contains(&Arc::as_ptr(part)));
         self.parts.extend(made);
         for part in parts.iter().filter(|part| part.is_own) {
@@ -293,7 +294,7 @@ impl Salvage {
     /// Merges parts into one run of tables. The last merge keeps only pairs.
     fn merge(
         &mut self,
-        parts: &[Arc<Part>],
+        parts: &[Arc<SalvagePart>],
         level: usize,
         is_last: bool,
         deletes: &Arc<RangeDeletes>,
@@ -348,7 +349,7 @@ impl Salvage {
     }
 
     /// Replaces a part with unsorted entries by parts of the same entries, sorted.
-    fn sort_part(&mut self, part: &Arc<Part>) -> Result<()> {
+    fn sort_part(&mut self, part: &Arc<SalvagePart>) -> Result<()> {
         let kept = self.parts.len();
         match part.open(&self.fs, &self.config) {
             Ok(table) => {
@@ -357,14 +358,19 @@ impl Salvage {
                 }
                 self.spill(part.age)?;
             }
-            Err(error) => self.lose(format!("all entries of a table: {error}")),
+            Err(error) => self.record_loss(format!("all entries of a table: {error}")),
         }
         let made = self.parts.split_off(kept);
         self.replace(std::slice::from_ref(part), made);
         Ok(())
     }
 
-    fn sort_block(&mut self, part: &Part, table: &crate::table::Table, block: usize) -> Result<()> {
+    fn sort_block(
+        &mut self,
+        part: &SalvagePart,
+        table: &crate::table::Table,
+        block: usize,
+    ) -> Result<()> {
         let mut sorted = Ok(());
         let order = self.order.clone();
         let read = table.visit_block(block, &mut |key, seqno, kind, value| {
@@ -374,7 +380,7 @@ impl Salvage {
         });
         sorted?;
         if let Err(error) = read {
-            self.lose(format!("all entries of a block: {error}"));
+            self.record_loss(format!("all entries of a block: {error}"));
         }
         Ok(())
     }

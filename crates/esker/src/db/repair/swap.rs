@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::open::look;
+use super::super::open::list_dir;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, sync_dir};
 use crate::tree::names;
@@ -48,7 +48,7 @@ pub(super) fn exchange(fs: &dyn Fs, dir: &Path) -> Result<PathBuf> {
 
 /// Undoes or finishes an interrupted exchange, if there is one.
 pub(super) fn resume(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    let entries = look(fs, dir)?.entries;
+    let entries = list_dir(fs, dir)?.entries;
     let has = |name: &str| entries.iter().any(|e| e.name == name);
     if has(IN) {
         return finish(fs, dir);
@@ -73,7 +73,7 @@ fn finish(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let rebuilt = rebuilt(dir);
     sync_dir(fs, dir)?;
     move_files(fs, &rebuilt, dir, false)?;
-    if look(fs, dir)?.entries.iter().any(|e| e.name == ASIDE) {
+    if list_dir(fs, dir)?.entries.iter().any(|e| e.name == ASIDE) {
         drop_sign(fs, dir, ASIDE)?;
     }
     clear_dir(fs, &rebuilt)?;
@@ -85,7 +85,7 @@ fn finish(fs: &dyn Fs, dir: &Path) -> Result<()> {
 /// Moves a store's files, except the lock, from one directory to another, with `CURRENT` as the
 /// first or the last file.
 fn move_files(fs: &dyn Fs, from: &Path, to: &Path, current_first: bool) -> Result<()> {
-    let mut ours = look(fs, from)?.entries;
+    let mut ours = list_dir(fs, from)?.entries;
     ours.retain(|e| e.is_file && names::is_ours(&e.name) && e.name != names::LOCK);
     if ours.is_empty() {
         return Ok(());
@@ -106,7 +106,7 @@ fn move_files(fs: &dyn Fs, from: &Path, to: &Path, current_first: bool) -> Resul
 
 /// Returns the largest number of a directory of originals.
 fn last_kept(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
-    let entries = look(fs, dir)?.entries;
+    let entries = list_dir(fs, dir)?.entries;
     let number = |name: &str| name.strip_prefix(KEPT).and_then(|digits| digits.parse().ok());
     Ok(entries.iter().filter_map(|e| number(&e.name)).max())
 }
@@ -122,7 +122,7 @@ fn drop_sign(fs: &dyn Fs, dir: &Path, sign: &str) -> Result<()> {
 
 /// Removes a directory of plain files, if it exists.
 pub(super) fn clear_dir(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    for entry in look(fs, dir)?.entries {
+    for entry in list_dir(fs, dir)?.entries {
         let path = dir.join(&entry.name);
         fs.remove(&path).map_err(|e| Error::io(&path, "remove a file", e))?;
     }

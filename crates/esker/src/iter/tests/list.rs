@@ -84,7 +84,7 @@ impl Cursor for ListCursor {
     fn valid(&self) -> bool {
         self.at.is_some() || self.bound.is_some()
     }
-    fn seek_late(&mut self, key: &[u8], seqno: SeqNo, _deepest: bool) -> Result<bool> {
+    fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, _deepest: bool) -> Result<bool> {
         self.bound = match self.tardy {
             0 => None,
             _ => self.bound(self.before(key, seqno), key, 0),
@@ -95,7 +95,7 @@ impl Cursor for ListCursor {
         }
         Ok(self.bound.is_some())
     }
-    fn catch_up(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
+    fn materialize(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
         let bound = self.bound.take().expect("the block is deferred");
         let next = self.bound(self.before(key, seqno), key, self.tardy - 1);
         self.bound = next.filter(|next| *next != bound);
@@ -110,7 +110,7 @@ impl Cursor for ListCursor {
     fn seek_to_last(&mut self) -> Result<()> {
         self.go(self.entries.len().checked_sub(1))
     }
-    fn foresee(&mut self, _key: &[u8], _step: Foresee, _deepest: bool) {
+    fn prefetch_seek(&mut self, _key: &[u8], _step: Foresee, _deepest: bool) {
         self.foreseen.fetch_add(1, Relaxed);
     }
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
@@ -139,7 +139,7 @@ impl Cursor for ListCursor {
     fn value(&self) -> &[u8] {
         &self.entry().value
     }
-    fn rest(&mut self) {
+    fn release(&mut self) {
         (self.at, self.bound) = (None, None);
         self.foreseen.store(0, Relaxed);
     }

@@ -339,7 +339,7 @@ impl Columnar {
 
     /// Prepares `buf` for this block.
     pub(super) fn enter(&self, data: &[u8], buf: &mut KeyBuf) {
-        buf.enter(self.prefix(data), self.suffix_bytes_max);
+        buf.set_prefix(self.prefix(data), self.suffix_bytes_max);
     }
 
     /// Reads a row into a `buf` prepared for this block.

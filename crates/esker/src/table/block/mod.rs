@@ -18,13 +18,13 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::format::TRAILER_BYTES;
-use crate::base::frame::{Frame, FrameBuf};
-use crate::base::frame_pool::GRANULE_BYTES;
+use crate::base::cache_block::{CacheBlock, CacheBlockBuf};
+use crate::base::cache_block_pool::UNIT_BYTES;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::base::prefetch::prefetch_bytes;
-use crate::base::rows::{KeyBuf, Row, Rows, See, Shown, Way};
-use crate::cache::Seen;
+use crate::base::rows::{Direction, KeyBuf, Row, Rows, VisitResult, Visitor};
+use crate::cache::CachedRef;
 use crate::options::kinds::BlockLayout;
 
 use columnar::{Columnar, ColumnarBuilder};
@@ -41,10 +41,10 @@ const OVERHEAD_BYTES: usize = 192;
 
 /// A parsed data block. A clone is the same block, shared by the cache, cursors and pinned values.
 #[derive(Clone)]
-pub struct Block(Frame<Layout>);
+pub struct Block(CacheBlock<Layout>);
 
 /// Buffer of a block while its bytes are read.
-pub type BlockBuf = FrameBuf<Layout>;
+pub type BlockBuf = CacheBlockBuf<Layout>;
 
 /// Layout of a block's bytes and the positions in them.
 pub enum Layout {
@@ -89,12 +89,12 @@ impl Block {
 
     /// Wraps a cache block.
     #[inline]
-    pub(super) fn of(frame: Frame<Layout>) -> Block {
+    pub(super) fn of(frame: CacheBlock<Layout>) -> Block {
         Block(frame)
     }
 
     /// Returns the cache block.
-    pub(super) fn into_frame(self) -> Frame<Layout> {
+    pub(super) fn into_frame(self) -> CacheBlock<Layout> {
         self.0
     }
 
@@ -128,8 +128,8 @@ impl Block {
 
     /// Returns the approximate memory of a block of `raw_bytes` bytes, including the trailer.
     pub fn memory_bytes_of(raw_bytes: usize) -> u64 {
-        let frame_bytes = Frame::<Layout>::HEAD_BYTES + raw_bytes + TRAILER_BYTES;
-        (frame_bytes.next_multiple_of(GRANULE_BYTES) + OVERHEAD_BYTES) as u64
+        let frame_bytes = CacheBlock::<Layout>::HEAD_BYTES + raw_bytes + TRAILER_BYTES;
+        (frame_bytes.next_multiple_of(UNIT_BYTES) + OVERHEAD_BYTES) as u64
     }
 
     /// Returns the memory address of the block's bytes.
@@ -162,7 +162,7 @@ impl Block {
 
 /// Returns the newest version of `key` in `frame` that is visible at `seqno`.
 #[inline]
-fn find_in(frame: &Frame<Layout>, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
+fn find_in(frame: &CacheBlock<Layout>, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
     match frame.header() {
         Layout::Columnar(columnar) => columnar.find(frame.bytes(), key, seqno),
         Layout::Delta(delta) => delta.find(frame.bytes(), order, key, seqno),
@@ -170,19 +170,19 @@ fn find_in(frame: &Frame<Layout>, order: &KeyOrder, key: &[u8], seqno: SeqNo) ->
 }
 
 /// A block that the cache owns, or that this value owns.
-pub enum Held<'s> {
+pub enum BlockRef<'s> {
     /// A cached reference. The block cannot be freed while the guard of the epoch collector exists.
-    Seen(Seen<'s, Layout>),
+    Seen(CachedRef<'s, Layout>),
     /// An owned block, read for this use.
     Own(Block),
 }
 
-impl Held<'_> {
+impl BlockRef<'_> {
     #[inline]
-    fn frame(&self) -> &Frame<Layout> {
+    fn frame(&self) -> &CacheBlock<Layout> {
         match self {
-            Held::Seen(frame) => frame,
-            Held::Own(block) => &block.0,
+            BlockRef::Seen(frame) => frame,
+            BlockRef::Own(block) => &block.0,
         }
     }
 
@@ -201,8 +201,8 @@ impl Held<'_> {
     /// Returns the value of a row of this block, which keeps the block in memory.
     pub fn pin(self, row: Row) -> BlockSlice {
         let block = match self {
-            Held::Seen(frame) => Block::of(Frame::clone(&frame)),
-            Held::Own(block) => block,
+            BlockRef::Seen(frame) => Block::of(CacheBlock::clone(&frame)),
+            BlockRef::Own(block) => block,
         };
         BlockSlice { block, start: row.value_start, bytes: row.value_bytes }
     }
@@ -210,7 +210,7 @@ impl Held<'_> {
 
 /// Returns the value of a row of the block in `frame`.
 #[inline]
-fn value_in(frame: &Frame<Layout>, row: Row) -> &[u8] {
+fn value_in(frame: &CacheBlock<Layout>, row: Row) -> &[u8] {
     let (start, bytes) = row.value_span();
     &frame.bytes()[start..start + bytes]
 }
@@ -254,7 +254,7 @@ impl Rows for Block {
         row
     }
 
-    fn show(&self, way: Way, buf: &mut KeyBuf, see: See<'_>) -> Shown {
+    fn for_each_row(&self, way: Direction, buf: &mut KeyBuf, see: Visitor<'_>) -> VisitResult {
         show::show(self, way, buf, see)
     }
 

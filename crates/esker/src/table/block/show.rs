@@ -8,10 +8,15 @@
 
 use super::{Block, Layout};
 use crate::base::prefetch::prefetch_bytes;
-use crate::base::rows::{KeyBuf, Rows, See, Shown, Way};
+use crate::base::rows::{Direction, KeyBuf, Rows, VisitResult, Visitor};
 
 /// Implements [`Rows::show`] for a block.
-pub(super) fn show(block: &Block, way: Way, buf: &mut KeyBuf, see: See<'_>) -> Shown {
+pub(super) fn show(
+    block: &Block,
+    way: Direction,
+    buf: &mut KeyBuf,
+    see: Visitor<'_>,
+) -> VisitResult {
     let data = block.data();
     let (at, more) = match block.layout() {
         Layout::Columnar(columnar) => match columnar.even(data) {
@@ -22,7 +27,7 @@ pub(super) fn show(block: &Block, way: Way, buf: &mut KeyBuf, see: See<'_>) -> S
             walk(data, way, buf, see, |at, buf| delta.load(data, at, buf).value_span())
         }
     };
-    Shown { at, row: block.load(at, buf), more }
+    VisitResult { at, row: block.load(at, buf), more }
 }
 
 /// Visits the rows. Returns the last visited row and whether another row is wanted. `read` puts a
@@ -30,9 +35,9 @@ pub(super) fn show(block: &Block, way: Way, buf: &mut KeyBuf, see: See<'_>) -> S
 #[inline]
 fn walk(
     data: &[u8],
-    way: Way,
+    way: Direction,
     buf: &mut KeyBuf,
-    see: See<'_>,
+    see: Visitor<'_>,
     read: impl Fn(usize, &mut KeyBuf) -> (usize, usize),
 ) -> (usize, bool) {
     let mut at = way.first;

@@ -1,7 +1,7 @@
 //! Damaged files: a read returns an error or the written data, never anything else.
 
 use super::*;
-use crate::base::checksum::{checksum, place_seed};
+use crate::base::checksum::{checksum, location_seed};
 use crate::base::range_delete::RANGE_BYTES;
 use crate::table::format::{FOOTER_BYTES, decode_range_deletes};
 use crate::table::reader::TableIdentity;
@@ -115,7 +115,7 @@ fn another_table_order_or_version_is_refused() {
     assert_eq!(open(source.clone(), &KeyOrder::Bytewise), ErrorKind::Corruption);
     let footer = newer.len() - FOOTER_BYTES;
     let body = &newer[footer..newer.len() - 8];
-    let sum = checksum(body, place_seed(TABLE_ID, footer as u64));
+    let sum = checksum(body, location_seed(TABLE_ID, footer as u64));
     let sum_at = newer.len() - 8;
     newer[sum_at..].copy_from_slice(&sum.to_le_bytes());
     files.put(path, newer);

@@ -31,17 +31,17 @@ fn compare_late(
         let seqno = [SEQNO_MAX, random.below(500), 0][random.below(3) as usize];
         let want = list.get(lower_bound(order, list, key, seqno));
         match random.below(3) {
-            0 => cursor.foresee(key, Foresee::Index, false),
-            1 => cursor.foresee(key, Foresee::Block, true),
+            0 => cursor.prefetch_seek(key, Foresee::Index, false),
+            1 => cursor.prefetch_seek(key, Foresee::Block, true),
             _ => {}
         }
-        let came_late = cursor.seek_late(key, seqno, random.below(2) == 0).unwrap();
+        let came_late = cursor.seek_deferred(key, seqno, random.below(2) == 0).unwrap();
         absent += u64::from(!list.iter().any(|entry| entry.0 == *key));
         if came_late {
             late += 1;
             let (bound, want) = (cursor.key().to_vec(), want.expect("a bound of nothing"));
             assert!(cursor.valid() && bound > *key && bound <= want.0, "{bound:?}, {want:?}");
-            assert!(!cursor.catch_up(key, seqno).unwrap());
+            assert!(!cursor.materialize(key, seqno).unwrap());
         }
         assert_eq!(here(&cursor).as_ref(), want, "{key:?} at {seqno}, late: {came_late}");
     }
@@ -159,7 +159,7 @@ fn a_merge_of_late_tables_shows_what_a_list_does_and_reads_few_blocks() {
                 assert_eq!(cursor.valid().then(|| cursor.key()), want);
             }
             // Each seek starts with an empty cache.
-            cursor.rest();
+            cursor.release();
             cursor.reset(SEQNO_MAX, None);
             for config in &configs {
                 config.cache.set_capacity(0);
@@ -182,10 +182,10 @@ fn outlines_are_taken_out_of_the_cache_or_not_made() {
         let table = table(&options(order), &config, &list, &[]);
         table.check_and_keep(true).unwrap();
         let mut cursor = table.cursor(true);
-        let late = cursor.seek_late(b"00000100a", SEQNO_MAX, false).unwrap();
-        let lent = config.cache.lent_bytes();
+        let late = cursor.seek_deferred(b"00000100a", SEQNO_MAX, false).unwrap();
+        let lent = config.cache.reserved_bytes();
         drop((cursor, table));
-        assert_eq!(config.cache.lent_bytes(), 0, "a removed table kept its cache reservation");
+        assert_eq!(config.cache.reserved_bytes(), 0, "a removed table kept its cache reservation");
         (late, lent)
     };
     let (late, lent) = made(1 << 20);
@@ -202,7 +202,7 @@ fn blocks_looked_into_get_an_outline() {
     let config = config(order, 1 << 20);
     let table = table(&options(order), &config, &list, &[]);
     let mut cursor = table.cursor(true);
-    let mut seek = |deepest| cursor.seek_late(b"00000100a", SEQNO_MAX, deepest).unwrap();
+    let mut seek = |deepest| cursor.seek_deferred(b"00000100a", SEQNO_MAX, deepest).unwrap();
     // In the deepest table a sketch would be useless.
     assert!(!seek(true) && !seek(true));
     assert!(!seek(false) && seek(false));

@@ -4,7 +4,7 @@
 //! Files hold several versions of each key. They are divided into slices at keys that they contain,
 //! so that every seek target is the start or the end of a slice in some run.
 
-use crate::tree::heat::Heat;
+use crate::tree::seek_stats::SeekStats;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::fs::Fs;
 use crate::fs::MemFs;
 use crate::options::kinds::{CachePolicy, IndexSearch};
 use crate::table::{FilterConfig, ReadConfig, TableOptions, TableWriter};
-use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
-use crate::tree::fence::Fence;
+use crate::tree::cursor::{BoxedCursor, ConcatCursor, guard_cursor, run_cursor};
 use crate::tree::fragment::{FileMeta, Fragment};
 use crate::tree::guard::{Fragments, Guard, Level, Run};
+use crate::tree::key_head_index::KeyHeadIndex;
 use crate::tree::names;
 use crate::tree::tables::Tables;
 
@@ -197,20 +197,26 @@ fn guards_of_several_runs_in_a_chain_show_every_slice() {
         shown.extend(more);
         shown.sort();
         let runs = vec![newer, older];
-        let whole = Guard { lo: None, hi: None, runs: runs.clone(), heat: Heat::default() };
+        let whole =
+            Guard { lo: None, hi: None, runs: runs.clone(), seek_stats: SeekStats::default() };
         let mut cursor = guard_cursor(&tables(&fs), &whole, false).unwrap();
         compare(&mut cursor, &shown, &mut random);
 
         let middle = Some(key(KEYS / 2));
         let half = |lo: &Option<Vec<u8>>, hi: &Option<Vec<u8>>| {
             let runs = runs.iter().map(|run| cut(run, lo, hi)).collect();
-            Arc::new(Guard { lo: lo.clone(), hi: hi.clone(), runs, heat: Heat::default() })
+            Arc::new(Guard {
+                lo: lo.clone(),
+                hi: hi.clone(),
+                runs,
+                seek_stats: SeekStats::default(),
+            })
         };
         let guards = vec![half(&None, &middle), half(&middle, &None)];
         let bounds: Vec<Vec<u8>> = middle.into_iter().collect();
-        let fence = Fence::new(&KeyOrder::Bytewise, bounds.iter().map(Vec::as_slice));
+        let fence = KeyHeadIndex::new(&KeyOrder::Bytewise, bounds.iter().map(Vec::as_slice));
         let level = Arc::new(Level { guards, bounds, fence, pieces: Vec::new() });
-        let mut cursor: BoxedCursor = Box::new(ChainCursor::new(tables(&fs), level, false));
+        let mut cursor: BoxedCursor = Box::new(ConcatCursor::new(tables(&fs), level, false));
         compare(&mut cursor, &shown, &mut random);
     }
 }
@@ -239,10 +245,10 @@ fn as_many_files_are_kept_open_as_may_be_and_others_in_place_of_closed_ones() {
     let config = tables(&fs).config().clone();
     let tables = Tables::new(fs, PathBuf::from("/"), config, 4);
     for _ in 0..3 {
-        let (first, second) = (tables.keep_unread(), tables.keep_unread());
-        assert!(first.is_some() && second.is_some() && tables.keep_unread().is_none());
+        let (first, second) = (tables.permit_unread(), tables.permit_unread());
+        assert!(first.is_some() && second.is_some() && tables.permit_unread().is_none());
         drop(first);
-        let third = tables.keep_unread();
-        assert!(third.is_some() && tables.keep_unread().is_none());
+        let third = tables.permit_unread();
+        assert!(third.is_some() && tables.permit_unread().is_none());
     }
 }

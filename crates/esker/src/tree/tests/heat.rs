@@ -3,7 +3,7 @@
 
 use super::{added, after, empty, removed};
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
-use crate::tree::heat::{hot, note};
+use crate::tree::seek_stats::{is_candidate, note};
 use crate::tree::version::Version;
 
 const MIB: u64 = 1 << 20;
@@ -24,7 +24,7 @@ fn sized(level: usize, order: u64, number: u64, bytes: u64) -> AddedSlice {
 
 /// Returns the level and the first key of each candidate.
 fn hot_guards(version: &Version) -> Vec<(usize, Option<Vec<u8>>)> {
-    hot(version).map(|(level, guard)| (level, guard.lo.clone())).collect()
+    is_candidate(version).map(|(level, guard)| (level, guard.lo.clone())).collect()
 }
 
 #[test]

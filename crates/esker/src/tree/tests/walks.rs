@@ -63,7 +63,7 @@ fn compare(
                 cursor.prev().unwrap();
                 at = at.and_then(|at| at.checked_sub(1));
             }
-            within += u64::from(cursor.is_walking());
+            within += u64::from(cursor.is_in_batch());
         }
     }
     (within, shown)
@@ -80,7 +80,7 @@ fn show(
     start: usize,
 ) -> Option<usize> {
     let mut seen = Vec::new();
-    let more = cursor.show(forward, &mut |key, value| {
+    let more = cursor.for_each_row(forward, &mut |key, value| {
         seen.push((key.to_vec(), value.to_vec()));
         seen.len() <= wanted
     });

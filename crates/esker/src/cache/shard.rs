@@ -7,34 +7,34 @@
 //!
 //! Evicted blocks are returned to the caller, which frees them after it has released the lock.
 
+use super::block_slots::SlotRef;
 use super::policy::{self, Policy};
-use super::shelf::Home;
 use super::{BlockKey, CacheStats};
-use crate::base::frame::Frame;
+use crate::base::cache_block::CacheBlock;
 use crate::options::kinds::CachePolicy;
 
 /// Entry number of an empty bucket.
 const EMPTY: u32 = u32::MAX;
 
 /// An entry of the shard: holds one block or is free.
-struct Slot<H> {
+struct Entry<H> {
     key: BlockKey,
     charge_bytes: u64,
-    block: Option<Frame<H>>,
+    block: Option<CacheBlock<H>>,
     /// The block slot that also holds the block, for lookups without the directory.
-    home: Option<Home<H>>,
+    slot: Option<SlotRef<H>>,
 }
 
-impl<H> Slot<H> {
+impl<H> Entry<H> {
     fn take_uses(&self) -> u8 {
-        self.block.as_ref().map_or(0, Frame::take_uses)
+        self.block.as_ref().map_or(0, CacheBlock::take_uses)
     }
 }
 
 /// A cache shard.
-pub(super) struct Frames<H> {
+pub(super) struct CacheShard<H> {
     directory: Directory,
-    slots: Vec<Slot<H>>,
+    slots: Vec<Entry<H>>,
     free: Vec<u32>,
     policy: Box<dyn Policy>,
     capacity_bytes: u64,
@@ -42,10 +42,10 @@ pub(super) struct Frames<H> {
     stats: CacheStats,
 }
 
-impl<H: Send + Sync + 'static> Frames<H> {
+impl<H: Send + Sync + 'static> CacheShard<H> {
     /// Creates an empty shard with capacity 0.
-    pub(super) fn new(policy: CachePolicy) -> Frames<H> {
-        Frames {
+    pub(super) fn new(policy: CachePolicy) -> CacheShard<H> {
+        CacheShard {
             directory: Directory::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -63,7 +63,7 @@ impl<H: Send + Sync + 'static> Frames<H> {
 
     /// Returns the block if it is cached. Informs the policy and counts a hit or miss.
     #[inline]
-    pub(super) fn get(&mut self, hash: u64, key: &BlockKey) -> Option<Frame<H>> {
+    pub(super) fn get(&mut self, hash: u64, key: &BlockKey) -> Option<CacheBlock<H>> {
         let Some(slot) = self.find(hash, key) else {
             self.stats.misses += 1;
             return None;
@@ -74,7 +74,7 @@ impl<H: Send + Sync + 'static> Frames<H> {
     }
 
     /// Returns the block if it is cached, without informing the policy.
-    pub(super) fn peek(&self, hash: u64, key: &BlockKey) -> Option<Frame<H>> {
+    pub(super) fn peek(&self, hash: u64, key: &BlockKey) -> Option<CacheBlock<H>> {
         let slot = self.find(hash, key)?;
         self.slots[slot as usize].block.clone()
     }
@@ -94,13 +94,13 @@ impl<H: Send + Sync + 'static> Frames<H> {
         &mut self,
         hash: u64,
         key: BlockKey,
-        block: Frame<H>,
+        block: CacheBlock<H>,
         charge_bytes: u64,
-        home: Option<Home<H>>,
-        evicted: &mut Vec<Frame<H>>,
-    ) -> Frame<H> {
+        home: Option<SlotRef<H>>,
+        evicted: &mut Vec<CacheBlock<H>>,
+    ) -> CacheBlock<H> {
         if let Some(slot) = self.find(hash, &key) {
-            return self.at_home(slot as usize).unwrap_or(block);
+            return self.refill_slot(slot as usize).unwrap_or(block);
         }
         if charge_bytes > self.capacity_bytes {
             return block;
@@ -112,7 +112,7 @@ impl<H: Send + Sync + 'static> Frames<H> {
         if let Some(home) = &home {
             home.set(Some(&block));
         }
-        let taken = Slot { key, charge_bytes, block: Some(block.clone()), home };
+        let taken = Entry { key, charge_bytes, block: Some(block.clone()), slot: home };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = taken;
@@ -131,15 +131,15 @@ impl<H: Send + Sync + 'static> Frames<H> {
     }
 
     /// Returns the block of an entry. Refills the block slot first if another entry emptied it.
-    fn at_home(&self, slot: usize) -> Option<Frame<H>> {
+    fn refill_slot(&self, slot: usize) -> Option<CacheBlock<H>> {
         let held = &self.slots[slot];
-        if let Some(home) = held.home.as_ref().filter(|home| home.is_empty()) {
+        if let Some(home) = held.slot.as_ref().filter(|home| home.is_empty()) {
             home.set(held.block.as_ref());
         }
         held.block.clone()
     }
 
-    fn evict_down_to(&mut self, bytes: u64, evicted: &mut Vec<Frame<H>>) {
+    fn evict_down_to(&mut self, bytes: u64, evicted: &mut Vec<CacheBlock<H>>) {
         while self.used_bytes > bytes {
             let slots = &self.slots;
             let uses = |slot: u32| slots[slot as usize].take_uses();
@@ -150,11 +150,11 @@ impl<H: Send + Sync + 'static> Frames<H> {
     }
 
     /// Empties an entry that the policy has already removed.
-    fn release(&mut self, slot: u32, out: &mut Vec<Frame<H>>) {
+    fn release(&mut self, slot: u32, out: &mut Vec<CacheBlock<H>>) {
         let left = &mut self.slots[slot as usize];
         self.directory.remove(left.key.hash(), slot);
         self.used_bytes -= left.charge_bytes;
-        if let Some(home) = left.home.take() {
+        if let Some(home) = left.slot.take() {
             home.set(None);
         }
         out.extend(left.block.take());
@@ -168,7 +168,7 @@ impl<H: Send + Sync + 'static> Frames<H> {
     }
 
     /// Moves a block, if it is cached, to `removed`.
-    pub(super) fn remove(&mut self, hash: u64, key: &BlockKey, removed: &mut Vec<Frame<H>>) {
+    pub(super) fn remove(&mut self, hash: u64, key: &BlockKey, removed: &mut Vec<CacheBlock<H>>) {
         if let Some(slot) = self.find(hash, key) {
             self.policy.forget(slot);
             self.release(slot, removed);
@@ -176,7 +176,7 @@ impl<H: Send + Sync + 'static> Frames<H> {
     }
 
     /// Changes the capacity, in bytes, and moves the blocks that no longer fit to `evicted`.
-    pub(super) fn set_capacity(&mut self, bytes: u64, evicted: &mut Vec<Frame<H>>) {
+    pub(super) fn set_capacity(&mut self, bytes: u64, evicted: &mut Vec<CacheBlock<H>>) {
         self.evict_down_to(bytes, evicted);
         self.capacity_bytes = bytes;
         self.policy.set_capacity(bytes);

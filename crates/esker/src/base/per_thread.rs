@@ -16,27 +16,27 @@ const PLACES: usize = 64;
 
 /// One slot, alone on its cache line to avoid false sharing.
 #[repr(align(64))]
-struct OwnPlace<T>(AtomicPtr<T>);
+struct ThreadCell<T>(AtomicPtr<T>);
 
 /// Storage with one slot per thread.
-pub struct OwnPlaces<T> {
-    places: Box<[OwnPlace<T>]>,
+pub struct PerThread<T> {
+    places: Box<[ThreadCell<T>]>,
     owns: PhantomData<Box<T>>,
 }
 
-impl<T> Default for OwnPlaces<T> {
-    fn default() -> OwnPlaces<T> {
-        let places = (0..PLACES).map(|_| OwnPlace(AtomicPtr::new(ptr::null_mut()))).collect();
-        OwnPlaces { places, owns: PhantomData }
+impl<T> Default for PerThread<T> {
+    fn default() -> PerThread<T> {
+        let places = (0..PLACES).map(|_| ThreadCell(AtomicPtr::new(ptr::null_mut()))).collect();
+        PerThread { places, owns: PhantomData }
     }
 }
 
 // SAFETY: no reference to a value is shared. Only the thread of a slot takes and puts its value. A
 // value reaches another thread together with the thread number, whose hand-over synchronizes
 // (acquire and release), or when the whole storage moves to another thread.
-unsafe impl<T: Send> Sync for OwnPlaces<T> {}
+unsafe impl<T: Send> Sync for PerThread<T> {}
 
-impl<T: Send> OwnPlaces<T> {
+impl<T: Send> PerThread<T> {
     /// Takes this thread's value, if any.
     #[inline]
     pub fn take(&self) -> Option<Box<T>> {
@@ -70,7 +70,7 @@ impl<T: Send> OwnPlaces<T> {
     }
 }
 
-impl<T> Drop for OwnPlaces<T> {
+impl<T> Drop for PerThread<T> {
     fn drop(&mut self) {
         for place in &self.places {
             let left = place.0.load(Ordering::Relaxed);
@@ -93,7 +93,7 @@ mod tests {
         let users = Arc::new(());
         let threads = if cfg!(miri) { 4 } else { PLACES + 8 };
         for _ in 0..2 {
-            let places = OwnPlaces::default();
+            let places = PerThread::default();
             let together = Barrier::new(threads);
             std::thread::scope(|scope| {
                 for n in 0..threads {

@@ -17,20 +17,20 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
 
-use super::frame_pool::{FRAME_BYTES_MAX, FramePool, GRANULE_BYTES, Piece};
+use super::cache_block_pool::{ALLOCATION_BYTES_MAX, Allocation, CacheBlockPool, UNIT_BYTES};
 use super::prefetch::prefetch_lines;
 
 /// The allocation's fields before the bytes. The alignment of 8 leaves the low three bits of an
 /// address free for tags.
 #[repr(C, align(8))]
 struct Head<H> {
-    users: AtomicUsize,
+    refs: AtomicUsize,
     /// Length of the content, in bytes.
     len: usize,
     /// Capacity for the content, in bytes.
     room: usize,
     /// The pool of the memory, or `None` for the allocator.
-    pool: Option<Arc<FramePool>>,
+    pool: Option<Arc<CacheBlockPool>>,
     chunk: u32,
     granules: u32,
     /// Number of uses since the last [`Frame::take_uses`], at most [`USES_MAX`].
@@ -67,7 +67,7 @@ impl<H> Head<H> {
         };
         match pool {
             // SAFETY: this is the pool allocation of the cache block.
-            Some(pool) => unsafe { pool.give(&Piece { start: head.cast(), chunk, granules }) },
+            Some(pool) => unsafe { pool.free(&Allocation { start: head.cast(), chunk, granules }) },
             // SAFETY: the memory was allocated with this layout.
             None => unsafe { dealloc(head.as_ptr().cast(), Self::layout(room)) },
         }
@@ -81,18 +81,18 @@ impl<H> Head<H> {
 }
 
 /// A cache block that is not shared yet. Its bytes may be written.
-pub struct FrameBuf<H> {
+pub struct CacheBlockBuf<H> {
     head: NonNull<Head<H>>,
     owns: PhantomData<H>,
 }
 
 // SAFETY: it owns its memory. The header enters it only by value.
-unsafe impl<H: Send> Send for FrameBuf<H> {}
+unsafe impl<H: Send> Send for CacheBlockBuf<H> {}
 
-impl<H> FrameBuf<H> {
+impl<H> CacheBlockBuf<H> {
     /// Allocates `len` zero bytes, from `pool` if given and the size is at most
     /// [`FRAME_BYTES_MAX`], else from the allocator.
-    pub fn zeroed(len: usize, pool: Option<&Arc<FramePool>>) -> FrameBuf<H> {
+    pub fn zeroed(len: usize, pool: Option<&Arc<CacheBlockPool>>) -> CacheBlockBuf<H> {
         const {
             assert!(
                 align_of::<Head<H>>() <= align_of::<u64>(),
@@ -100,9 +100,9 @@ impl<H> FrameBuf<H> {
             )
         };
         let bytes = Head::<H>::layout(len).size();
-        let (start, pool, chunk, granules) = match pool.filter(|_| bytes <= FRAME_BYTES_MAX) {
+        let (start, pool, chunk, granules) = match pool.filter(|_| bytes <= ALLOCATION_BYTES_MAX) {
             Some(pool) => {
-                let piece = pool.take(bytes);
+                let piece = pool.allocate(bytes);
                 (piece.start.cast(), Some(pool.clone()), piece.chunk, piece.granules)
             }
             None => {
@@ -118,17 +118,17 @@ impl<H> FrameBuf<H> {
         // head and `len` bytes after it.
         unsafe {
             let uses = AtomicU8::new(0);
-            start.write(Head { users, len, room: len, pool, chunk, granules, uses, header });
+            start.write(Head { refs: users, len, room: len, pool, chunk, granules, uses, header });
             Head::bytes(start).write_bytes(0, len);
         }
-        FrameBuf { head: start, owns: PhantomData }
+        CacheBlockBuf { head: start, owns: PhantomData }
     }
 
     /// Converts the buffer into a cache block with `header` and the first `len` bytes.
     ///
     /// # Panics
     /// Panics if `len` exceeds the length of the buffer.
-    pub fn freeze(self, len: usize, header: H) -> Frame<H> {
+    pub fn freeze(self, len: usize, header: H) -> CacheBlock<H> {
         let head = self.head;
         assert!(len <= self.len(), "cannot keep {len} bytes of a buffer of {} bytes", self.len());
         std::mem::forget(self);
@@ -137,11 +137,11 @@ impl<H> FrameBuf<H> {
             (*head.as_ptr()).len = len;
             (*head.as_ptr()).header.write(header);
         }
-        Frame { head, owns: PhantomData }
+        CacheBlock { head, owns: PhantomData }
     }
 }
 
-impl<H> Deref for FrameBuf<H> {
+impl<H> Deref for CacheBlockBuf<H> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -152,7 +152,7 @@ impl<H> Deref for FrameBuf<H> {
     }
 }
 
-impl<H> DerefMut for FrameBuf<H> {
+impl<H> DerefMut for CacheBlockBuf<H> {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and the buffer is borrowed exclusively.
         unsafe {
@@ -162,7 +162,7 @@ impl<H> DerefMut for FrameBuf<H> {
     }
 }
 
-impl<H> Drop for FrameBuf<H> {
+impl<H> Drop for CacheBlockBuf<H> {
     fn drop(&mut self) {
         // SAFETY: the buffer owns its memory and was not frozen, so it has no header to drop.
         unsafe { Head::free(self.head) }
@@ -170,18 +170,18 @@ impl<H> Drop for FrameBuf<H> {
 }
 
 /// A reference to an immutable cache block. A clone is another reference to the same block.
-pub struct Frame<H> {
+pub struct CacheBlock<H> {
     head: NonNull<Head<H>>,
     owns: PhantomData<H>,
 }
 
 // SAFETY: references on all threads only read the shared memory. The last reference drops the
 // header on its own thread.
-unsafe impl<H: Send + Sync> Send for Frame<H> {}
+unsafe impl<H: Send + Sync> Send for CacheBlock<H> {}
 // SAFETY: as above.
-unsafe impl<H: Send + Sync> Sync for Frame<H> {}
+unsafe impl<H: Send + Sync> Sync for CacheBlock<H> {}
 
-impl<H> Frame<H> {
+impl<H> CacheBlock<H> {
     /// Offset of the bytes from the block's address, in bytes.
     pub const HEAD_BYTES: usize = Head::<H>::BYTES;
 
@@ -206,7 +206,7 @@ impl<H> Frame<H> {
         // SAFETY: the head is initialized while a reference exists.
         let head = unsafe { self.head.as_ref() };
         match head.pool {
-            Some(_) => head.granules as usize * GRANULE_BYTES,
+            Some(_) => head.granules as usize * UNIT_BYTES,
             None => Head::<H>::BYTES + head.room,
         }
     }
@@ -224,9 +224,9 @@ impl<H> Frame<H> {
     /// # Safety
     /// The address must come from [`Frame::into_address`] and must not have been converted back
     /// before.
-    pub unsafe fn from_address(address: usize) -> Frame<H> {
+    pub unsafe fn from_address(address: usize) -> CacheBlock<H> {
         let head = NonNull::new(std::ptr::with_exposed_provenance_mut(address));
-        Frame { head: head.expect("the address of a cache block is not 0"), owns: PhantomData }
+        CacheBlock { head: head.expect("the address of a cache block is not 0"), owns: PhantomData }
     }
 
     /// Borrows the cache block at an address. The address still owns its reference.
@@ -235,10 +235,10 @@ impl<H> Frame<H> {
     /// The address must come from [`Frame::into_address`], and its reference must not be dropped
     /// while the result is in use.
     #[inline]
-    pub unsafe fn at_address(address: usize) -> ManuallyDrop<Frame<H>> {
+    pub unsafe fn at_address(address: usize) -> ManuallyDrop<CacheBlock<H>> {
         // SAFETY: the caller promises the same as for `from_address`, except that the address keeps
         // its reference. `ManuallyDrop` therefore never drops this one.
-        ManuallyDrop::new(unsafe { Frame::from_address(address) })
+        ManuallyDrop::new(unsafe { CacheBlock::from_address(address) })
     }
 
     /// Counts a use. One of two concurrent uses may be lost.
@@ -262,45 +262,45 @@ impl<H> Frame<H> {
 
     /// Returns the number of references.
     #[cfg(test)]
-    pub fn users(&self) -> usize {
+    pub fn ref_count(&self) -> usize {
         // SAFETY: the head is initialized while a reference exists.
-        unsafe { self.head.as_ref() }.users.load(Ordering::Relaxed)
+        unsafe { self.head.as_ref() }.refs.load(Ordering::Relaxed)
     }
 
     /// Returns whether both refer to the same cache block.
     #[cfg(test)]
-    pub fn is_same(&self, other: &Frame<H>) -> bool {
+    pub fn is_same(&self, other: &CacheBlock<H>) -> bool {
         self.head == other.head
     }
 }
 
 /// Prefetches the beginning of the cache block at `address`. The address may be stale.
 #[inline]
-pub fn prefetch_frame(address: usize) {
+pub fn prefetch_cache_block(address: usize) {
     prefetch_lines(address, PREFETCHED_LINES);
 }
 
-impl<H> Clone for Frame<H> {
+impl<H> Clone for CacheBlock<H> {
     #[inline]
-    fn clone(&self) -> Frame<H> {
+    fn clone(&self) -> CacheBlock<H> {
         // SAFETY: the head is initialized while a reference exists.
-        let users = unsafe { &self.head.as_ref().users };
+        let users = unsafe { &self.head.as_ref().refs };
         // Relaxed: the existing reference keeps the block alive, and the count orders no reads.
         let before = users.fetch_add(1, Ordering::Relaxed);
         if before > usize::MAX / 2 {
             // Leaked clones could overflow the count.
             std::process::abort();
         }
-        Frame { head: self.head, owns: PhantomData }
+        CacheBlock { head: self.head, owns: PhantomData }
     }
 }
 
-impl<H> Drop for Frame<H> {
+impl<H> Drop for CacheBlock<H> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the head is initialized while a reference exists. This reference exists until the
         // decrement below.
-        let users = unsafe { &self.head.as_ref().users };
+        let users = unsafe { &self.head.as_ref().refs };
         // Release: the reads of this reference happen before the last reference frees the memory.
         if users.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
@@ -318,16 +318,16 @@ impl<H> Drop for Frame<H> {
 mod tests {
     use super::*;
 
-    fn pools() -> [Option<Arc<FramePool>>; 2] {
+    fn pools() -> [Option<Arc<CacheBlockPool>>; 2] {
         [None, Some(Arc::default())]
     }
 
     #[test]
     fn a_frame_keeps_its_bytes_and_drops_its_header_once() {
         for pool in pools() {
-            for len in [0, 1, 100, 5_000, FRAME_BYTES_MAX] {
+            for len in [0, 1, 100, 5_000, ALLOCATION_BYTES_MAX] {
                 let token = Arc::new(());
-                let mut buf = FrameBuf::zeroed(len, pool.as_ref());
+                let mut buf = CacheBlockBuf::zeroed(len, pool.as_ref());
                 assert_eq!(*buf, vec![0; len]);
                 buf.fill(7);
                 let frame = buf.freeze(len / 2, token.clone());
@@ -335,22 +335,22 @@ mod tests {
                 assert!(frame.memory_bytes() >= len);
                 let second = frame.clone();
                 drop(frame);
-                assert_eq!((second.bytes().len(), second.users()), (len / 2, 1));
+                assert_eq!((second.bytes().len(), second.ref_count()), (len / 2, 1));
                 let address = second.into_address();
                 assert!(address.is_multiple_of(8));
-                prefetch_frame(address);
+                prefetch_cache_block(address);
                 // SAFETY: the address comes from `into_address` above and is converted back once.
                 let (third, second) = unsafe {
-                    (Frame::<Arc<()>>::at_address(address), Frame::from_address(address))
+                    (CacheBlock::<Arc<()>>::at_address(address), CacheBlock::from_address(address))
                 };
-                assert!(third.is_same(&second) && third.users() == 1);
+                assert!(third.is_same(&second) && third.ref_count() == 1);
                 for uses in [0, 1, 3, 9] {
                     (0..uses).for_each(|_| third.note_use());
                     assert_eq!((second.take_uses(), third.take_uses()), (uses.min(3), 0));
                 }
                 drop(second);
                 assert_eq!(Arc::strong_count(&token), 1);
-                drop(FrameBuf::<Arc<()>>::zeroed(len, pool.as_ref()));
+                drop(CacheBlockBuf::<Arc<()>>::zeroed(len, pool.as_ref()));
             }
             assert!(pool.is_none_or(|pool| pool.used_bytes() == 0));
         }
@@ -360,7 +360,7 @@ mod tests {
     fn users_on_many_threads_free_a_frame_once_and_the_pool_after_it() {
         for pool in pools() {
             let token = Arc::new(());
-            let mut buf = FrameBuf::zeroed(3_000, pool.as_ref());
+            let mut buf = CacheBlockBuf::zeroed(3_000, pool.as_ref());
             buf[2_999] = 9;
             let frame = buf.freeze(3_000, token.clone());
             drop(pool);

@@ -35,13 +35,13 @@ const GROUPS: usize = 24;
 /// The state of one thread, alone on its cache lines to avoid false sharing.
 #[derive(Default)]
 #[repr(align(128))]
-struct Slot {
+struct ThreadSlot {
     /// The epoch word: odd while the thread is pinned. Each pin and each unpin adds one.
-    turn: AtomicUsize,
+    epoch: AtomicUsize,
     /// Number of live guards of the thread.
     depth: Depth,
     /// Whether a deferred drop may wait for this thread to unpin.
-    awaited: AtomicBool,
+    has_waiters: AtomicBool,
 }
 
 /// A counter that only the slot's thread accesses.
@@ -69,20 +69,20 @@ struct Retired {
 }
 
 /// An epoch collector for a set of shared values.
-pub struct Readers {
+pub struct Collector {
     /// Whether `membarrier` is available, so that readers need no fence.
     asymmetric: bool,
     /// The process that created the collector. A child of a `fork` drops nothing, because the lock
     /// may be held by a thread that does not exist in the child.
     process: u32,
-    first: Box<[Slot]>,
-    more: [OnceLock<Box<[Slot]>>; GROUPS],
+    first: Box<[ThreadSlot]>,
+    more: [OnceLock<Box<[ThreadSlot]>>; GROUPS],
     retired: Mutex<Vec<Retired>>,
 }
 
-impl Default for Readers {
-    fn default() -> Readers {
-        Readers {
+impl Default for Collector {
+    fn default() -> Collector {
+        Collector {
             asymmetric: barrier::register(),
             process: std::process::id(),
             first: slots(FIRST, false),
@@ -92,45 +92,45 @@ impl Default for Readers {
     }
 }
 
-fn slots(count: usize, awaited: bool) -> Box<[Slot]> {
-    let slot = || Slot { awaited: AtomicBool::new(awaited), ..Slot::default() };
+fn slots(count: usize, awaited: bool) -> Box<[ThreadSlot]> {
+    let slot = || ThreadSlot { has_waiters: AtomicBool::new(awaited), ..ThreadSlot::default() };
     (0..count).map(|_| slot()).collect()
 }
 
-impl Readers {
+impl Collector {
     /// Pins the thread. Values deferred from now on live until the guard is dropped. Guards of one
     /// thread may overlap: the thread stays pinned until its last guard is dropped.
     #[inline]
-    pub fn enter(&self) -> Reading<'_> {
+    pub fn pin(&self) -> EpochGuard<'_> {
         let thread = ThreadNumber::mine();
         let slot = self.slot(thread.get());
         let depth = slot.depth.get();
         slot.depth.set(depth + 1);
         if depth == 0 {
             // Release: a thread that loads this epoch word knows that all earlier pins are over.
-            slot.turn.store(slot.turn.load(Ordering::Relaxed) + 1, Ordering::Release);
+            slot.epoch.store(slot.epoch.load(Ordering::Relaxed) + 1, Ordering::Release);
             self.light_barrier();
         }
-        Reading { readers: self, slot, thread, own: PhantomData }
+        EpochGuard { readers: self, slot, thread, own: PhantomData }
     }
 
     /// Defers the drop of `garbage` until all currently pinned threads have unpinned. New readers
     /// must not be able to reach `garbage`. The drop happens in this call if no thread is pinned,
     /// else when the last of those threads unpins. The drop may run while the caller holds locks.
     /// In a forked child `garbage` is leaked.
-    pub fn retire<T: Send + 'static>(&self, garbage: T) {
+    pub fn defer_drop<T: Send + 'static>(&self, garbage: T) {
         if self.is_forked() {
             std::mem::forget(garbage);
             return;
         }
         let retired = Retired { waits: None, garbage: Box::new(garbage) };
         self.retired.lock().push(retired);
-        self.settle(None);
+        self.collect(None);
     }
 
     /// Drops all deferred values that no pinned thread can reach.
     pub fn flush(&self) {
-        self.settle(None);
+        self.collect(None);
     }
 
     fn is_forked(&self) -> bool {
@@ -138,7 +138,7 @@ impl Readers {
     }
 
     #[inline]
-    fn slot(&self, number: usize) -> &Slot {
+    fn slot(&self, number: usize) -> &ThreadSlot {
         match self.first.get(number) {
             Some(slot) => slot,
             None => self.far_slot(number),
@@ -146,7 +146,7 @@ impl Readers {
     }
 
     #[cold]
-    fn far_slot(&self, number: usize) -> &Slot {
+    fn far_slot(&self, number: usize) -> &ThreadSlot {
         // Group n has FIRST << n slots, starting at number FIRST << n.
         let group = (number / FIRST).ilog2() as usize;
         // New slots start with `awaited` set. A concurrent `settle` may have marked all slots
@@ -156,7 +156,7 @@ impl Readers {
     }
 
     /// Returns all existing slots with their numbers.
-    fn slots(&self) -> impl Iterator<Item = (usize, &Slot)> {
+    fn slots(&self) -> impl Iterator<Item = (usize, &ThreadSlot)> {
         let more = self.more.iter().enumerate().filter_map(|(group, slots)| {
             let slots = slots.get()?;
             Some(slots.iter().enumerate().map(move |(at, slot)| ((FIRST << group) + at, slot)))
@@ -177,7 +177,7 @@ impl Readers {
     /// Drops all values that no pinned thread can reach. `out` is the caller's slot if the caller
     /// has just unpinned.
     #[cold]
-    fn settle(&self, out: Option<&Slot>) {
+    fn collect(&self, out: Option<&ThreadSlot>) {
         if self.is_forked() {
             return;
         }
@@ -185,16 +185,16 @@ impl Readers {
         let mut retired = self.retired.lock();
         if let Some(slot) = out {
             // Cleared under the lock, so that a mark for a later pin of this thread is not lost.
-            slot.awaited.store(false, Ordering::Relaxed);
+            slot.has_waiters.store(false, Ordering::Relaxed);
         }
         if retired.iter().any(|one| one.waits.is_none()) {
             // Before the barrier: a thread that still appears pinned below sees this mark when it
             // unpins.
-            self.slots().for_each(|(_, slot)| slot.awaited.store(true, Ordering::Relaxed));
+            self.slots().for_each(|(_, slot)| slot.has_waiters.store(true, Ordering::Relaxed));
             if barrier::heavy(self.asymmetric) {
                 let inside: Arc<[(usize, usize)]> = self
                     .slots()
-                    .map(|(number, slot)| (number, slot.turn.load(Ordering::Acquire)))
+                    .map(|(number, slot)| (number, slot.epoch.load(Ordering::Acquire)))
                     .filter(|(_, turn)| turn % 2 == 1)
                     .collect();
                 for one in &mut *retired {
@@ -203,7 +203,7 @@ impl Readers {
             }
         }
         let passed = |&(number, turn): &(usize, usize)| {
-            self.slot(number).turn.load(Ordering::Acquire) != turn || is_seeded(Bug::FreeAtOnce)
+            self.slot(number).epoch.load(Ordering::Acquire) != turn || is_seeded(Bug::FreeAtOnce)
         };
         over.extend(retired.extract_if(.., |one| {
             one.waits.as_ref().is_some_and(|waits| waits.iter().all(passed))
@@ -215,9 +215,9 @@ impl Readers {
 }
 
 /// A guard that keeps the thread pinned. It is neither `Send` nor `Sync`.
-pub struct Reading<'r> {
-    readers: &'r Readers,
-    slot: &'r Slot,
+pub struct EpochGuard<'r> {
+    readers: &'r Collector,
+    slot: &'r ThreadSlot,
     #[expect(
         dead_code,
         reason = "the slot belongs to this thread while the thread keeps its number"
@@ -226,15 +226,15 @@ pub struct Reading<'r> {
     own: PhantomData<Cell<*const ()>>,
 }
 
-impl Reading<'_> {
+impl EpochGuard<'_> {
     /// Returns whether the guard belongs to `readers`.
     #[inline]
-    pub fn is_of(&self, readers: &Readers) -> bool {
+    pub fn is_of(&self, readers: &Collector) -> bool {
         std::ptr::eq(self.readers, readers)
     }
 }
 
-impl Drop for Reading<'_> {
+impl Drop for EpochGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         let slot = self.slot;
@@ -242,10 +242,10 @@ impl Drop for Reading<'_> {
         slot.depth.set(depth);
         if depth == 0 {
             // Release: all reads under the guard happen before the values are freed.
-            slot.turn.store(slot.turn.load(Ordering::Relaxed) + 1, Ordering::Release);
+            slot.epoch.store(slot.epoch.load(Ordering::Relaxed) + 1, Ordering::Release);
             self.readers.light_barrier();
-            if slot.awaited.load(Ordering::Relaxed) && !is_seeded(Bug::LeaveUnasked) {
-                self.readers.settle(Some(slot));
+            if slot.has_waiters.load(Ordering::Relaxed) && !is_seeded(Bug::UnpinWithoutCheck) {
+                self.readers.collect(Some(slot));
             }
         }
     }
@@ -291,29 +291,29 @@ mod barrier {
 #[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
-    use crate::base::shown::Shown;
+    use crate::base::epoch_cell::EpochCell;
     use std::sync::Barrier;
 
     #[test]
     fn what_is_retired_is_dropped_when_those_inside_have_come_out() {
-        let readers = Readers::default();
+        let readers = Collector::default();
         let users = Arc::new(());
-        readers.retire(users.clone());
+        readers.defer_drop(users.clone());
         assert_eq!(Arc::strong_count(&users), 1, "no thread was pinned");
-        let outer = readers.enter();
-        let inner = readers.enter();
-        readers.retire(users.clone());
+        let outer = readers.pin();
+        let inner = readers.pin();
+        readers.defer_drop(users.clone());
         drop(inner);
         assert_eq!(Arc::strong_count(&users), 2);
-        let other = readers.enter();
-        readers.retire(users.clone());
+        let other = readers.pin();
+        readers.defer_drop(users.clone());
         drop(outer);
         assert_eq!(Arc::strong_count(&users), 3, "guards may end in any order");
         drop(other);
         assert_eq!(Arc::strong_count(&users), 1);
-        let stores = [Readers::default(), Readers::default()];
-        let reading = stores[0].enter();
-        stores[1].retire(users.clone());
+        let stores = [Collector::default(), Collector::default()];
+        let reading = stores[0].pin();
+        stores[1].defer_drop(users.clone());
         assert_eq!(
             Arc::strong_count(&users),
             1,
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn many_threads_are_waited_for_each_and_not_for_what_they_begin_later() {
-        let readers = Readers::default();
+        let readers = Collector::default();
         let users = Arc::new(());
         let threads = if cfg!(miri) { FIRST + 4 } else { 5 * FIRST };
         let inside = Barrier::new(threads + 1);
@@ -333,7 +333,7 @@ mod tests {
                 .map(|_| {
                     let (readers, inside, users) = (&readers, &inside, &users);
                     scope.spawn(move || {
-                        let reading = readers.enter();
+                        let reading = readers.pin();
                         inside.wait();
                         inside.wait();
                         assert_eq!(
@@ -347,10 +347,10 @@ mod tests {
                 })
                 .collect();
             inside.wait();
-            readers.retire(users.clone());
+            readers.defer_drop(users.clone());
             inside.wait();
             // Pinned after the drop was deferred.
-            let later = readers.enter();
+            let later = readers.pin();
             inside.wait();
             spawned.into_iter().for_each(|thread| thread.join().unwrap());
             assert_eq!(Arc::strong_count(&users), 1);
@@ -360,29 +360,29 @@ mod tests {
 
     #[test]
     fn a_drop_may_read_and_retire_and_a_thread_that_ends_may_read() {
-        struct More(Arc<Readers>, Arc<()>);
+        struct More(Arc<Collector>, Arc<()>);
         impl Drop for More {
             fn drop(&mut self) {
-                let reading = self.0.enter();
-                self.0.retire(self.1.clone());
+                let reading = self.0.pin();
+                self.0.defer_drop(self.1.clone());
                 drop(reading);
             }
         }
         thread_local! {
             static LAST: Cell<Option<More>> = const { Cell::new(None) };
         }
-        let (readers, users) = (Arc::<Readers>::default(), Arc::new(()));
-        let reading = readers.enter();
-        readers.retire(More(readers.clone(), users.clone()));
+        let (readers, users) = (Arc::<Collector>::default(), Arc::new(()));
+        let reading = readers.pin();
+        readers.defer_drop(More(readers.clone(), users.clone()));
         drop(reading);
         for early in [true, false] {
             let (readers, users) = (readers.clone(), users.clone());
             let thread = std::thread::spawn(move || {
                 if !early {
-                    drop(readers.enter());
+                    drop(readers.pin());
                 }
                 LAST.set(Some(More(readers.clone(), users)));
-                drop(readers.enter());
+                drop(readers.pin());
             });
             thread.join().unwrap();
         }
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn threads_that_look_at_what_is_replaced_see_it_whole() {
         let rounds = if cfg!(miri) { 60 } else { 50_000 };
-        let shown = Shown::new(Arc::new((0u64, !0u64)), Arc::default());
+        let shown = EpochCell::new(Arc::new((0u64, !0u64)), Arc::default());
         std::thread::scope(|scope| {
             for start in 0..2 {
                 let shown = &shown;
@@ -407,8 +407,8 @@ mod tests {
                 scope.spawn(move || {
                     let mut kept = Vec::new();
                     for _ in 0..rounds {
-                        let reading = shown.readers().enter();
-                        let seen = shown.see(&reading);
+                        let reading = shown.collector().pin();
+                        let seen = shown.load_pinned(&reading);
                         if long && kept.len() < 10 {
                             kept.push(shown.load());
                         }

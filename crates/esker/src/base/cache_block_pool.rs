@@ -23,16 +23,16 @@ use super::chunk::{CHUNK_ALIGNMENT, CHUNK_BYTES, Chunk};
 use super::sync::Mutex;
 
 /// Size of a unit of allocation, in bytes.
-pub const GRANULE_BYTES: usize = 256;
+pub const UNIT_BYTES: usize = 256;
 /// Alignment of an allocation, in bytes.
-pub const PIECE_ALIGN_BYTES: usize =
-    if CHUNK_ALIGNMENT < GRANULE_BYTES { CHUNK_ALIGNMENT } else { GRANULE_BYTES };
+pub const ALLOCATION_ALIGN_BYTES: usize =
+    if CHUNK_ALIGNMENT < UNIT_BYTES { CHUNK_ALIGNMENT } else { UNIT_BYTES };
 /// Maximum size of a cache block in a pool, in bytes. Other allocations may be as large as a chunk.
-pub const FRAME_BYTES_MAX: usize = CHUNK_BYTES / 8;
+pub const ALLOCATION_BYTES_MAX: usize = CHUNK_BYTES / 8;
 
-const GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
+const UNITS: usize = CHUNK_BYTES / UNIT_BYTES;
 const WORD_BITS: usize = 64;
-const WORDS: usize = GRANULES.div_ceil(WORD_BITS);
+const WORDS: usize = UNITS.div_ceil(WORD_BITS);
 /// Maximum number of freed spaces that the pool remembers.
 const HOLES_MAX: usize = 256;
 /// Maximum number of freed spaces tried for an allocation.
@@ -41,11 +41,11 @@ const HOLES_TRIED: usize = 4;
 const CHUNKS_TRIED: usize = 4;
 /// The pool counts as fragmented if more than one in this number of units is free. An allocation
 /// then searches all chunks.
-const RAGGED_SHARE: usize = 8;
+const FRAGMENTED_SHARE: usize = 8;
 
 /// An allocation from a pool. It must be freed once, with [`FramePool::give`].
 #[derive(Debug)]
-pub struct Piece {
+pub struct Allocation {
     /// The start address, a multiple of [`PIECE_ALIGN_BYTES`].
     pub start: NonNull<u8>,
     /// The number of its chunk.
@@ -56,12 +56,12 @@ pub struct Piece {
 
 /// A memory pool. Many threads may use it at the same time.
 #[derive(Default)]
-pub struct FramePool(Mutex<State>);
+pub struct CacheBlockPool(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     /// The chunks with allocations, by number; `None` for a number that is not in use.
-    parts: Vec<Option<Part>>,
+    parts: Vec<Option<UsedChunk>>,
     /// Recently freed spaces: the chunk number and the unit within the chunk.
     holes: Vec<(u32, u32)>,
     /// The end of the last allocation outside the freed spaces: the chunk number and the unit.
@@ -78,15 +78,15 @@ struct State {
 }
 
 /// A chunk with allocations.
-struct Part {
+struct UsedChunk {
     chunk: Chunk,
     used: Box<[u64]>,
     free: usize,
 }
 
-impl Part {
-    fn new(chunk: Chunk) -> Part {
-        Part { chunk, used: vec![0; WORDS].into(), free: GRANULES }
+impl UsedChunk {
+    fn new(chunk: Chunk) -> UsedChunk {
+        UsedChunk { chunk, used: vec![0; WORDS].into(), free: UNITS }
     }
 
     fn is_used(&self, at: usize) -> bool {
@@ -109,10 +109,10 @@ impl Part {
     /// Returns the number of consecutive free units from `at`, at most `most`.
     fn run(&self, at: usize, most: usize) -> usize {
         let mut run = 0;
-        while run < most && at + run < GRANULES {
+        while run < most && at + run < UNITS {
             let place = at + run;
             let rest = self.used[place / WORD_BITS] >> (place % WORD_BITS);
-            let left = (WORD_BITS - place % WORD_BITS).min(GRANULES - place);
+            let left = (WORD_BITS - place % WORD_BITS).min(UNITS - place);
             let free = (rest.trailing_zeros() as usize).min(left);
             run += free;
             if free < left {
@@ -125,14 +125,14 @@ impl Part {
     /// Returns the first free space of `count` units at or after `from`.
     fn place(&self, from: usize, count: usize) -> Option<usize> {
         let mut at = from;
-        while at + count <= GRANULES {
+        while at + count <= UNITS {
             let run = self.run(at, count);
             if run == count {
                 return Some(at);
             }
             at += run;
             // Skip the units in use.
-            while at < GRANULES && self.is_used(at) {
+            while at < UNITS && self.is_used(at) {
                 let rest = self.used[at / WORD_BITS] >> (at % WORD_BITS);
                 at += (rest.trailing_ones() as usize).min(WORD_BITS - at % WORD_BITS);
             }
@@ -160,15 +160,15 @@ impl State {
     }
 
     /// Removes and returns the empty chunks beyond the number to keep.
-    fn too_many(&mut self) -> Vec<Chunk> {
+    fn take_excess(&mut self) -> Vec<Chunk> {
         let left = self.kept.saturating_sub(self.chunks).min(self.spare.len());
         self.spare.split_off(left)
     }
 
     /// Returns whether the pool is so fragmented that searching all chunks pays off.
-    fn is_ragged(&self) -> bool {
-        let all = self.chunks * GRANULES;
-        all - self.used_granules > all / RAGGED_SHARE
+    fn is_fragmented(&self) -> bool {
+        let all = self.chunks * UNITS;
+        all - self.used_granules > all / FRAGMENTED_SHARE
     }
 
     /// Finds a space of `count` units. Returns the chunk number and the first unit. Adds a chunk if
@@ -182,7 +182,7 @@ impl State {
             }
         }
         let (last, from) = self.next;
-        let tried = if self.is_ragged() { usize::MAX } else { CHUNKS_TRIED };
+        let tried = if self.is_fragmented() { usize::MAX } else { CHUNKS_TRIED };
         for step in 0..self.parts.len().min(tried) {
             let number = (last + step) % self.parts.len();
             let Some(part) = self.parts[number].as_ref().filter(|part| part.free >= count) else {
@@ -194,7 +194,7 @@ impl State {
             }
         }
         let large = self.chunks > 0 || !self.starts_small;
-        let part = Part::new(self.spare.pop().unwrap_or_else(|| Chunk::fresh(large)));
+        let part = UsedChunk::new(self.spare.pop().unwrap_or_else(|| Chunk::fresh(large)));
         self.chunks += 1;
         let free = self.parts.iter().position(Option::is_none);
         let number = free.unwrap_or(self.parts.len());
@@ -207,32 +207,32 @@ impl State {
     }
 }
 
-impl FramePool {
+impl CacheBlockPool {
     /// Creates a pool whose first chunk is allocated without a huge page. The kernel would clear
     /// all of a huge page at the first touch. This suits pools that may stay as small as a block or
     /// two.
-    pub fn starting_small() -> FramePool {
-        FramePool(Mutex::new(State { starts_small: true, ..State::default() }))
+    pub fn starting_small() -> CacheBlockPool {
+        CacheBlockPool(Mutex::new(State { starts_small: true, ..State::default() }))
     }
 
     /// Allocates at least `bytes` bytes.
     ///
     /// # Panics
     /// Panics if `bytes` exceeds [`CHUNK_BYTES`].
-    pub fn take(&self, bytes: usize) -> Piece {
+    pub fn allocate(&self, bytes: usize) -> Allocation {
         assert!(
             bytes <= CHUNK_BYTES,
             "an allocation of {bytes} bytes exceeds the pool's chunk size"
         );
-        let count = bytes.div_ceil(GRANULE_BYTES).max(1);
+        let count = bytes.div_ceil(UNIT_BYTES).max(1);
         let mut state = self.0.lock();
         let (chunk, at) = state.find(count);
         state.used_granules += count;
         let part = state.parts[chunk].as_mut().expect("the chunk with free units exists");
         part.mark(at, count, true);
         // SAFETY: all units of the allocation lie within the chunk.
-        let start = unsafe { part.chunk.start().add(at * GRANULE_BYTES) };
-        Piece { start, chunk: chunk as u32, granules: count as u32 }
+        let start = unsafe { part.chunk.start().add(at * UNIT_BYTES) };
+        Allocation { start, chunk: chunk as u32, granules: count as u32 }
     }
 
     /// Frees an allocation.
@@ -240,14 +240,14 @@ impl FramePool {
     /// # Safety
     /// `piece` must come from this pool, must not have been freed, and its memory must not be in
     /// use.
-    pub unsafe fn give(&self, piece: &Piece) {
+    pub unsafe fn free(&self, piece: &Allocation) {
         let mut state = self.0.lock();
         let (chunk, count) = (piece.chunk as usize, piece.granules as usize);
         state.used_granules -= count;
         let part = state.parts[chunk].as_mut().expect("the chunk of an allocation exists");
-        let at = (piece.start.addr().get() - part.chunk.start().addr().get()) / GRANULE_BYTES;
+        let at = (piece.start.addr().get() - part.chunk.start().addr().get()) / UNIT_BYTES;
         part.mark(at, count, false);
-        if part.free < GRANULES {
+        if part.free < UNITS {
             if state.holes.len() < HOLES_MAX {
                 state.holes.push((piece.chunk, at as u32));
             }
@@ -256,7 +256,7 @@ impl FramePool {
         if let Some(part) = state.parts[chunk].take() {
             state.chunks -= 1;
             state.spare.push(part.chunk);
-            let too_many = state.too_many();
+            let too_many = state.take_excess();
             drop(state);
             drop(too_many);
         }
@@ -267,7 +267,7 @@ impl FramePool {
     pub fn set_capacity(&self, bytes: usize) {
         let mut state = self.0.lock();
         state.kept = bytes.div_ceil(CHUNK_BYTES);
-        let too_many = state.too_many();
+        let too_many = state.take_excess();
         drop(state);
         drop(too_many);
     }
@@ -280,16 +280,16 @@ impl FramePool {
     /// Returns the free memory within the chunks, in bytes.
     pub fn free_bytes(&self) -> usize {
         let state = self.0.lock();
-        state.memory_bytes() - state.used_granules * GRANULE_BYTES
+        state.memory_bytes() - state.used_granules * UNIT_BYTES
     }
 
     /// Returns the allocated memory, in bytes.
     pub fn used_bytes(&self) -> usize {
-        self.0.lock().used_granules * GRANULE_BYTES
+        self.0.lock().used_granules * UNIT_BYTES
     }
 }
 
-impl fmt::Debug for FramePool {
+impl fmt::Debug for CacheBlockPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FramePool({} of {} B)", self.used_bytes(), self.memory_bytes())
     }
@@ -302,22 +302,25 @@ mod tests {
     #[test]
     fn pieces_never_overlap_and_all_memory_comes_back() {
         let rounds = if cfg!(miri) { 30 } else { 60_000 };
-        let pool = FramePool::default();
-        let mut held: Vec<(Piece, u8)> = Vec::new();
+        let pool = CacheBlockPool::default();
+        let mut held: Vec<(Allocation, u8)> = Vec::new();
         let mut seed = 5u64;
         let mut random = move |below: usize| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (seed >> 33) as usize % below
         };
-        let bytes_of = |piece: &Piece| piece.granules as usize * GRANULE_BYTES;
+        let bytes_of = |piece: &Allocation| piece.granules as usize * UNIT_BYTES;
         let mut most = 0;
         for round in 0..rounds {
             let full = if round / 1_000 % 2 == 0 { 1_200 } else { 60 };
             if held.len() < full {
-                let bytes =
-                    if random(50) == 0 { random(FRAME_BYTES_MAX) } else { 3_900 + random(600) };
-                let piece = pool.take(bytes);
-                assert!(bytes_of(&piece) >= bytes && bytes_of(&piece) < bytes + 2 * GRANULE_BYTES);
+                let bytes = if random(50) == 0 {
+                    random(ALLOCATION_BYTES_MAX)
+                } else {
+                    3_900 + random(600)
+                };
+                let piece = pool.allocate(bytes);
+                assert!(bytes_of(&piece) >= bytes && bytes_of(&piece) < bytes + 2 * UNIT_BYTES);
                 // SAFETY: this test owns the allocation, which has the stated size.
                 unsafe { piece.start.write_bytes(round as u8, bytes_of(&piece)) };
                 held.push((piece, round as u8));
@@ -332,14 +335,14 @@ mod tests {
                     "the bytes of an allocation changed"
                 );
                 // SAFETY: the allocation is freed once, and `bytes` is not used again.
-                unsafe { pool.give(&piece) };
+                unsafe { pool.free(&piece) };
             }
             assert_eq!(pool.used_bytes(), held.iter().map(|(p, _)| bytes_of(p)).sum::<usize>());
             most = most.max(pool.memory_bytes());
         }
         for (piece, _) in held.drain(..) {
             // SAFETY: as above.
-            unsafe { pool.give(&piece) };
+            unsafe { pool.free(&piece) };
         }
         assert_eq!((pool.used_bytes(), pool.memory_bytes()), (0, 0));
         if !cfg!(miri) {
@@ -349,10 +352,10 @@ mod tests {
 
     #[test]
     fn room_between_pieces_anywhere_is_used_before_memory_grows() {
-        let pool = FramePool::default();
-        let per_chunk = GRANULES / 17;
-        let take = |count: usize| -> Vec<Piece> {
-            (0..count).map(|_| pool.take(17 * GRANULE_BYTES)).collect()
+        let pool = CacheBlockPool::default();
+        let per_chunk = UNITS / 17;
+        let take = |count: usize| -> Vec<Allocation> {
+            (0..count).map(|_| pool.allocate(17 * UNIT_BYTES)).collect()
         };
         // A quarter of the chunks must be at least one chunk.
         let chunks = if cfg!(miri) { 4 } else { 12 };
@@ -363,7 +366,7 @@ mod tests {
             let middle = (chunks / 3..2 * chunks / 3 + 1).contains(&(n / per_chunk));
             if middle && n % 2 == 0 {
                 // SAFETY: the allocation came from the pool and is freed once.
-                unsafe { pool.give(&piece) };
+                unsafe { pool.free(&piece) };
             } else {
                 left.push(piece);
             }
@@ -372,29 +375,29 @@ mod tests {
         assert!(pool.memory_bytes() <= full + full / 4, "{pool:?}");
         for piece in &left {
             // SAFETY: as above.
-            unsafe { pool.give(piece) };
+            unsafe { pool.free(piece) };
         }
     }
 
     #[test]
     fn what_is_given_back_is_used_again_before_fresh_memory_is() {
-        let pool = FramePool::default();
-        let per_chunk = GRANULES / 17;
-        let mut held: Vec<Piece> =
-            (0..3 * per_chunk).map(|_| pool.take(17 * GRANULE_BYTES)).collect();
+        let pool = CacheBlockPool::default();
+        let per_chunk = UNITS / 17;
+        let mut held: Vec<Allocation> =
+            (0..3 * per_chunk).map(|_| pool.allocate(17 * UNIT_BYTES)).collect();
         let full = pool.memory_bytes();
         assert_eq!(full, 3 * CHUNK_BYTES);
         for round in 0..if cfg!(miri) { 20 } else { 2_000 } {
             let old = held.swap_remove(round * 31 % held.len());
             // SAFETY: the allocation came from the pool and is freed once.
-            unsafe { pool.give(&old) };
-            held.push(pool.take(17 * GRANULE_BYTES));
+            unsafe { pool.free(&old) };
+            held.push(pool.allocate(17 * UNIT_BYTES));
         }
         assert_eq!(pool.memory_bytes(), full);
         pool.set_capacity(2 * CHUNK_BYTES + 1);
         for piece in &held {
             // SAFETY: as above.
-            unsafe { pool.give(piece) };
+            unsafe { pool.free(piece) };
         }
         assert_eq!((pool.used_bytes(), pool.memory_bytes()), (0, 3 * CHUNK_BYTES));
         pool.set_capacity(CHUNK_BYTES);

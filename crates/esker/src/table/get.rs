@@ -3,12 +3,12 @@
 //!
 //! Invariant: a step that only prefetches memory does not change the result.
 
+use crate::base::epoch::EpochGuard;
 use crate::base::key::{Kind, SeqNo};
-use crate::base::readers::Reading;
 use crate::base::rows::Row;
 use crate::error::Result;
 
-use super::block::{BlockSlice, Held, Lookup};
+use super::block::{BlockRef, BlockSlice, Lookup};
 use super::index::Begun;
 use super::reader::Table;
 
@@ -25,29 +25,29 @@ pub struct TableHit {
 
 /// The newest visible version of a key, still in its block.
 pub struct TableLook<'s> {
-    block: Held<'s>,
+    block: BlockRef<'s>,
     /// Sequence number, kind and value position of the version.
     pub row: Row,
 }
 
 /// Result of a get that may be forbidden to do I/O.
-pub enum Looked<T> {
+pub enum TableGet<T> {
     /// The key was found.
     Found(T),
     /// The table does not have the key.
     Absent,
     /// The result needs I/O: a block is not in the cache, or the table is not open.
-    Unread,
+    NeedsIo,
 }
 
-impl<T> Looked<T> {
+impl<T> TableGet<T> {
     /// Returns the found value. Only for a get that is allowed to do I/O, because such a get never
     /// returns [`Looked::Unread`].
     #[inline]
     pub fn found(self) -> Option<T> {
         match self {
-            Looked::Found(found) => Some(found),
-            Looked::Absent | Looked::Unread => None,
+            TableGet::Found(found) => Some(found),
+            TableGet::Absent | TableGet::NeedsIo => None,
         }
     }
 }
@@ -88,7 +88,7 @@ impl Table {
     #[inline]
     pub fn begin_fetch(&self, key: &[u8]) -> Fetch {
         let begun = self.meta.index.begin(key);
-        self.meta.index.prefetch(&begun, |at, count| self.shelf.prefetch_places(at, count));
+        self.meta.index.prefetch(&begun, |at, count| self.shelf.prefetch_slots(at, count));
         Fetch(begun)
     }
 
@@ -131,8 +131,8 @@ impl Table {
         key: &[u8],
         seqno: SeqNo,
         fill_cache: bool,
-        reading: Option<&'s Reading<'_>>,
-    ) -> Result<Looked<TableLook<'s>>> {
+        reading: Option<&'s EpochGuard<'_>>,
+    ) -> Result<TableGet<TableLook<'s>>> {
         let at = self.find_block(key);
         self.prefetch(at);
         self.look_from(at, key, seqno, fill_cache, reading)
@@ -146,23 +146,23 @@ impl Table {
         key: &[u8],
         seqno: SeqNo,
         fill_cache: bool,
-        reading: Option<&'s Reading<'_>>,
-    ) -> Result<Looked<TableLook<'s>>> {
+        reading: Option<&'s EpochGuard<'_>>,
+    ) -> Result<TableGet<TableLook<'s>>> {
         let index = &self.meta.index;
         while at < index.count() {
             let block = match reading {
-                Some(reading) => match self.cache().see_on(&self.shelf, at, reading) {
-                    Some(seen) => Held::Seen(seen),
-                    None => return Ok(Looked::Unread),
+                Some(reading) => match self.cache().load_slot(&self.shelf, at, reading) {
+                    Some(seen) => BlockRef::Seen(seen),
+                    None => return Ok(TableGet::NeedsIo),
                 },
-                None => Held::Own(self.load(at, fill_cache)?),
+                None => BlockRef::Own(self.load(at, fill_cache)?),
             };
             match block.find(self.order(), key, seqno) {
-                Lookup::Found(row) => return Ok(Looked::Found(TableLook { block, row })),
+                Lookup::Found(row) => return Ok(TableGet::Found(TableLook { block, row })),
                 Lookup::PastEnd if index.continues(at, key) => at += 1,
-                Lookup::PastEnd | Lookup::Absent => return Ok(Looked::Absent),
+                Lookup::PastEnd | Lookup::Absent => return Ok(TableGet::Absent),
             }
         }
-        Ok(Looked::Absent)
+        Ok(TableGet::Absent)
     }
 }

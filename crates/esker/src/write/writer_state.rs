@@ -41,14 +41,14 @@ impl Visible {
 }
 
 /// Commit hooks: the functions that the committer needs from the store.
-pub trait Surroundings {
+pub trait CommitHooks {
     /// Called under the writer state's lock before the commit of a group. Freezes a full memtable,
     /// waits for memory, and refuses the commit when the store is closed.
-    fn make_room(&self, core: &mut Core) -> Result<()>;
+    fn make_room(&self, writer: &mut WriterState) -> Result<()>;
     /// Publishes a new list of empty-range hints to readers.
-    fn show_hints(&self, hints: Arc<Hints>);
+    fn publish_hints(&self, hints: Arc<Hints>);
     /// Requests a search for an empty-range hint around `sample`, a deleted key.
-    fn ask_for_hints(&self, sample: Vec<u8>);
+    fn request_hint_search(&self, sample: Vec<u8>);
     /// Closes a synced log, which may be removed already, without a delay for writers.
     fn close_log(&self, log: LogWriter);
     /// Returns the counters for bytes and syncs.
@@ -56,7 +56,7 @@ pub trait Surroundings {
 }
 
 /// The writer state. One writer holds it at a time.
-pub struct Core {
+pub struct WriterState {
     /// The current log; `None` in a store opened read-only.
     pub log: Option<LogWriter>,
     /// Older logs that are not synced yet, oldest first. A `Sync` write syncs them before its own
@@ -86,45 +86,45 @@ pub(super) struct Member<'a> {
     pub durability: Durability,
 }
 
-impl Core {
+impl WriterState {
     /// Commits the members in order. Returns the last sequence number of each.
     pub(super) fn commit_group(
         &mut self,
         members: &[Member<'_>],
-        around: &dyn Surroundings,
+        hooks: &dyn CommitHooks,
     ) -> Result<smallvec::Ends> {
         if let Some(error) = &self.poisoned {
             return Err(refused(error));
         }
-        self.guarded(|core| core.commit_sound(members, around))
+        self.poison_on_panic(|writer| writer.commit_unpoisoned(members, hooks))
     }
 
     /// Runs `work`. A panic in it may leave the writer state half changed: a record in the log
     /// whose sequence numbers the next write would reuse, or a hint that covers a key. So no write
     /// is accepted after a panic.
     #[inline]
-    pub fn guarded<R>(&mut self, work: impl FnOnce(&mut Core) -> R) -> R {
-        struct Unwound<'a>(&'a mut Core);
-        impl Drop for Unwound<'_> {
+    pub fn poison_on_panic<R>(&mut self, work: impl FnOnce(&mut WriterState) -> R) -> R {
+        struct PoisonGuard<'a>(&'a mut WriterState);
+        impl Drop for PoisonGuard<'_> {
             fn drop(&mut self) {
                 self.0.poisoned.get_or_insert_with(panicked);
             }
         }
-        let unwound = Unwound(self);
+        let unwound = PoisonGuard(self);
         let done = work(&mut *unwound.0);
         std::mem::forget(unwound);
         done
     }
 
     #[inline]
-    fn commit_sound(
+    fn commit_unpoisoned(
         &mut self,
         members: &[Member<'_>],
-        around: &dyn Surroundings,
+        hooks: &dyn CommitHooks,
     ) -> Result<smallvec::Ends> {
-        around.make_room(self)?;
+        hooks.make_room(self)?;
         let first = self.next_seqno;
-        self.log_group(members, first, around)?;
+        self.log_group(members, first, hooks)?;
         let mut ends = smallvec::Ends::new(members.len());
         let mut seqno = first;
         if is_seeded(Bug::PublishFirst) {
@@ -138,24 +138,24 @@ impl Core {
             ends.push(seqno.saturating_sub(1));
         }
         self.next_seqno = seqno;
-        self.count(members, seqno - first, around.counters());
-        if is_seeded(Bug::CutLate) {
+        self.count(members, seqno - first, hooks.counters());
+        if is_seeded(Bug::LateHintUpdate) {
             self.visible.publish(seqno - 1);
             (0..8).for_each(|_| crate::base::sync::thread::yield_now());
         }
-        self.show_hints(around);
+        self.show_hints(hooks);
         self.visible.publish(seqno - 1);
         if let Some(sample) = self.hints.sample() {
-            around.ask_for_hints(sample);
+            hooks.request_hint_search(sample);
         }
         Ok(ends)
     }
 
     /// Publishes the empty-range hints to readers if the last operations changed them.
     #[inline]
-    fn show_hints(&mut self, around: &dyn Surroundings) {
+    fn show_hints(&mut self, hooks: &dyn CommitHooks) {
         if let Some(hints) = self.hints.changed() {
-            around.show_hints(hints);
+            hooks.publish_hints(hints);
         }
     }
 
@@ -169,9 +169,9 @@ impl Core {
         &mut self,
         members: &[Member<'_>],
         first: SeqNo,
-        around: &dyn Surroundings,
+        hooks: &dyn CommitHooks,
     ) -> Result<()> {
-        let counters = around.counters();
+        let counters = hooks.counters();
         let Some(log) = self.log.as_mut() else {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
         };
@@ -200,14 +200,14 @@ impl Core {
             return Err(error);
         }
         if members.iter().any(|m| m.durability == Durability::Sync) {
-            self.sync_logs(around)?;
+            self.sync_logs(hooks)?;
         }
         Ok(())
     }
 
     /// Syncs every log, oldest first. A failure poisons the store.
-    pub fn sync_logs(&mut self, around: &dyn Surroundings) -> Result<()> {
-        let counters = around.counters();
+    pub fn sync_logs(&mut self, hooks: &dyn CommitHooks) -> Result<()> {
+        let counters = hooks.counters();
         if let Some(error) = &self.poisoned {
             return Err(refused(error));
         }
@@ -217,7 +217,7 @@ impl Core {
                 return Err(error);
             }
             counters.log_syncs.add(1);
-            around.close_log(self.unsynced_logs.remove(0));
+            hooks.close_log(self.unsynced_logs.remove(0));
         }
         if let Some(log) = self.log.as_mut()
             && log.has_records()

@@ -6,8 +6,8 @@
 //! * Its number is larger than the number of every earlier log.
 //! * An unused preallocated log is removed, at the latest by the next opening.
 
-use super::roles::Role;
-use super::state::Inner;
+use super::state::DbInner;
+use super::threads::Role;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{ErrorKind, Result};
 use crate::fs::sync_dir;
@@ -15,14 +15,14 @@ use crate::options::kinds::WalIo;
 use crate::tree::names;
 use crate::wal::LogWriter;
 use crate::wal::format::{FileHeader, LogStart};
-use crate::write::core::Core;
+use crate::write::writer_state::WriterState;
 
 /// The next log is requested when this fraction (one fourth) of the memtable is full.
 pub(super) const NEXT_LOG_FROM: u64 = 4;
 
 /// State of the pending WAL.
 #[derive(Default)]
-pub(crate) enum NextLog {
+pub(crate) enum PendingWal {
     /// Not requested.
     #[default]
     Unasked,
@@ -34,23 +34,23 @@ pub(crate) enum NextLog {
     Ready(Box<LogWriter>),
 }
 
-impl NextLog {
+impl PendingWal {
     /// Returns whether a thread should create the log now.
     pub fn is_wanted(&self) -> bool {
-        matches!(self, NextLog::Wanted)
+        matches!(self, PendingWal::Wanted)
     }
 }
 
-impl Inner {
+impl DbInner {
     /// Requests the next log, unless there is no thread for it.
     #[cold]
-    pub fn ask_for_next_log(&self) {
-        if self.stepped() || self.ensure(Role::Sync).is_err() {
+    pub fn request_wal(&self) {
+        if self.is_manual_background() || self.ensure(Role::Sync).is_err() {
             return;
         }
         let mut queue = self.queue.lock();
-        if matches!(queue.next_log, NextLog::Unasked) {
-            queue.next_log = NextLog::Wanted;
+        if matches!(queue.pending_wal, PendingWal::Unasked) {
+            queue.pending_wal = PendingWal::Wanted;
             drop(queue);
             self.work.notify_all();
         }
@@ -58,26 +58,27 @@ impl Inner {
 
     /// Creates the next log. After a failure the writer that needs the log creates it, and gets
     /// the error.
-    pub fn make_next_log(&self) {
-        self.queue.lock().next_log = NextLog::Making;
+    pub fn preallocate_wal(&self) {
+        self.queue.lock().pending_wal = PendingWal::Making;
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let made = self.prepare_log(number);
-        self.queue.lock().next_log = made.map_or(NextLog::Unasked, |l| NextLog::Ready(Box::new(l)));
+        self.queue.lock().pending_wal =
+            made.map_or(PendingWal::Unasked, |l| PendingWal::Ready(Box::new(l)));
         self.idle.notify_all();
     }
 
     /// Takes the preallocated log, if it may follow the log `last`.
-    fn take_next_log(&self, last: u64) -> Option<LogWriter> {
+    fn take_pending_wal(&self, last: u64) -> Option<LogWriter> {
         let mut queue = self.queue.lock();
-        while matches!(queue.next_log, NextLog::Making) && !queue.is_over() {
+        while matches!(queue.pending_wal, PendingWal::Making) && !queue.is_stopped() {
             self.idle.wait(&mut queue);
         }
-        if matches!(queue.next_log, NextLog::Making) {
+        if matches!(queue.pending_wal, PendingWal::Making) {
             return None;
         }
-        let taken = std::mem::take(&mut queue.next_log);
+        let taken = std::mem::take(&mut queue.pending_wal);
         drop(queue);
-        let NextLog::Ready(log) = taken else { return None };
+        let PendingWal::Ready(log) = taken else { return None };
         if log.number() > last {
             return Some(*log);
         }
@@ -87,32 +88,32 @@ impl Inner {
     }
 
     /// Removes the preallocated log. Called when the store closes.
-    pub fn remove_next_log(&self) {
-        let taken = std::mem::take(&mut self.queue.lock().next_log);
-        if let NextLog::Ready(log) = taken {
+    pub fn remove_pending_wal(&self) {
+        let taken = std::mem::take(&mut self.queue.lock().pending_wal);
+        if let PendingWal::Ready(log) = taken {
             let _ = self.fs.remove(&names::log_path(&self.dir, log.number()));
         }
     }
 
-    /// Returns the log that continues the log of `core`, and marks the end of the old log with the
+    /// Returns the log that continues the log of `writer`, and marks the end of the old log with the
     /// new log's number.
-    pub fn continue_log(&self, core: &mut Core) -> Result<Option<LogWriter>> {
-        let Some(old) = core.log.as_mut() else { return Ok(None) };
+    pub fn continue_log(&self, writer: &mut WriterState) -> Result<Option<LogWriter>> {
+        let Some(old) = writer.log.as_mut() else { return Ok(None) };
         let start = LogStart {
             first_ordinal: old.next_ordinal(),
-            first_seqno: core.next_seqno,
+            first_seqno: writer.next_seqno,
             durable_ordinal: old.durable_ordinal(),
         };
-        let log = match self.take_next_log(old.number()) {
+        let log = match self.take_pending_wal(old.number()) {
             Some(log) => self.begin_log(log, start)?,
             None => self.start_log(self.numbers.fetch_add(1, Ordering::Relaxed), start)?,
         };
-        if let Err(error) = old.continue_in(log.number()) {
+        if let Err(error) = old.mark_continued(log.number()) {
             if error.kind() == ErrorKind::NoSpace {
                 // Without the marker nothing refers to the new log.
                 let _ = self.fs.remove(&names::log_path(&self.dir, log.number()));
             } else {
-                core.poisoned = Some(error.clone());
+                writer.poisoned = Some(error.clone());
             }
             return Err(error);
         }

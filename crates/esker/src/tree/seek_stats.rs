@@ -27,11 +27,11 @@ const BYTES_MIN: u64 = 1 << 20;
 
 /// Number of runs that seeks searched beyond the first.
 #[derive(Debug, Default)]
-pub struct Heat(AtomicU64);
+pub struct SeekStats(AtomicU64);
 
-impl Clone for Heat {
-    fn clone(&self) -> Heat {
-        Heat::default()
+impl Clone for SeekStats {
+    fn clone(&self) -> SeekStats {
+        SeekStats::default()
     }
 }
 
@@ -60,16 +60,16 @@ pub fn note(version: &Version, key: &[u8], seeks: u64) -> bool {
         return false;
     }
     let (more, level) = (seeks * (runs - 1), level_of(version));
-    let before = version.guard_of(level, key).heat.0.fetch_add(more, Relaxed);
+    let before = version.guard_of(level, key).seek_stats.0.fetch_add(more, Relaxed);
     let needed = seeks_needed(level, bytes);
     before < needed && before + more >= needed
 }
 
 /// Returns the seek-compaction candidates with their level.
-pub fn hot(version: &Version) -> impl Iterator<Item = (usize, &Guard)> {
+pub fn is_candidate(version: &Version) -> impl Iterator<Item = (usize, &Guard)> {
     let level = level_of(version);
     version.levels[level].guards.iter().filter_map(move |guard| {
-        let heat = guard.heat.0.load(Relaxed);
+        let heat = guard.seek_stats.0.load(Relaxed);
         let (runs, bytes) = match heat {
             0 => return None,
             _ => runs_and_bytes(version, guard.lo.as_deref().unwrap_or_default()),

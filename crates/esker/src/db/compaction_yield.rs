@@ -14,7 +14,7 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use super::state::Inner;
+use super::state::DbInner;
 use crate::base::sync::atomic::Ordering;
 use crate::compaction::Plan;
 use crate::fs::processor::ProcessorWait;
@@ -29,7 +29,7 @@ const PROBE_AGAIN: Duration = Duration::from_millis(50);
 /// Maximum length of one yield. After it the job continues until it is kept waiting again.
 const REST: Duration = Duration::from_millis(60);
 /// Length of each later sleep. The conditions are checked again after each sleep.
-const NAP: Duration = Duration::from_millis(10);
+const SLEEP: Duration = Duration::from_millis(10);
 /// Minimum number of cache lookups per millisecond of a sleep that justify the yield. Compactions
 /// and readers that leave no trace in the cache statistics are not counted.
 const LOOKS_PER_MS: u64 = 100;
@@ -52,13 +52,13 @@ pub(super) struct Rest {
 }
 
 /// The load that decides whether a job yields.
-trait World {
+trait Load {
     fn now(&self) -> Instant;
     /// Returns the number of cache lookups so far.
     fn looks(&self) -> u64;
     /// Returns whether the compaction is urgent and must not yield.
     fn is_pressed(&self) -> bool;
-    fn nap(&self, length: Duration);
+    fn sleep(&self, length: Duration);
 }
 
 impl Rest {
@@ -73,7 +73,7 @@ impl Rest {
 
     /// Yields if this job should. `waited` is the job's total CPU wait so far. Returns the part of
     /// the yield during which there were readers.
-    fn look(&mut self, world: &impl World, waited: Duration) -> Duration {
+    fn look(&mut self, world: &impl Load, waited: Duration) -> Duration {
         let kept = self.was_kept_waiting(world.now(), waited);
         if !kept || self.left.is_zero() || self.looked < self.probe_after {
             return Duration::ZERO;
@@ -82,14 +82,14 @@ impl Rest {
         let (mut slept, mut rested, mut nap) = (Duration::ZERO, Duration::ZERO, PROBE);
         while slept < most && !world.is_pressed() {
             let (looks, before) = (world.looks(), slept);
-            world.nap(nap);
+            world.sleep(nap);
             slept = world.now().saturating_duration_since(began);
             let length_ms = slept.saturating_sub(before).as_millis() as u64;
             if world.looks().saturating_sub(looks) < length_ms * LOOKS_PER_MS {
                 self.probe_after = began + slept + PROBE_AGAIN;
                 break;
             }
-            (rested, nap) = (slept, NAP);
+            (rested, nap) = (slept, SLEEP);
         }
         self.left = self.left.saturating_sub(slept);
         self.looked = world.now();
@@ -97,7 +97,7 @@ impl Rest {
     }
 }
 
-impl World for Inner {
+impl Load for DbInner {
     fn now(&self) -> Instant {
         Instant::now()
     }
@@ -108,7 +108,7 @@ impl World for Inner {
     }
 
     fn is_pressed(&self) -> bool {
-        let knobs = &self.write_knobs;
+        let knobs = &self.write_params;
         let part = knobs.debt_limit_bytes.load(Ordering::Relaxed) / DEBT_PART;
         let most = part.min(knobs.memtable_bytes.load(Ordering::Relaxed) * DEBT_MEMTABLES);
         if self.debt_bytes.load(Ordering::Relaxed) > most {
@@ -120,16 +120,16 @@ impl World for Inner {
         queue.stop || queue.awaited > 0 || queue.exclusive || queue.make_way > 0
     }
 
-    fn nap(&self, length: Duration) {
+    fn sleep(&self, length: Duration) {
         crate::base::sync::thread::sleep(length);
     }
 }
 
-impl Inner {
+impl DbInner {
     /// Creates the yield state for a job of the calling thread.
     pub(super) fn new_rest(&self, plan: &Plan) -> RefCell<Rest> {
         // Under shuttle the scheduler picks the thread, so the clock says nothing about waiting.
-        let never = plan.is_asked_for || self.stepped() || cfg!(esker_shuttle);
+        let never = plan.is_asked_for || self.is_manual_background() || cfg!(esker_shuttle);
         let left = Duration::from_millis((plan.est_bytes >> 20) * REST_MS_PER_MIB);
         let wait = (!never && !left.is_zero()).then(ProcessorWait::of_this_thread);
         let waited = wait.as_ref().and_then(ProcessorWait::waited).unwrap_or_default();
@@ -142,7 +142,7 @@ impl Inner {
         let mut rest = rest.borrow_mut();
         if let Some(waited) = rest.wait.as_ref().and_then(ProcessorWait::waited) {
             let rested = rest.look(self, waited);
-            self.counters.rested_us.add(rested.as_micros() as u64);
+            self.counters.yielded_us.add(rested.as_micros() as u64);
         }
     }
 }
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    impl World for Simulated {
+    impl Load for Simulated {
         fn now(&self) -> Instant {
             self.began + Duration::from_micros(self.now_us.get())
         }
@@ -214,7 +214,7 @@ mod tests {
             self.now_us.get() >= self.pressed_from_us
         }
 
-        fn nap(&self, length: Duration) {
+        fn sleep(&self, length: Duration) {
             self.pass(length.as_micros() as u64);
         }
     }
@@ -223,7 +223,7 @@ mod tests {
     fn a_job_rests_for_readers_and_no_longer_than_it_may() {
         let rested = Simulated::new(400, 500).work(1_000, 100);
         let most = Duration::from_millis(100 * REST_MS_PER_MIB);
-        assert!((most..=most + NAP).contains(&rested), "{rested:?}");
+        assert!((most..=most + SLEEP).contains(&rested), "{rested:?}");
         // As long as much yield time is left, the readers get most of the time.
         let world = Simulated::new(400, 500);
         world.work(100, 1 << 20);

@@ -14,72 +14,76 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
-use super::limbo::Limbo;
-use crate::base::frame::{Frame, prefetch_frame};
-use crate::base::readers::Reading;
+use super::retire_list::RetireList;
+use crate::base::cache_block::{CacheBlock, prefetch_cache_block};
+use crate::base::epoch::EpochGuard;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 
 /// A replaceable, optional cache block. The owner must pass the same retire list to each call.
-pub(super) struct Place<H> {
+pub(super) struct Slot<H> {
     address: AtomicUsize,
-    owns: PhantomData<Frame<H>>,
+    owns: PhantomData<CacheBlock<H>>,
 }
 
-impl<H> Default for Place<H> {
-    fn default() -> Place<H> {
-        Place { address: AtomicUsize::new(0), owns: PhantomData }
+impl<H> Default for Slot<H> {
+    fn default() -> Slot<H> {
+        Slot { address: AtomicUsize::new(0), owns: PhantomData }
     }
 }
 
 /// A cached reference: a cache block that an epoch guard keeps alive.
-pub struct Seen<'s, H> {
-    frame: ManuallyDrop<Frame<H>>,
-    kept: PhantomData<&'s Frame<H>>,
+pub struct CachedRef<'s, H> {
+    frame: ManuallyDrop<CacheBlock<H>>,
+    kept: PhantomData<&'s CacheBlock<H>>,
 }
 
-impl<H> Deref for Seen<'_, H> {
-    type Target = Frame<H>;
+impl<H> Deref for CachedRef<'_, H> {
+    type Target = CacheBlock<H>;
 
     #[inline]
-    fn deref(&self) -> &Frame<H> {
+    fn deref(&self) -> &CacheBlock<H> {
         &self.frame
     }
 }
 
-impl<H: Send + Sync + 'static> Place<H> {
+impl<H: Send + Sync + 'static> Slot<H> {
     /// Returns a reference to the block in this slot, if it is filled. The reference is valid
     /// during `reading`, which must be a guard of `limbo`'s epoch collector. Counts as a use.
     ///
     /// # Panics
     /// If `reading` belongs to another epoch collector.
     #[inline]
-    pub fn see<'s>(&'s self, limbo: &Limbo<H>, reading: &'s Reading<'_>) -> Option<Seen<'s, H>> {
-        assert!(reading.is_of(limbo.readers()), "the guard belongs to another cache");
+    pub fn load<'s>(
+        &'s self,
+        limbo: &RetireList<H>,
+        reading: &'s EpochGuard<'_>,
+    ) -> Option<CachedRef<'s, H>> {
+        assert!(reading.is_of(limbo.collector()), "the guard belongs to another cache");
         let address = self.address.load(Ordering::Acquire);
         if address == 0 {
             return None;
         }
         // SAFETY: `set` stored the address. The slot's reference to the block is dropped only after
         // `reading` ends, because `reading` began before the address was loaded.
-        let frame = unsafe { Frame::at_address(address) };
+        let frame = unsafe { CacheBlock::at_address(address) };
         frame.note_use();
-        Some(Seen { frame, kept: PhantomData })
+        Some(CachedRef { frame, kept: PhantomData })
     }
 
     /// Replaces the slot's block by `content` and adds the old block to `limbo`. Resets the use
     /// count of the new block.
-    pub fn set(&self, limbo: &Limbo<H>, content: Option<Frame<H>>) {
+    pub fn set(&self, limbo: &RetireList<H>, content: Option<CacheBlock<H>>) {
         if let Some(fresh) = &content {
             fresh.take_uses();
         }
-        let fresh = content.map_or(0, Frame::into_address);
+        let fresh = content.map_or(0, CacheBlock::into_address);
         if let Some(left) = Self::take(self.address.swap(fresh, Ordering::AcqRel)) {
             limbo.add(left);
         }
     }
 }
 
-impl<H> Place<H> {
+impl<H> Slot<H> {
     /// Returns whether the slot is empty.
     pub fn is_empty(&self) -> bool {
         self.address.load(Ordering::Relaxed) == 0
@@ -90,7 +94,7 @@ impl<H> Place<H> {
     pub fn prefetch(&self) {
         let address = self.address.load(Ordering::Relaxed);
         if address != 0 {
-            prefetch_frame(address);
+            prefetch_cache_block(address);
         }
     }
 
@@ -99,22 +103,22 @@ impl<H> Place<H> {
     pub fn bytes_address(&self) -> usize {
         match self.address.load(Ordering::Relaxed) {
             0 => 0,
-            head => head + Frame::<H>::HEAD_BYTES,
+            head => head + CacheBlock::<H>::HEAD_BYTES,
         }
     }
 
     /// Returns the reference that a slot owned through `address`, which no slot holds any more.
-    fn take(address: usize) -> Option<Frame<H>> {
+    fn take(address: usize) -> Option<CacheBlock<H>> {
         if address == 0 {
             return None;
         }
         // SAFETY: the address came from `into_address` in `set`. It was removed from its slot, so
         // no other caller takes the reference.
-        Some(unsafe { Frame::from_address(address) })
+        Some(unsafe { CacheBlock::from_address(address) })
     }
 }
 
-impl<H> Drop for Place<H> {
+impl<H> Drop for Slot<H> {
     fn drop(&mut self) {
         // Cached references borrow the slot, so none is left.
         drop(Self::take(self.address.load(Ordering::Relaxed)));
@@ -124,49 +128,49 @@ impl<H> Drop for Place<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::frame::FrameBuf;
+    use crate::base::cache_block::CacheBlockBuf;
     use std::sync::Arc;
 
-    fn frame<H>(header: H) -> Frame<H> {
-        FrameBuf::zeroed(8, None).freeze(8, header)
+    fn frame<H>(header: H) -> CacheBlock<H> {
+        CacheBlockBuf::zeroed(8, None).freeze(8, header)
     }
 
     #[test]
     fn what_is_put_is_seen_until_it_is_replaced_and_dropped_once() {
-        let (place, limbo) = (Place::default(), Limbo::default());
-        let reading = limbo.readers().enter();
-        assert!(place.see(&limbo, &reading).is_none());
+        let (place, limbo) = (Slot::default(), RetireList::default());
+        let reading = limbo.collector().pin();
+        assert!(place.load(&limbo, &reading).is_none());
         let (first, second) = (frame(1u64), frame(2u64));
         place.set(&limbo, Some(first.clone()));
-        let seen = place.see(&limbo, &reading).unwrap();
+        let seen = place.load(&limbo, &reading).unwrap();
         assert!(seen.is_same(&first));
-        assert_eq!(first.users(), 2);
+        assert_eq!(first.ref_count(), 2);
         place.set(&limbo, Some(second.clone()));
-        assert_eq!(*place.see(&limbo, &reading).unwrap().header(), 2);
+        assert_eq!(*place.load(&limbo, &reading).unwrap().header(), 2);
         limbo.flush();
-        assert_eq!((*seen.header(), first.users()), (1, 2));
+        assert_eq!((*seen.header(), first.ref_count()), (1, 2));
         drop(reading);
-        assert_eq!(first.users(), 1);
+        assert_eq!(first.ref_count(), 1);
         place.set(&limbo, None);
         limbo.flush();
         assert!(place.is_empty());
-        assert_eq!(second.users(), 1);
+        assert_eq!(second.ref_count(), 1);
         place.set(&limbo, Some(second.clone()));
         drop(place);
-        assert_eq!((first.users(), second.users()), (1, 1));
+        assert_eq!((first.ref_count(), second.ref_count()), (1, 1));
     }
 
     #[test]
     fn uses_are_counted_up_to_three_and_begin_again() {
-        let (place, limbo) = (Place::default(), Limbo::default());
+        let (place, limbo) = (Slot::default(), RetireList::default());
         for uses in [0, 1, 2, 3, 4, 9] {
             let content = frame(5u32);
             content.note_use();
             place.set(&limbo, Some(content.clone()));
             for _ in 0..uses {
                 place.prefetch();
-                let reading = limbo.readers().enter();
-                assert_eq!(*place.see(&limbo, &reading).unwrap().header(), 5);
+                let reading = limbo.collector().pin();
+                assert_eq!(*place.load(&limbo, &reading).unwrap().header(), 5);
             }
             assert_eq!((content.take_uses(), content.take_uses()), (uses.min(3), 0));
         }
@@ -175,8 +179,8 @@ mod tests {
     #[test]
     fn threads_that_look_and_replace_lose_nothing_and_keep_nothing() {
         let rounds = if cfg!(miri) { 40 } else { 20_000 };
-        let (place, limbo) = (Arc::new(Place::default()), Arc::new(Limbo::default()));
-        let values: Vec<Frame<(u64, u64)>> = (0..4).map(|n| frame((n, !n))).collect();
+        let (place, limbo) = (Arc::new(Slot::default()), Arc::new(RetireList::default()));
+        let values: Vec<CacheBlock<(u64, u64)>> = (0..4).map(|n| frame((n, !n))).collect();
         std::thread::scope(|scope| {
             for thread in 0..2 {
                 let (place, limbo, values) = (&place, &limbo, &values);
@@ -196,8 +200,8 @@ mod tests {
                 let (place, limbo) = (&place, &limbo);
                 scope.spawn(move || {
                     for _ in 0..rounds {
-                        let reading = limbo.readers().enter();
-                        if let Some(seen) = place.see(limbo, &reading) {
+                        let reading = limbo.collector().pin();
+                        if let Some(seen) = place.load(limbo, &reading) {
                             assert_eq!(seen.header().0, !seen.header().1);
                         }
                     }
@@ -206,6 +210,6 @@ mod tests {
         });
         place.set(&limbo, None);
         limbo.flush();
-        assert!(values.iter().all(|value| value.users() == 1));
+        assert!(values.iter().all(|value| value.ref_count() == 1));
     }
 }

@@ -13,10 +13,10 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::state::Inner;
-use crate::base::crew::{Crew, check_mappings};
+use super::state::DbInner;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::thread_group::{ThreadGroup, check_mappings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 
@@ -65,7 +65,7 @@ impl Role {
 /// The threads of a store.
 #[derive(Default)]
 pub(crate) struct Threads {
-    crew: Crew,
+    crew: ThreadGroup,
     /// One bit per role, set when its thread was started.
     started: AtomicU32,
     compactors: AtomicUsize,
@@ -90,10 +90,10 @@ impl Threads {
     }
 }
 
-impl Inner {
+impl DbInner {
     /// Starts the threads that the options need from the beginning.
-    pub(super) fn start_threads(self: &Arc<Inner>) -> Result<()> {
-        if self.stepped() {
+    pub(super) fn start_threads(self: &Arc<DbInner>) -> Result<()> {
+        if self.is_manual_background() {
             return Ok(());
         }
         let waker = Arc::downgrade(self);
@@ -109,11 +109,11 @@ impl Inner {
             Box::new(move || store.upgrade().is_some_and(|store| store.ensure(role).is_ok()))
         };
         if let Some(purger) = &self.purger {
-            purger.offer(starter(Role::Remove));
+            purger.set_starter(starter(Role::Remove));
         }
-        self.pool.offer(starter(Role::Memory));
+        self.pool.set_starter(starter(Role::Memory));
         let started = check_mappings(MAPPINGS_MIN)
-            .map_err(|error| Error::no_mappings(&self.dir, "open one more store", error))
+            .map_err(|error| Error::mapping_limit(&self.dir, "open one more store", error))
             .and_then(|()| self.ensure(Role::Flush))
             .and_then(|()| self.ensure(Role::Compact))
             .and_then(|()| self.ensure_for(&self.options.load()));
@@ -127,7 +127,7 @@ impl Inner {
 
     /// Starts the threads that these options need.
     pub(super) fn ensure_for(&self, options: &Options) -> Result<()> {
-        if self.stepped() || self.read_only {
+        if self.is_manual_background() || self.read_only {
             return Ok(());
         }
         if options.sync_every_ms > 0 {
@@ -175,7 +175,7 @@ impl Inner {
     fn start_thread(&self, role: Role, ended: bool) -> Result<()> {
         let inner = self.me.upgrade().filter(|_| !ended);
         let Some(inner) = inner else {
-            return Err(Error::new(ErrorKind::Closed, "the store was closed").at(&self.dir));
+            return Err(Error::new(ErrorKind::Closed, "the store was closed").with_path(&self.dir));
         };
         let mut name = role.name().to_string();
         if role == Role::Compact {
@@ -186,7 +186,7 @@ impl Inner {
             move || inner.serve(role, &name)
         };
         let started = self.threads.crew.start(&name, body);
-        started.map_err(|error| Error::no_thread(&self.dir, &name, error))?;
+        started.map_err(|error| Error::thread_limit(&self.dir, &name, error))?;
         if role == Role::Compact {
             self.threads.compactors.fetch_add(1, Ordering::Relaxed);
         }
@@ -204,8 +204,8 @@ impl Inner {
             Role::Remove => self.remove_loop(),
             Role::Memory => self.pool.serve(),
         };
-        if let Err(cause) = contained(work) {
-            self.break_down(name, &cause);
+        if let Err(cause) = catch_panic(work) {
+            self.poison(name, &cause);
             if let (Role::Remove, Some(purger)) = (role, &self.purger) {
                 purger.end();
             }
@@ -213,13 +213,13 @@ impl Inner {
     }
 
     /// Refuses writes from now on, because the thread `name` panicked and others may follow.
-    fn break_down(&self, name: &str, cause: &str) {
+    fn poison(&self, name: &str, cause: &str) {
         let message = format!(
             "the store refuses writes because its thread {name} panicked ({cause}); reads still \
              work; correct the code that panicked, such as a custom key order or filter policy, \
              then close the store and open it again"
         );
-        let error = Error::new(ErrorKind::ReadOnly, message).at(&self.dir);
+        let error = Error::new(ErrorKind::ReadOnly, message).with_path(&self.dir);
         let mut queue = self.queue.lock();
         queue.broken.get_or_insert(error);
         self.broken.store(true, Ordering::Release);
@@ -236,7 +236,7 @@ impl Inner {
 }
 
 /// Runs `work`; a panic becomes an error with the panic's message.
-pub(super) fn contained<R>(work: impl FnOnce() -> R) -> std::result::Result<R, String> {
+pub(super) fn catch_panic<R>(work: impl FnOnce() -> R) -> std::result::Result<R, String> {
     if cfg!(esker_shuttle) {
         // The scheduler must see each panic, and it ends threads by its own panics.
         return Ok(work());

@@ -17,12 +17,12 @@ use std::sync::OnceLock;
 
 use super::ReadConfig;
 use super::block::{Block, Layout};
+use crate::base::huge_page_box::HugePageBox;
 use crate::base::key::{has_prefix, head, shared_prefix_len};
-use crate::base::large_slice::LargeSlice;
 use crate::base::prefetch::prefetch_bytes;
 use crate::base::rows::{KeyBuf, Rows};
 use crate::base::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering};
-use crate::cache::Loan;
+use crate::cache::CacheReservation;
 
 /// Number of header cells before the row cells: four for the first row's head, two for the widths,
 /// one for the shift, one for the number of rows.
@@ -39,40 +39,40 @@ const ASKED_EVERY: u32 = 1024;
 const FIRST: usize = 2;
 
 /// The sketches of a table's blocks.
-pub(super) struct Outlines {
+pub(super) struct BlockSketches {
     /// Common prefix of all keys of the table.
     prefix: Box<[u8]>,
     /// Allocated for the first sketch.
-    drawn: OnceLock<Drawn>,
+    drawn: OnceLock<Sketches>,
     /// Number of attempts without memory for the sketches.
     refused: AtomicU32,
 }
 
-struct Drawn {
+struct Sketches {
     /// Index of the first cell of each block's sketch.
-    starts: LargeSlice<AtomicU32>,
-    cells: LargeSlice<AtomicU16>,
+    starts: HugePageBox<AtomicU32>,
+    cells: HugePageBox<AtomicU16>,
     /// Number of allocated cells.
     used: AtomicUsize,
     /// Reservation of cache capacity, because the sketches displace blocks.
-    _loan: Loan<Layout>,
+    _reservation: CacheReservation<Layout>,
 }
 
 /// The sketch of one block.
-struct Outline<'a>(&'a [AtomicU16]);
+struct BlockSketch<'a>(&'a [AtomicU16]);
 
-impl Outlines {
+impl BlockSketches {
     /// Creates an empty set for a table whose keys are between `smallest` and `largest`.
-    pub(super) fn new(smallest: &[u8], largest: &[u8]) -> Outlines {
+    pub(super) fn new(smallest: &[u8], largest: &[u8]) -> BlockSketches {
         let shared = shared_prefix_len(smallest, largest);
         let (drawn, refused) = (OnceLock::new(), AtomicU32::new(0));
-        Outlines { prefix: smallest[..shared].into(), drawn, refused }
+        BlockSketches { prefix: smallest[..shared].into(), drawn, refused }
     }
 
-    fn of(&self, block: usize) -> Option<Outline<'_>> {
+    fn of(&self, block: usize) -> Option<BlockSketch<'_>> {
         let drawn = self.drawn.get()?;
         let start = drawn.starts.get(block)?.load(Ordering::Acquire);
-        (start > BUSY).then(|| Outline(&drawn.cells[start as usize..]))
+        (start > BUSY).then(|| BlockSketch(&drawn.cells[start as usize..]))
     }
 
     /// Prefetches the start values of `count` blocks from `block` on.
@@ -88,7 +88,7 @@ impl Outlines {
     #[inline]
     pub(super) fn prefetch(&self, block: usize) -> bool {
         let outline = self.of(block);
-        if let Some(Outline(cells)) = &outline {
+        if let Some(BlockSketch(cells)) = &outline {
             prefetch_bytes(cells.as_ptr().addr(), FETCHED_BYTES);
         }
         outline.is_some()
@@ -105,15 +105,15 @@ impl Outlines {
         let wanted = head(&key[self.prefix.len()..]);
         // If no row is at or above it, the next block's first row is the bound.
         let bound = match outline.above(wanted) {
-            Above::Row(bound) => bound,
-            Above::Nothing => match self.of(block + 1) {
+            UpperBound::Row(bound) => bound,
+            UpperBound::Nothing => match self.of(block + 1) {
                 Some(next) if next.first() > wanted => next.first(),
                 _ => return false,
             },
-            Above::Unknown => return false,
+            UpperBound::Unknown => return false,
         };
         let bytes = 8 - (bound.trailing_zeros() / 8) as usize;
-        out.enter(&self.prefix, 8);
+        out.set_prefix(&self.prefix, 8);
         out.set_suffix(self.prefix.len(), bound.to_be_bytes(), bytes, &[]);
         true
     }
@@ -131,7 +131,7 @@ impl Outlines {
         if self.drawn.get().is_none() {
             let refused = self.refused.load(Ordering::Relaxed);
             if refused.is_multiple_of(ASKED_EVERY)
-                && let Some(drawn) = Drawn::new(blocks, entries, config)
+                && let Some(drawn) = Sketches::new(blocks, entries, config)
             {
                 // Two threads may race here; one result is kept.
                 let _ = self.drawn.set(drawn);
@@ -147,19 +147,19 @@ impl Outlines {
     }
 }
 
-impl Drawn {
-    fn new(blocks: usize, entries: u64, config: &ReadConfig) -> Option<Drawn> {
+impl Sketches {
+    fn new(blocks: usize, entries: u64, config: &ReadConfig) -> Option<Sketches> {
         let count = usize::try_from(entries).ok()?.checked_add(blocks * HEADER_CELLS + FIRST)?;
         u32::try_from(count).ok()?;
         let bytes = count * size_of::<AtomicU16>() + blocks * size_of::<AtomicU32>();
-        let loan = Loan::of(&config.cache, bytes as u64)?;
+        let loan = CacheReservation::of(&config.cache, bytes as u64)?;
         let starts = (0..blocks).map(|_| AtomicU32::new(NONE)).collect();
         let cells = (0..count).map(|_| AtomicU16::new(0)).collect();
-        Some(Drawn {
-            starts: LargeSlice::new(starts, &config.pages),
-            cells: LargeSlice::new(cells, &config.pages),
+        Some(Sketches {
+            starts: HugePageBox::new(starts, &config.pages),
+            cells: HugePageBox::new(cells, &config.pages),
             used: AtomicUsize::new(FIRST),
-            _loan: loan,
+            _reservation: loan,
         })
     }
 
@@ -282,7 +282,7 @@ impl Packing {
 }
 
 /// Knowledge about the rows at or above a head.
-enum Above {
+enum UpperBound {
     /// The first such row is above the head, and its own head is not below this one.
     Row(u64),
     /// No such row exists.
@@ -291,7 +291,7 @@ enum Above {
     Unknown,
 }
 
-impl Outline<'_> {
+impl BlockSketch<'_> {
     #[inline]
     fn cell(&self, at: usize) -> u16 {
         self.0[at].load(Ordering::Relaxed)
@@ -304,7 +304,7 @@ impl Outline<'_> {
     }
 
     #[inline]
-    fn above(&self, wanted: u64) -> Above {
+    fn above(&self, wanted: u64) -> UpperBound {
         let first = self.first();
         let widths = u32::from(self.cell(4)) | u32::from(self.cell(5)) << 16;
         let (shift, rows) = (u32::from(self.cell(6)), usize::from(self.cell(7)));
@@ -315,26 +315,26 @@ impl Outline<'_> {
         // in the step `from` may be on either side of `wanted`.
         let (from, unknown) = match packing.place(wanted) {
             Packed::At(packed) => match packed.checked_sub(base) {
-                None => return Above::Row(first),
+                None => return UpperBound::Row(first),
                 Some(behind) => (behind >> shift, true),
             },
             Packed::After(packed) => match packed.checked_sub(base) {
-                None => return Above::Row(first),
+                None => return UpperBound::Row(first),
                 Some(behind) if behind & low == low => ((behind >> shift) + 1, false),
                 Some(behind) => (behind >> shift, true),
             },
             Packed::Before(packed) => match packed.checked_sub(base) {
-                None | Some(0) => return Above::Row(first),
+                None | Some(0) => return UpperBound::Row(first),
                 Some(behind) => (behind >> shift, behind & low != 0),
             },
         };
-        let Ok(from) = u16::try_from(from) else { return Above::Nothing };
+        let Ok(from) = u16::try_from(from) else { return UpperBound::Nothing };
         let cells = &self.0[HEADER_CELLS..HEADER_CELLS + rows];
         let at = cells.partition_point(|cell| cell.load(Ordering::Relaxed) < from);
         match cells.get(at).map(|cell| cell.load(Ordering::Relaxed)) {
-            None => Above::Nothing,
-            Some(cell) if cell == from && unknown => Above::Unknown,
-            Some(cell) => Above::Row(packing.unpack(base + (u64::from(cell) << shift))),
+            None => UpperBound::Nothing,
+            Some(cell) if cell == from && unknown => UpperBound::Unknown,
+            Some(cell) => UpperBound::Row(packing.unpack(base + (u64::from(cell) << shift))),
         }
     }
 }
@@ -383,16 +383,16 @@ mod tests {
             let cells: Vec<AtomicU16> =
                 (0..HEADER_CELLS + heads.len()).map(|_| AtomicU16::new(0)).collect();
             trace(&cells, |row| Some(heads[row])).unwrap();
-            let outline = Outline(&cells);
+            let outline = BlockSketch(&cells);
             prop_assert_eq!(outline.first(), heads[0]);
             for wanted in probes {
                 let at = heads.partition_point(|head| *head < wanted);
                 match outline.above(wanted) {
-                    Above::Row(bound) => {
+                    UpperBound::Row(bound) => {
                         prop_assert!(wanted < bound && bound <= heads[at], "{wanted:x}: {bound:x}");
                     }
-                    Above::Nothing => prop_assert_eq!(at, heads.len(), "{:x}", wanted),
-                    Above::Unknown => {}
+                    UpperBound::Nothing => prop_assert_eq!(at, heads.len(), "{:x}", wanted),
+                    UpperBound::Unknown => {}
                 }
             }
         }

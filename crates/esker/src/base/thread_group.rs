@@ -25,15 +25,15 @@ pub const MAPPINGS_PER_THREAD: usize = 64;
 
 /// A group of threads that end together. Dropping a crew detaches its threads.
 #[derive(Default)]
-pub struct Crew {
-    gate: Arc<Gate>,
+pub struct ThreadGroup {
+    gate: Arc<Barrier>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// The synchronization point of a crew. A thread reports here when it has begun, and waits here
 /// after its body.
 #[derive(Default)]
-struct Gate {
+struct Barrier {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -50,7 +50,7 @@ struct State {
     open: bool,
 }
 
-impl Gate {
+impl Barrier {
     fn begin(&self) {
         self.state.lock().begun += 1;
         self.changed.notify_all();
@@ -79,7 +79,7 @@ impl Gate {
     }
 }
 
-impl Crew {
+impl ThreadGroup {
     /// Starts a thread and returns after it has begun to run.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Crew {
         let thread = thread::Builder::new().name(name.into()).spawn(move || {
             IN_A_CREW.set(true);
             gate.begin();
-            contain(body);
+            catch_panic(body);
             gate.leave();
         })?;
         threads.push(thread);
@@ -133,7 +133,7 @@ pub fn check_mappings(count: usize) -> io::Result<()> {
 }
 
 /// Runs `body` and catches its panic. The panic hook has already reported it.
-fn contain(body: impl FnOnce()) {
+fn catch_panic(body: impl FnOnce()) {
     if cfg!(esker_shuttle) {
         // The scheduler must see panics, and uses panics of its own to end threads.
         return body();
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_thread_runs_when_start_returns_and_is_gone_when_end_does() {
-        let crew = Crew::default();
+        let crew = ThreadGroup::default();
         let (began, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         struct Ends(Arc<AtomicUsize>);
         impl Drop for Ends {
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_thread_may_end_its_own_crew() {
-        let crew = Arc::new(Crew::default());
+        let crew = Arc::new(ThreadGroup::default());
         let (done, waits) = std::sync::mpsc::channel();
         crew.start("other", || {}).unwrap();
         let own = crew.clone();

@@ -20,19 +20,19 @@ const GROUPS_WITHOUT_MAX: usize = 16;
 
 /// Statistics of the syncing writers.
 #[derive(Default)]
-pub struct Rivals {
+pub struct GroupCommitDelay {
     /// Number of syncing members of the last group, and of the syncing writers that arrived
     /// meanwhile.
     count: AtomicUsize,
     /// Duration of the last group's commit, in ns.
     commit_ns: AtomicU64,
     /// Number of groups that still get no delay.
-    without: AtomicUsize,
+    skip_groups: AtomicUsize,
     /// Number of groups without a delay after the next wait in vain.
-    without_next: AtomicUsize,
+    skip_groups_next: AtomicUsize,
 }
 
-impl Rivals {
+impl GroupCommitDelay {
     /// Records a group commit that took `elapsed`. `count` syncing writers were in the group or
     /// arrived meanwhile.
     pub fn note(&self, count: usize, elapsed: Duration) {
@@ -47,9 +47,9 @@ impl Rivals {
         if wanted <= waiting {
             return None;
         }
-        let without = self.without.load(Relaxed);
+        let without = self.skip_groups.load(Relaxed);
         if without > 0 {
-            self.without.store(without - 1, Relaxed);
+            self.skip_groups.store(without - 1, Relaxed);
             return None;
         }
         let most = Duration::from_nanos(self.commit_ns.load(Relaxed) / 2).min(WAIT_MAX);
@@ -57,20 +57,20 @@ impl Rivals {
     }
 
     /// Returns true if no other writer synced recently.
-    pub fn are_none(&self) -> bool {
+    pub fn is_alone(&self) -> bool {
         self.count.load(Relaxed) < 2
     }
 
     /// Records that all expected writers arrived.
     pub fn note_all_came(&self) {
-        self.without_next.store(0, Relaxed);
+        self.skip_groups_next.store(0, Relaxed);
     }
 
     /// Records a wait in vain.
     pub fn note_in_vain(&self) {
-        let without = self.without_next.load(Relaxed).max(1);
-        self.without.store(without, Relaxed);
-        self.without_next.store((without * 2).min(GROUPS_WITHOUT_MAX), Relaxed);
+        let without = self.skip_groups_next.load(Relaxed).max(1);
+        self.skip_groups.store(without, Relaxed);
+        self.skip_groups_next.store((without * 2).min(GROUPS_WITHOUT_MAX), Relaxed);
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn nobody_is_waited_for_who_was_not_there_and_not_again_after_it_was_in_vain() {
-        let rivals = Rivals::default();
+        let rivals = GroupCommitDelay::default();
         assert_eq!(rivals.worth_waiting_for(1), None, "no other writer is known");
         rivals.note(3, Duration::from_micros(100));
         assert_eq!(rivals.worth_waiting_for(2), Some((3, Duration::from_micros(50))));

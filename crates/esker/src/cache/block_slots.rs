@@ -13,34 +13,42 @@
 
 use std::sync::Arc;
 
-use super::limbo::Limbo;
-use super::place::{Place, Seen};
-use crate::base::frame::Frame;
-use crate::base::frame_pool::FramePool;
-use crate::base::large_slice::LargeSlice;
+use super::retire_list::RetireList;
+use super::slot::{CachedRef, Slot};
+use crate::base::cache_block::CacheBlock;
+use crate::base::cache_block_pool::CacheBlockPool;
+use crate::base::epoch::EpochGuard;
+use crate::base::huge_page_box::HugePageBox;
 use crate::base::prefetch::prefetch_bytes;
-use crate::base::readers::Reading;
 
 /// The block slots of one file.
-pub struct Shelf<H> {
-    places: LargeSlice<Place<H>>,
+pub struct BlockSlots<H> {
+    places: HugePageBox<Slot<H>>,
     /// Retire list for blocks removed from the slots.
-    limbo: Arc<Limbo<H>>,
+    retire_list: Arc<RetireList<H>>,
 }
 
-impl<H: Send + Sync + 'static> Shelf<H> {
+impl<H: Send + Sync + 'static> BlockSlots<H> {
     /// Creates `count` empty slots, allocated from `pages`. `limbo` is the retire list of the cache
     /// whose blocks the slots will hold.
-    pub(super) fn new(count: usize, pages: &Arc<FramePool>, limbo: Arc<Limbo<H>>) -> Shelf<H> {
-        let places = LargeSlice::new((0..count).map(|_| Place::default()).collect(), pages);
-        Shelf { places, limbo }
+    pub(super) fn new(
+        count: usize,
+        pages: &Arc<CacheBlockPool>,
+        limbo: Arc<RetireList<H>>,
+    ) -> BlockSlots<H> {
+        let places = HugePageBox::new((0..count).map(|_| Slot::default()).collect(), pages);
+        BlockSlots { places, retire_list: limbo }
     }
 
     /// Returns a reference to the block in slot `at`, if the slot is filled. The reference is valid
     /// during `reading`. Counts as a use.
     #[inline]
-    pub(super) fn see<'s>(&'s self, at: usize, reading: &'s Reading<'_>) -> Option<Seen<'s, H>> {
-        self.places[at].see(&self.limbo, reading)
+    pub(super) fn see<'s>(
+        &'s self,
+        at: usize,
+        reading: &'s EpochGuard<'_>,
+    ) -> Option<CachedRef<'s, H>> {
+        self.places[at].load(&self.retire_list, reading)
     }
 
     /// Returns the indexes of the filled slots.
@@ -66,13 +74,13 @@ impl<H: Send + Sync + 'static> Shelf<H> {
     /// dereferenced.
     #[inline]
     pub fn address(&self, at: usize) -> usize {
-        self.places.get(at).map_or(0, Place::bytes_address)
+        self.places.get(at).map_or(0, Slot::bytes_address)
     }
 
     /// Prefetches `count` slots, starting with slot `at`.
     #[inline]
-    pub fn prefetch_places(&self, at: usize, count: usize) {
-        prefetch_bytes(self.places.as_ptr().wrapping_add(at).addr(), count * size_of::<Place<H>>());
+    pub fn prefetch_slots(&self, at: usize, count: usize) {
+        prefetch_bytes(self.places.as_ptr().wrapping_add(at).addr(), count * size_of::<Slot<H>>());
     }
 
     /// Returns the memory that the slots take, in bytes.
@@ -82,25 +90,25 @@ impl<H: Send + Sync + 'static> Shelf<H> {
 }
 
 /// A slot reference: how the cache addresses the block slot of a block.
-pub struct Home<H> {
-    shelf: Arc<Shelf<H>>,
+pub struct SlotRef<H> {
+    slots: Arc<BlockSlots<H>>,
     at: u32,
 }
 
-impl<H: Send + Sync + 'static> Home<H> {
+impl<H: Send + Sync + 'static> SlotRef<H> {
     /// Returns a reference to slot `at` of `shelf`, or `None` if the slot does not exist.
-    pub fn new(shelf: &Arc<Shelf<H>>, at: usize) -> Option<Home<H>> {
+    pub fn new(shelf: &Arc<BlockSlots<H>>, at: usize) -> Option<SlotRef<H>> {
         let known = at < shelf.places.len();
-        known.then(|| Home { shelf: shelf.clone(), at: at as u32 })
+        known.then(|| SlotRef { slots: shelf.clone(), at: at as u32 })
     }
 
     /// Returns whether the slot is empty.
     pub(super) fn is_empty(&self) -> bool {
-        !self.shelf.is_filled(self.at as usize)
+        !self.slots.is_filled(self.at as usize)
     }
 
     /// Replaces the slot's block by `block`, or empties the slot.
-    pub(super) fn set(&self, block: Option<&Frame<H>>) {
-        self.shelf.places[self.at as usize].set(&self.shelf.limbo, block.cloned());
+    pub(super) fn set(&self, block: Option<&CacheBlock<H>>) {
+        self.slots.places[self.at as usize].set(&self.slots.retire_list, block.cloned());
     }
 }

@@ -9,8 +9,8 @@
 
 use std::sync::Arc;
 
-use crate::base::frame::Frame;
-use crate::base::readers::Readers;
+use crate::base::cache_block::CacheBlock;
+use crate::base::epoch::Collector;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,45 +18,45 @@ use crate::base::sync::atomic::{AtomicUsize, Ordering};
 const BYTES_MAX: usize = 256 << 10;
 /// Divisor of the cache capacity: at most this fraction of the capacity stays in the list after a
 /// cleanup.
-const PART: u64 = 256;
+const CAPACITY_DIVISOR: u64 = 256;
 
 /// The retire list and the epoch collector of the readers that may use its blocks.
-pub struct Limbo<H> {
-    readers: Arc<Readers>,
-    left: Mutex<Left<H>>,
-    keep_bytes: AtomicUsize,
+pub struct RetireList<H> {
+    readers: Arc<Collector>,
+    left: Mutex<Retired<H>>,
+    limit_bytes: AtomicUsize,
 }
 
-struct Left<H> {
-    frames: Vec<Frame<H>>,
+struct Retired<H> {
+    frames: Vec<CacheBlock<H>>,
     bytes: usize,
 }
 
-impl<H> Default for Limbo<H> {
-    fn default() -> Limbo<H> {
-        let left = Mutex::new(Left { frames: Vec::new(), bytes: 0 });
-        Limbo { readers: Arc::default(), left, keep_bytes: AtomicUsize::new(0) }
+impl<H> Default for RetireList<H> {
+    fn default() -> RetireList<H> {
+        let left = Mutex::new(Retired { frames: Vec::new(), bytes: 0 });
+        RetireList { readers: Arc::default(), left, limit_bytes: AtomicUsize::new(0) }
     }
 }
 
-impl<H: Send + Sync + 'static> Limbo<H> {
+impl<H: Send + Sync + 'static> RetireList<H> {
     /// The epoch collector for readers of the slots.
     #[inline]
-    pub fn readers(&self) -> &Arc<Readers> {
+    pub fn collector(&self) -> &Arc<Collector> {
         &self.readers
     }
 
     /// Adds a block that was just removed from its slot. Drops nothing, so the caller may hold
     /// locks.
-    pub fn add(&self, frame: Frame<H>) {
+    pub fn add(&self, frame: CacheBlock<H>) {
         let mut left = self.left.lock();
         left.bytes += frame.memory_bytes();
         left.frames.push(frame);
     }
 
     /// Hands all blocks to the epoch collector if they exceed the limit, at most 256 KiB.
-    pub fn settle(&self) {
-        self.empty_above(self.keep_bytes.load(Ordering::Relaxed));
+    pub fn collect_if_large(&self) {
+        self.empty_above(self.limit_bytes.load(Ordering::Relaxed));
     }
 
     /// Hands all blocks to the epoch collector, however few.
@@ -66,8 +66,8 @@ impl<H: Send + Sync + 'static> Limbo<H> {
 
     /// Sets the cache capacity, in bytes, from which the limit of [`Limbo::settle`] follows.
     pub fn set_capacity(&self, bytes: u64) {
-        let part = usize::try_from(bytes / PART).unwrap_or(BYTES_MAX);
-        self.keep_bytes.store(part.min(BYTES_MAX), Ordering::Relaxed);
+        let part = usize::try_from(bytes / CAPACITY_DIVISOR).unwrap_or(BYTES_MAX);
+        self.limit_bytes.store(part.min(BYTES_MAX), Ordering::Relaxed);
     }
 
     fn empty_above(&self, bytes: usize) {
@@ -78,6 +78,6 @@ impl<H: Send + Sync + 'static> Limbo<H> {
         let frames = std::mem::take(&mut left.frames);
         left.bytes = 0;
         drop(left);
-        self.readers.retire(frames);
+        self.readers.defer_drop(frames);
     }
 }

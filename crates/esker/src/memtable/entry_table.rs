@@ -22,15 +22,15 @@ use crate::options::kinds::MemtableKind;
 
 /// A position in internal order: a key, and the distance of the sequence number from the maximum.
 #[derive(Clone, Copy)]
-pub(super) struct Target<'a> {
+pub(super) struct LookupKey<'a> {
     pub key: &'a [u8],
     pub rank: u64,
 }
 
-impl<'a> Target<'a> {
+impl<'a> LookupKey<'a> {
     #[inline]
-    pub fn new(key: &'a [u8], seqno: SeqNo) -> Target<'a> {
-        Target { key, rank: SEQNO_MAX.saturating_sub(seqno) }
+    pub fn new(key: &'a [u8], seqno: SeqNo) -> LookupKey<'a> {
+        LookupKey { key, rank: SEQNO_MAX.saturating_sub(seqno) }
     }
 }
 
@@ -40,20 +40,20 @@ pub(super) enum Seek<'a> {
     First,
     Last,
     /// The page begins at the first entry not before the target.
-    From(Target<'a>),
+    From(LookupKey<'a>),
     /// The page ends at the last entry before the target.
-    Before(Target<'a>),
+    Before(LookupKey<'a>),
 }
 
 /// The data that an index needs to read an entry: its memory and its order.
-pub(super) struct Space {
+pub(super) struct EntrySpace {
     pub arena: Arena,
     pub order: KeyOrder,
     /// Whether the key order has heads.
     pub heads: bool,
 }
 
-impl Space {
+impl EntrySpace {
     /// Returns the head of `key` after `prefix` bytes, which `key` has; 0 if the order has no
     /// heads.
     #[inline]
@@ -63,14 +63,14 @@ impl Space {
 
     /// Returns the position of an entry.
     #[inline]
-    pub fn target(&self, at: EntryRef) -> Target<'_> {
+    pub fn target(&self, at: EntryRef) -> LookupKey<'_> {
         let entry = self.arena.entry(at);
-        Target::new(entry.key, entry.packed >> 8)
+        LookupKey::new(entry.key, entry.packed >> 8)
     }
 
     /// Compares the entry with `target`.
     #[inline]
-    pub fn compare(&self, at: EntryRef, target: Target<'_>) -> Ordering {
+    pub fn compare(&self, at: EntryRef, target: LookupKey<'_>) -> Ordering {
         let own = self.target(at);
         self.order.compare(own.key, target.key).then_with(|| own.rank.cmp(&target.rank))
     }
@@ -93,7 +93,7 @@ impl Index {
 
     /// Adds `entry`. `newest` states that every other entry is older.
     #[inline]
-    fn insert(&mut self, space: &Space, entry: EntryRef, target: Target<'_>, newest: bool) {
+    fn insert(&mut self, space: &EntrySpace, entry: EntryRef, target: LookupKey<'_>, newest: bool) {
         match self {
             Index::Btree(index) => index.insert(space, entry, target, newest),
             Index::Skiplist(index) => index.insert(space, entry, target),
@@ -104,7 +104,7 @@ impl Index {
     /// Returns the first entry at or after `target`. May return `None` if that entry certainly has
     /// another key.
     #[inline]
-    fn find(&self, space: &Space, target: Target<'_>) -> Option<EntryRef> {
+    fn find(&self, space: &EntrySpace, target: LookupKey<'_>) -> Option<EntryRef> {
         match self {
             Index::Btree(index) => index.find(space, target),
             Index::Skiplist(index) => index.find(space, target),
@@ -113,13 +113,13 @@ impl Index {
     }
 
     /// Prefetches the last node that a search for `target` reads.
-    pub fn prefetch(&self, space: &Space, target: Target<'_>) {
+    pub fn prefetch(&self, space: &EntrySpace, target: LookupKey<'_>) {
         if let Index::Btree(index) = self {
             index.prefetch(space, target);
         }
     }
 
-    pub fn page(&self, space: &Space, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
+    pub fn page(&self, space: &EntrySpace, seek: Seek<'_>, out: &mut Vec<EntryRef>) {
         match self {
             Index::Btree(index) => index.page(space, seek, out),
             Index::Skiplist(index) => index.page(space, seek, out),
@@ -137,8 +137,8 @@ impl Index {
 }
 
 /// A sorted table of entries. Any number of threads add and read concurrently.
-pub(super) struct Part {
-    pub space: Space,
+pub(super) struct EntryTable {
+    pub space: EntrySpace,
     pub filter: KeyFilter,
     index: RwLock<Index>,
     index_bytes: AtomicUsize,
@@ -149,19 +149,19 @@ pub(super) struct Part {
     seqno_max: AtomicU64,
 }
 
-impl Part {
+impl EntryTable {
     /// Creates an empty part with a filter for about `filtered_bytes` of entries.
     pub fn new(
         kind: MemtableKind,
         order: KeyOrder,
         pool: Arc<ChunkPool>,
         filtered_bytes: usize,
-    ) -> Part {
+    ) -> EntryTable {
         let heads = order.has_heads();
         let index = Index::new(kind, &pool);
-        Part {
+        EntryTable {
             filter: KeyFilter::new(filtered_bytes, pool.clone()),
-            space: Space { arena: Arena::new(pool), order, heads },
+            space: EntrySpace { arena: Arena::new(pool), order, heads },
             index_bytes: AtomicUsize::new(index.memory_bytes()),
             index: RwLock::new(index),
             entries: AtomicUsize::new(0),
@@ -178,7 +178,7 @@ impl Part {
         let entry = self.space.arena.append(key::pack(seqno, kind), key, value);
         let mut index = self.index.write();
         let newest = seqno > self.seqno_max.load(Relaxed);
-        index.insert(&self.space, entry, Target::new(key, seqno), newest);
+        index.insert(&self.space, entry, LookupKey::new(key, seqno), newest);
         self.index_bytes.store(index.memory_bytes(), Relaxed);
         self.filter.add(hash);
         self.entries.store(self.entries.load(Relaxed) + 1, Relaxed);
@@ -214,7 +214,7 @@ impl Part {
         if self.len() == 0 || !self.filter.may_contain(hash) {
             return None;
         }
-        let found = self.read().find(&self.space, Target::new(key, seqno))?;
+        let found = self.read().find(&self.space, LookupKey::new(key, seqno))?;
         let same = self.space.order.compare(self.space.arena.entry(found).key, key).is_eq();
         same.then_some(found)
     }

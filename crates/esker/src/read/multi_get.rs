@@ -6,11 +6,11 @@
 //! Invariants: the result equals that of one get per key at one sequence number. A key that a range
 //! tombstone covers in some source, or that many tables may hold, is read by a separate get.
 
-use super::get::{Look, Lookup, shown};
-use super::{Slice, View};
+use super::get::{Found, Lookup, shown};
+use super::{ReadState, Slice};
 use crate::base::prefetch::prefetch_bytes;
 use crate::error::Result;
-use crate::table::{Fetch, Looked, Table, key_hash};
+use crate::table::{Fetch, Table, TableGet, key_hash};
 
 /// Number of keys in a group.
 const KEYS_AT_ONCE: usize = 16;
@@ -45,7 +45,7 @@ enum Step<'v> {
 
 /// A pending key.
 #[derive(Clone, Copy)]
-struct Sought<'v, 'k> {
+struct PendingKey<'v, 'k> {
     key: &'k [u8],
     hash: u64,
     /// Candidate tables with their levels, newest first.
@@ -57,7 +57,7 @@ impl<'v> Lookup<'v> {
     /// Returns the values of `keys` in `view`, in the order of `keys`.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
-        view: &'v View,
+        view: &'v ReadState,
         keys: &[K],
     ) -> Result<Vec<Option<Slice>>> {
         debug_assert!(self.reading.is_none(), "a pinned reader must not read files");
@@ -75,11 +75,11 @@ impl<'v> Lookup<'v> {
     /// Reads at most [`KEYS_AT_ONCE`] keys to `found`, which has one element per key.
     fn get_group<K: AsRef<[u8]>>(
         &self,
-        view: &'v View,
+        view: &'v ReadState,
         keys: &[K],
         found: &mut [Option<Slice>],
     ) -> Result<()> {
-        let sought = Sought { key: b"", hash: 0, tables: [None; TABLES_MAX], step: Step::Done };
+        let sought = PendingKey { key: b"", hash: 0, tables: [None; TABLES_MAX], step: Step::Done };
         let mut group = [sought; KEYS_AT_ONCE];
         let group = &mut group[..keys.len()];
         for (sought, key) in group.iter_mut().zip(keys) {
@@ -121,17 +121,17 @@ impl<'v> Lookup<'v> {
     /// prefetches their filters.
     fn find_tables(
         &self,
-        view: &'v View,
-        sought: &mut Sought<'v, '_>,
+        view: &'v ReadState,
+        sought: &mut PendingKey<'v, '_>,
         value: &mut Option<Slice>,
     ) -> Result<Step<'v>> {
-        let Sought { key, hash, .. } = *sought;
+        let PendingKey { key, hash, .. } = *sought;
         for memtable in view.memtables() {
             if memtable.covering(key, self.seqno).is_some() {
                 return Ok(Step::Alone);
             }
-            if let Some(hit) = memtable.look(key, hash, self.seqno) {
-                *value = shown(Look::Memtable(hit), 0, &mut Look::pin).found();
+            if let Some(hit) = memtable.get_hit(key, hash, self.seqno) {
+                *value = shown(Found::Memtable(hit), 0, &mut Found::pin).found();
                 return Ok(Step::Done);
             }
         }
@@ -151,17 +151,17 @@ impl<'v> Lookup<'v> {
     /// Reads a key from `block` of `candidate`, or else from the older candidate tables.
     fn find_in_block(
         &self,
-        sought: &Sought<'v, '_>,
+        sought: &PendingKey<'v, '_>,
         Candidate { place, level, table }: Candidate<'v>,
         block: usize,
     ) -> Result<Option<Slice>> {
         let looked = table.look_from(block, sought.key, self.seqno, self.fill_cache, None)?;
-        if let Looked::Found(look) = looked {
-            return Ok(self.answer(level, look, 0, &mut Look::pin).found());
+        if let TableGet::Found(look) = looked {
+            return Ok(self.answer(level, look, 0, &mut Found::pin).found());
         }
         for (level, table) in sought.tables[place + 1..].iter().flatten() {
             let key = (sought.key, sought.hash);
-            if let Some(looked) = self.look_into(*level, table, key, &mut 0, &mut Look::pin)? {
+            if let Some(looked) = self.look_into(*level, table, key, &mut 0, &mut Found::pin)? {
                 return Ok(looked.found());
             }
         }
@@ -169,7 +169,7 @@ impl<'v> Lookup<'v> {
     }
 }
 
-impl<'v> Sought<'v, '_> {
+impl<'v> PendingKey<'v, '_> {
     /// Returns the first table whose filter passes the key, if any, and prefetches its index.
     #[inline]
     fn ask_filters(&self) -> Step<'v> {

@@ -11,31 +11,31 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::View;
+use super::ReadState;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
-use crate::base::own_places::OwnPlaces;
+use crate::base::per_thread::PerThread;
 use crate::base::range_delete::RangeDeleteView;
 use crate::error::Result;
 use crate::iter::merge::MergeCursor;
 use crate::iter::visible::VisibleCursor;
-use crate::tree::cursor::{BoxedCursor, ChainCursor, guard_cursor, run_cursor};
+use crate::tree::cursor::{BoxedCursor, ConcatCursor, guard_cursor, run_cursor};
 use crate::tree::tables::Tables;
 
 /// All cursors of an iterator, topmost last.
-type Walker = VisibleCursor<MergeCursor>;
+type ScanCursor = VisibleCursor<MergeCursor>;
 
 /// A pooled iterator: the cursors over a read state, and the parameters of their creation.
-pub(super) struct Kept {
-    walker: Walker,
+pub(super) struct PooledIter {
+    cursor: ScanCursor,
     tables: Arc<Tables>,
     fill_cache: bool,
     /// Number of non-empty memtables. A memtable has a cursor from its first entry on.
     filled_memtables: usize,
 }
 
-impl Kept {
-    fn new(view: &View, tables: &Arc<Tables>, fill_cache: bool) -> Result<Kept> {
+impl PooledIter {
+    fn new(view: &ReadState, tables: &Arc<Tables>, fill_cache: bool) -> Result<PooledIter> {
         let order = &tables.config().order;
         let mut sources: Vec<BoxedCursor> = Vec::new();
         for memtable in view.memtables().filter(|memtable| memtable.has_entries()) {
@@ -53,17 +53,17 @@ impl Kept {
                 [only] => sources.push(guard_cursor(tables, only, fill_cache)?),
                 _ => {
                     let level = level.clone();
-                    sources.push(Box::new(ChainCursor::new(tables.clone(), level, fill_cache)));
+                    sources.push(Box::new(ConcatCursor::new(tables.clone(), level, fill_cache)));
                 }
             }
         }
         let merged = MergeCursor::new(order.clone(), sources);
         let walker = VisibleCursor::new(merged, order.clone(), 0, None);
-        Ok(Kept { walker, tables: tables.clone(), fill_cache, filled_memtables })
+        Ok(PooledIter { cursor: walker, tables: tables.clone(), fill_cache, filled_memtables })
     }
 
     /// Returns whether [`Kept::new`] would create identical cursors.
-    fn fits(&self, view: &View, tables: &Arc<Tables>, fill_cache: bool) -> bool {
+    fn fits(&self, view: &ReadState, tables: &Arc<Tables>, fill_cache: bool) -> bool {
         self.fill_cache == fill_cache
             && Arc::ptr_eq(&self.tables, tables)
             && self.filled_memtables
@@ -72,56 +72,56 @@ impl Kept {
 }
 
 /// Pool of a read state: the cursors of each thread's last iterator.
-pub(super) type Spares = OwnPlaces<Kept>;
+pub(super) type IterPool = PerThread<PooledIter>;
 
 /// Guard of a pooled iterator. Dropping it returns the cursors to the pool.
-pub(super) struct Lent {
+pub(super) struct PooledIterGuard {
     /// `Some` until the guard is dropped.
-    kept: Option<Box<Kept>>,
-    view: Arc<View>,
+    iter: Option<Box<PooledIter>>,
+    view: Arc<ReadState>,
 }
 
-impl Lent {
+impl PooledIterGuard {
     /// Returns unpositioned cursors over `view` for a reader at `seqno`.
     pub fn new(
-        view: Arc<View>,
+        view: Arc<ReadState>,
         tables: &Arc<Tables>,
         (seqno, deletes): (SeqNo, Option<Box<RangeDeleteView>>),
         fill_cache: bool,
-    ) -> Result<Lent> {
-        let spare = view.spares.take();
+    ) -> Result<PooledIterGuard> {
+        let spare = view.iter_pool.take();
         let mut kept = match spare.filter(|kept| kept.fits(&view, tables, fill_cache)) {
             Some(kept) => kept,
-            None => Box::new(Kept::new(&view, tables, fill_cache)?),
+            None => Box::new(PooledIter::new(&view, tables, fill_cache)?),
         };
-        kept.walker.reset(seqno, deletes);
-        Ok(Lent { kept: Some(kept), view })
+        kept.cursor.reset(seqno, deletes);
+        Ok(PooledIterGuard { iter: Some(kept), view })
     }
 
     /// Returns further unpositioned cursors over the same read state, for a reader at the same
     /// sequence number.
-    pub fn again(&self) -> Result<Lent> {
-        let kept = self.kept();
+    pub fn again(&self) -> Result<PooledIterGuard> {
+        let kept = self.iter();
         let deletes = self.view.range_deletes(&kept.tables)?;
-        let of = (kept.walker.snapshot(), deletes);
-        Lent::new(self.view.clone(), &kept.tables, of, kept.fill_cache)
+        let of = (kept.cursor.snapshot(), deletes);
+        PooledIterGuard::new(self.view.clone(), &kept.tables, of, kept.fill_cache)
     }
 
     /// Returns the read state.
     #[inline]
-    pub fn view(&self) -> &View {
+    pub fn view(&self) -> &ReadState {
         &self.view
     }
 
     #[inline]
-    fn kept(&self) -> &Kept {
-        self.kept.as_ref().expect("the guard holds its iterator until it is dropped")
+    fn iter(&self) -> &PooledIter {
+        self.iter.as_ref().expect("the guard holds its iterator until it is dropped")
     }
 
     /// Returns the open tables.
     #[inline]
     pub fn tables(&self) -> &Tables {
-        &self.kept().tables
+        &self.iter().tables
     }
 
     /// Returns the key order.
@@ -131,28 +131,28 @@ impl Lent {
     }
 }
 
-impl Deref for Lent {
-    type Target = Walker;
+impl Deref for PooledIterGuard {
+    type Target = ScanCursor;
 
     #[inline]
-    fn deref(&self) -> &Walker {
-        &self.kept().walker
+    fn deref(&self) -> &ScanCursor {
+        &self.iter().cursor
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for PooledIterGuard {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Walker {
-        &mut self.kept.as_mut().expect("the guard holds its iterator until it is dropped").walker
+    fn deref_mut(&mut self) -> &mut ScanCursor {
+        &mut self.iter.as_mut().expect("the guard holds its iterator until it is dropped").cursor
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledIterGuard {
     fn drop(&mut self) {
         // After a panic of a comparator the cursors may be in any state, so they are not reused.
-        let Some(mut kept) = self.kept.take().filter(|_| !std::thread::panicking()) else { return };
-        kept.walker.rest();
-        let second = self.view.spares.put(kept);
+        let Some(mut kept) = self.iter.take().filter(|_| !std::thread::panicking()) else { return };
+        kept.cursor.release();
+        let second = self.view.iter_pool.put(kept);
         drop(second);
     }
 }

@@ -12,38 +12,38 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::cache_block_pool::{ALLOCATION_ALIGN_BYTES, Allocation, CacheBlockPool, UNIT_BYTES};
 use super::chunk::CHUNK_BYTES;
-use super::frame_pool::{FramePool, GRANULE_BYTES, PIECE_ALIGN_BYTES, Piece};
 
 /// Minimum size of a slice in pool memory, in bytes. Shorter slices stay in the allocator's memory,
 /// so that small tables do not need a chunk.
 const BYTES_MIN: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 16 << 10 };
 
 /// A boxed slice whose memory may come from huge pages.
-pub struct LargeSlice<T> {
+pub struct HugePageBox<T> {
     start: NonNull<T>,
     len: usize,
     /// The allocation and its pool, or `None` if the memory is that of a boxed slice.
-    piece: Option<(Piece, Arc<FramePool>)>,
+    allocation: Option<(Allocation, Arc<CacheBlockPool>)>,
 }
 
 // SAFETY: it owns its items as a boxed slice does. Pool memory is not tied to a thread.
-unsafe impl<T: Send> Send for LargeSlice<T> {}
+unsafe impl<T: Send> Send for HugePageBox<T> {}
 // SAFETY: a shared reference gives only shared access to the items.
-unsafe impl<T: Sync> Sync for LargeSlice<T> {}
+unsafe impl<T: Sync> Sync for HugePageBox<T> {}
 
-impl<T> LargeSlice<T> {
+impl<T> HugePageBox<T> {
     /// Creates a slice from `items`. It moves them into `pool` if their size is between the minimum
     /// and one chunk, else it keeps them in the allocator's memory.
-    pub fn new(mut items: Vec<T>, pool: &Arc<FramePool>) -> LargeSlice<T> {
+    pub fn new(mut items: Vec<T>, pool: &Arc<CacheBlockPool>) -> HugePageBox<T> {
         let len = items.len();
         let bytes = len * size_of::<T>();
         let fits = (BYTES_MIN..=CHUNK_BYTES).contains(&bytes);
-        if !fits || align_of::<T>() > PIECE_ALIGN_BYTES {
+        if !fits || align_of::<T>() > ALLOCATION_ALIGN_BYTES {
             let items = NonNull::from(Box::leak(items.into_boxed_slice()));
-            return LargeSlice { start: items.cast(), len, piece: None };
+            return HugePageBox { start: items.cast(), len, allocation: None };
         }
-        let piece = pool.take(bytes);
+        let piece = pool.allocate(bytes);
         let start: NonNull<T> = piece.start.cast();
         // SAFETY: this call owns the allocation, which is long enough and aligned for the items.
         // The vector forgets the items, so that only the slice drops them.
@@ -51,19 +51,19 @@ impl<T> LargeSlice<T> {
             start.as_ptr().copy_from_nonoverlapping(items.as_ptr(), len);
             items.set_len(0);
         }
-        LargeSlice { start, len, piece: Some((piece, pool.clone())) }
+        HugePageBox { start, len, allocation: Some((piece, pool.clone())) }
     }
 
     /// Returns the memory used, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        match &self.piece {
-            Some((piece, _)) => piece.granules as usize * GRANULE_BYTES,
+        match &self.allocation {
+            Some((piece, _)) => piece.granules as usize * UNIT_BYTES,
             None => self.len * size_of::<T>(),
         }
     }
 }
 
-impl<T> Deref for LargeSlice<T> {
+impl<T> Deref for HugePageBox<T> {
     type Target = [T];
 
     #[inline]
@@ -73,15 +73,15 @@ impl<T> Deref for LargeSlice<T> {
     }
 }
 
-impl<T> Drop for LargeSlice<T> {
+impl<T> Drop for HugePageBox<T> {
     fn drop(&mut self) {
         let items = NonNull::slice_from_raw_parts(self.start, self.len);
-        match self.piece.take() {
+        match self.allocation.take() {
             // SAFETY: the items are dropped only here. The allocation came from this pool and is
             // not used afterwards.
             Some((piece, pool)) => unsafe {
                 items.drop_in_place();
-                pool.give(&piece);
+                pool.free(&piece);
             },
             // SAFETY: `new` leaked this box.
             None => drop(unsafe { Box::from_raw(items.as_ptr()) }),
@@ -96,13 +96,13 @@ mod tests {
     #[test]
     fn items_are_the_same_wherever_they_lie_and_are_dropped_once() {
         let counted = Arc::new(());
-        let pool: Arc<FramePool> = Arc::default();
+        let pool: Arc<CacheBlockPool> = Arc::default();
         for len in [0, 1, 60, 64, 65, 1_000, CHUNK_BYTES / 16, CHUNK_BYTES / 16 + 1] {
             if cfg!(miri) && len > 1_000 {
                 continue;
             }
             let items: Vec<(usize, Arc<()>)> = (0..len).map(|at| (at, counted.clone())).collect();
-            let slice = LargeSlice::new(items, &pool);
+            let slice = HugePageBox::new(items, &pool);
             assert_eq!(slice.len(), len);
             assert!(slice.iter().enumerate().all(|(at, item)| item.0 == at));
             let pooled = (BYTES_MIN..=CHUNK_BYTES).contains(&(len * 16));

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::state::Inner;
+use super::state::DbInner;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::write::pressure;
@@ -15,18 +15,18 @@ use crate::write::pressure;
 /// Maximum sleep of a throttled writer for one write.
 const PACED_MAX: Duration = Duration::from_millis(25);
 /// Time after which a sleeping writer checks again whether it must wait.
-const NAP: Duration = Duration::from_millis(5);
+const SLEEP: Duration = Duration::from_millis(5);
 /// Sleeps up to this length are skipped.
 const PACED_MIN: Duration = Duration::from_micros(50);
 /// A flush of less than this fraction (one fourth) of a memtable is not timed: its time is mostly
 /// that of a sync, and says little about a full memtable.
-const TELLING_PART: u64 = 4;
+const MIN_TIMED_FRACTION: u64 = 4;
 
 /// The times that the throttle works with.
 #[derive(Default)]
 struct Times {
     /// Start and size in bytes of the running flush.
-    front: Option<(Instant, u64)>,
+    running_flush: Option<(Instant, u64)>,
     /// Room in the active memtable when a writer last checked, in bytes.
     room_bytes: Option<u64>,
     /// The time until which the writes so far should take.
@@ -35,9 +35,9 @@ struct Times {
 
 /// State of the write throttle.
 #[derive(Default)]
-pub(crate) struct Pace {
+pub(crate) struct WriteThrottle {
     /// Near stall: whether the next full memtable would make writers wait.
-    crowded: AtomicBool,
+    near_stall: AtomicBool,
     /// Whether deletes are ahead of the search for empty-range hints.
     pub hints_behind: AtomicBool,
     /// Recent flush rate, in memtable bytes per second; 0 before the first flush.
@@ -47,26 +47,26 @@ pub(crate) struct Pace {
     times: Mutex<Times>,
 }
 
-impl Pace {
+impl WriteThrottle {
     /// Returns whether the throttle is active (near stall).
     #[inline]
-    pub fn is_crowded(&self) -> bool {
-        self.crowded.load(Ordering::Relaxed)
+    pub fn is_near_stall(&self) -> bool {
+        self.near_stall.load(Ordering::Relaxed)
     }
 
     /// Records that a memtable of `bytes` is being flushed.
     pub fn note_flush_begins(&self, bytes: u64) {
-        self.times.lock().front = Some((Instant::now(), bytes));
+        self.times.lock().running_flush = Some((Instant::now(), bytes));
     }
 
     /// Records that no memtable is being flushed any more.
     pub fn note_flush_ends(&self) {
-        self.times.lock().front = None;
+        self.times.lock().running_flush = None;
     }
 
     /// Records the duration of a flush of `bytes`. A full memtable has `memtable_bytes`.
     pub fn note_flush(&self, bytes: u64, memtable_bytes: u64, elapsed: Duration) {
-        if bytes < memtable_bytes / TELLING_PART {
+        if bytes < memtable_bytes / MIN_TIMED_FRACTION {
             return;
         }
         let before = self.flush_rate.load(Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl Pace {
         // more room than before, the memtable is a new one.
         let before = times.room_bytes.replace(room_bytes);
         let bytes = before.and_then(|before| before.checked_sub(room_bytes)).unwrap_or(written);
-        let (began, front_bytes) = times.front.unwrap_or((now, memtable_bytes));
+        let (began, front_bytes) = times.running_flush.unwrap_or((now, memtable_bytes));
         let elapsed_ns = now.saturating_duration_since(began).as_nanos() as u64;
         let remaining_ns = pressure::remaining_ns(front_bytes, elapsed_ns, rate);
         let wait = Duration::from_nanos(pressure::pace_ns(bytes, room_bytes, remaining_ns));
@@ -96,43 +96,43 @@ impl Pace {
     }
 }
 
-impl Inner {
+impl DbInner {
     /// Throttles the writer: sleeps while the active memtable fills so fast that its room would not
     /// last until the flush ends.
     #[cold]
     pub(super) fn keep_pace(&self, bytes: u64) {
-        let written = self.pace.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let written = self.write_throttle.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if written < pressure::PACE_BYTES {
             return;
         }
-        let written = self.pace.unpaced_bytes.swap(0, Ordering::Relaxed);
+        let written = self.write_throttle.unpaced_bytes.swap(0, Ordering::Relaxed);
         if written < pressure::PACE_BYTES {
             // Another writer was faster and has counted these bytes.
-            self.pace.unpaced_bytes.fetch_add(written, Ordering::Relaxed);
+            self.write_throttle.unpaced_bytes.fetch_add(written, Ordering::Relaxed);
             return;
         }
         let now = Instant::now();
-        let full = self.write_knobs.memtable_bytes.load(Ordering::Relaxed);
-        let room = full.saturating_sub(self.view.load().active.memory_bytes() as u64);
-        let due = self.pace.due(now, written, room, full);
+        let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
+        let room = full.saturating_sub(self.read_state.load().active.memory_bytes() as u64);
+        let due = self.write_throttle.due(now, written, room, full);
         let mut left = due.saturating_duration_since(now);
         // The sleep ends early when the flush does.
-        while left > PACED_MIN && self.pace.is_crowded() {
-            crate::base::sync::thread::sleep(left.min(NAP));
+        while left > PACED_MIN && self.write_throttle.is_near_stall() {
+            crate::base::sync::thread::sleep(left.min(SLEEP));
             left = due.saturating_duration_since(Instant::now());
         }
         self.counters.slowed_us.add(now.elapsed().as_micros() as u64);
     }
 
     /// Records whether the next full memtable would make writers wait. The queue is locked.
-    pub fn note_crowd(&self, frozen: usize) {
-        let crowded =
-            !self.stepped() && frozen >= self.options.load().frozen_memtables_max as usize;
+    pub fn update_near_stall(&self, frozen: usize) {
+        let crowded = !self.is_manual_background()
+            && frozen >= self.options.load().frozen_memtables_max as usize;
         if !crowded {
-            let mut times = self.pace.times.lock();
+            let mut times = self.write_throttle.times.lock();
             (times.due, times.room_bytes) = (None, None);
         }
-        self.pace.crowded.store(crowded, Ordering::Relaxed);
+        self.write_throttle.near_stall.store(crowded, Ordering::Relaxed);
     }
 }
 
@@ -144,11 +144,11 @@ mod tests {
     /// bytes in the memtable. Returns the used bytes of a memtable of `memtable` bytes after
     /// `flushed`.
     fn filled_after(memtable: u64, growth: f64, writers: usize, flushed: Duration) -> u64 {
-        let (pace, began) = (Pace::default(), Instant::now());
+        let (pace, began) = (WriteThrottle::default(), Instant::now());
         pace.note_flush(memtable, memtable, Duration::from_millis(200));
         // A flush of a few pairs takes as long as a sync, and says nothing.
         pace.note_flush(4096, memtable, Duration::from_millis(8));
-        pace.times.lock().front = Some((began, memtable));
+        pace.times.lock().running_flush = Some((began, memtable));
         let (mut clocks, mut filled) = (vec![began; writers], 0);
         while filled < memtable {
             let next = clocks.iter_mut().min().expect("at least one writer exists");
@@ -176,12 +176,12 @@ mod tests {
 
     #[test]
     fn nobody_is_told_to_wait_for_long() {
-        let (pace, now) = (Pace::default(), Instant::now());
-        pace.times.lock().front = Some((now, 1 << 30));
+        let (pace, now) = (WriteThrottle::default(), Instant::now());
+        pace.times.lock().running_flush = Some((now, 1 << 30));
         for _ in 0..100 {
             assert!(pace.due(now, 1 << 30, 0, 1 << 20) <= now + PACED_MAX);
         }
         pace.note_flush_ends();
-        assert!(pace.times.lock().front.is_none());
+        assert!(pace.times.lock().running_flush.is_none());
     }
 }

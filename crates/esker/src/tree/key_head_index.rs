@@ -10,15 +10,17 @@ use crate::base::order::KeyOrder;
 
 /// Key-head index of keys that are stored sorted elsewhere.
 #[derive(Debug, Clone, Default)]
-pub struct Fence {
+pub struct KeyHeadIndex {
     /// Empty when the key order has no heads.
     heads: Vec<u128>,
 }
 
-impl Fence {
+impl KeyHeadIndex {
     /// Builds the index of `keys`, which must be in key order.
-    pub fn new<'a>(order: &KeyOrder, keys: impl Iterator<Item = &'a [u8]>) -> Fence {
-        Fence { heads: if order.has_heads() { keys.map(head16).collect() } else { Vec::new() } }
+    pub fn new<'a>(order: &KeyOrder, keys: impl Iterator<Item = &'a [u8]>) -> KeyHeadIndex {
+        KeyHeadIndex {
+            heads: if order.has_heads() { keys.map(head16).collect() } else { Vec::new() },
+        }
     }
 
     /// Returns how many of the `len` keys satisfy `before`. The keys must be partitioned: `before`

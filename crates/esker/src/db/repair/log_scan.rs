@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::parts::Part;
+use super::parts::SalvagePart;
 use super::salvage::Salvage;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
@@ -19,7 +19,7 @@ use crate::table::Table;
 /// Reason for an early end of a scan.
 pub enum Stop {
     /// The entries of this part are not in order; they must be sorted first.
-    Disorder(Arc<Part>),
+    Disorder(Arc<SalvagePart>),
     /// The repair cannot continue.
     Failed(Error),
 }
@@ -69,16 +69,16 @@ impl Rows {
 }
 
 /// The table of a chain that is being read.
-struct Reading {
-    part: Arc<Part>,
+struct LogScan {
+    part: Arc<SalvagePart>,
     table: Table,
     next_block: usize,
 }
 
 /// Disjoint parts in key order, read one after another.
 pub struct Chain {
-    parts: std::vec::IntoIter<Arc<Part>>,
-    reading: Option<Reading>,
+    parts: std::vec::IntoIter<Arc<SalvagePart>>,
+    reading: Option<LogScan>,
     rows: Rows,
     at: usize,
     /// The last entry of the previous block of the same table.
@@ -87,7 +87,7 @@ pub struct Chain {
 
 impl Chain {
     /// Creates a chain positioned before its first entry.
-    pub fn new(parts: Vec<Arc<Part>>) -> Chain {
+    pub fn new(parts: Vec<Arc<SalvagePart>>) -> Chain {
         let (rows, parts) = (Rows::default(), parts.into_iter());
         Chain { parts, reading: None, rows, at: 0, last: None }
     }
@@ -113,9 +113,9 @@ impl Chain {
             let Some(part) = self.parts.next() else { return Ok(false) };
             self.last = None;
             match part.open(&salvage.fs, &salvage.config) {
-                Ok(table) => self.reading = Some(Reading { part, table, next_block: 0 }),
+                Ok(table) => self.reading = Some(LogScan { part, table, next_block: 0 }),
                 Err(error) if part.is_own => return Err(error.into()),
-                Err(error) => salvage.lose(format!("all entries of a table: {error}")),
+                Err(error) => salvage.record_loss(format!("all entries of a table: {error}")),
             }
             return Ok(true);
         };
@@ -137,7 +137,7 @@ impl Chain {
         salvage.held.more(self.rows.rows.len());
         match read {
             Err(error) if self.reads_own() => return Err(error.into()),
-            Err(error) => salvage.lose(format!("all entries of a block: {error}")),
+            Err(error) => salvage.record_loss(format!("all entries of a block: {error}")),
             Ok(()) => {}
         }
         Ok(true)

@@ -9,26 +9,26 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::readers::{Readers, Reading};
+use super::epoch::{Collector, EpochGuard};
 use super::sync::atomic::{AtomicPtr, Ordering};
 
 /// A cell whose value can be replaced during reads.
-pub struct Shown<T> {
+pub struct EpochCell<T> {
     value: AtomicPtr<T>,
-    readers: Arc<Readers>,
+    readers: Arc<Collector>,
     owns: PhantomData<Arc<T>>,
 }
 
-impl<T: Send + Sync + 'static> Shown<T> {
+impl<T: Send + Sync + 'static> EpochCell<T> {
     /// Creates a cell with `value`, protected by the epoch collector `readers`.
-    pub fn new(value: Arc<T>, readers: Arc<Readers>) -> Shown<T> {
+    pub fn new(value: Arc<T>, readers: Arc<Collector>) -> EpochCell<T> {
         let value = AtomicPtr::new(Arc::into_raw(value).cast_mut());
-        Shown { value, readers, owns: PhantomData }
+        EpochCell { value, readers, owns: PhantomData }
     }
 
     /// Returns the epoch collector.
     #[inline]
-    pub fn readers(&self) -> &Readers {
+    pub fn collector(&self) -> &Collector {
         &self.readers
     }
 
@@ -37,7 +37,7 @@ impl<T: Send + Sync + 'static> Shown<T> {
     /// # Panics
     /// Panics if the guard does not belong to [`Shown::readers`].
     #[inline]
-    pub fn see<'s>(&'s self, reading: &'s Reading<'_>) -> &'s T {
+    pub fn load_pinned<'s>(&'s self, reading: &'s EpochGuard<'_>) -> &'s T {
         // SAFETY: the address is that of an `Arc`'s value, which the guard keeps alive.
         unsafe { &*self.address(reading) }
     }
@@ -45,7 +45,7 @@ impl<T: Send + Sync + 'static> Shown<T> {
     /// Loads the current value as an `Arc`, which the caller may keep without a guard.
     #[inline]
     pub fn load(&self) -> Arc<T> {
-        let reading = self.readers.enter();
+        let reading = self.readers.pin();
         let value = self.address(&reading);
         // SAFETY: the address is that of an `Arc`'s value. The guard keeps it alive while the
         // reference count is incremented.
@@ -58,7 +58,7 @@ impl<T: Send + Sync + 'static> Shown<T> {
     /// Returns the address of the `Arc`'s value (from `new` or `replace`). The guard began before
     /// the load of the address, so the cell's reference is dropped only after the guard.
     #[inline]
-    fn address(&self, reading: &Reading<'_>) -> *const T {
+    fn address(&self, reading: &EpochGuard<'_>) -> *const T {
         assert!(reading.is_of(&self.readers), "the guard belongs to another epoch collector");
         self.value.load(Ordering::Acquire)
     }
@@ -68,11 +68,11 @@ impl<T: Send + Sync + 'static> Shown<T> {
         let new = Arc::into_raw(value).cast_mut();
         let old = self.value.swap(new, Ordering::AcqRel);
         // SAFETY: the address represented the cell's reference, and the cell no longer holds it.
-        self.readers.retire(unsafe { Arc::from_raw(old) });
+        self.readers.defer_drop(unsafe { Arc::from_raw(old) });
     }
 }
 
-impl<T> Drop for Shown<T> {
+impl<T> Drop for EpochCell<T> {
     fn drop(&mut self) {
         // Deferred values may own the collector, which owns them: the flush breaks the cycle.
         self.readers.flush();

@@ -1,5 +1,5 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench results crosscheck test check fuzz crash crash-long miri schedules docs
+.PHONY: bench results crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
 .PHONY: kills powercut mapped soak tsan asan
 .PHONY: mutants coverage shim dropin apps capi wheel pytest overhead
@@ -14,6 +14,9 @@ crosscheck: ## the lab beside RocksDB's own db_bench, the same library and flags
 test:   ## everything that must pass, after installing what is missing
 	scripts/deps.sh
 	scripts/test.sh
+
+quick:  ## a contributor's loop: format, lints and the engine's short tests, under two minutes
+	scripts/test.sh quick
 
 results: ## measure the README's table again and write it, its picture and its record
 	scripts/results.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs all required checks. Each step prints its name, and its duration at the end. The steps of the
 # bindings run concurrently with the steps of the engine, which do not always use all processors.
-# Their output is printed at the end.
+# Their output is printed at the end, then a table of the tests that ran.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,31 +12,46 @@ step() {
     echo "== $((SECONDS - began)) s: $*" >&2
 }
 
-if [ "${1:-}" = bindings ]; then
+case "${1:-}" in
+bindings)
     step scripts/capi.sh test
     step scripts/install.sh test
     step scripts/wheel.sh test
     step scripts/dropin.sh
     exit 0
-fi
+    ;;
+engine)
+    step cargo test --workspace
+    step scripts/limits.sh
+    step scripts/package.sh
+    step env QUICK=yes scripts/mapped.sh
+    step env QUICK=yes scripts/crash.sh
+    step scripts/schedules.sh
+    step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+    exit 0
+    ;;
+quick) # a contributor's loop
+    step cargo fmt --all --check
+    step cargo clippy --package esker --all-targets -- -D warnings
+    step cargo test --package esker --lib
+    step cargo test --package esker --test surface --test handles --test model --test repair
+    step cargo xtask tidy
+    exit 0
+    ;;
+esac
 
 step cargo fmt --all --check
 step cargo clippy --workspace --all-targets -- -D warnings
 
-said=$(mktemp)
-setsid "$0" bindings >"$said" 2>&1 &
-bindings=$!
-trap 'kill -- "-$bindings" 2>/dev/null || true; rm -f "$said"' EXIT
-
-step cargo test --workspace
-step scripts/limits.sh
-step scripts/package.sh
-step env QUICK=yes scripts/mapped.sh
-step env QUICK=yes scripts/crash.sh
-step scripts/schedules.sh
-step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+engine=$(mktemp)
+bindings=$(mktemp)
+setsid "$0" bindings >"$bindings" 2>&1 &
+group=$!
+trap 'kill -- "-$group" 2>/dev/null || true; rm -f "$engine" "$bindings"' EXIT
 
 passed=0
-wait "$bindings" || passed=$?
-cat "$said" >&2
+"$0" engine 2>&1 | tee "$engine" || passed=$?
+wait "$group" || passed=$?
+cat "$bindings"
+cat "$engine" "$bindings" | awk -f scripts/count.awk
 exit "$passed"

@@ -1,5 +1,6 @@
 //! Checks of the source tree and generated documents, as a library so that tests run them.
 
+pub mod api;
 pub mod headers;
 pub mod options;
 pub mod results;

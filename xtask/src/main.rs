@@ -1,7 +1,8 @@
 //! `cargo xtask tidy` checks the structure of the source tree. `cargo xtask options [--check]`
 //! writes `docs/options.md` from the option table, or checks that it is current.
 //! `cargo xtask results [--check]` does the same for the README's result table and its chart, and
-//! `cargo xtask headers [--check]` for the header of the C interface.
+//! `cargo xtask headers [--check]` for the header of the C interface. `cargo xtask api [--list]` counts
+//! the items of the public interface.
 
 use std::process::ExitCode;
 
@@ -15,13 +16,18 @@ fn main() -> ExitCode {
             Ok(problems) => Err(problems.join("\n")),
             Err(error) => Err(error.to_string()),
         },
+        ["api"] => xtask::api::check(&root, false),
+        ["api", "--list"] => xtask::api::check(&root, true),
         ["options"] => xtask::options::write(&root),
         ["results"] => xtask::results::write(&root),
         ["results", "--check"] => xtask::results::check(&root),
         ["options", "--check"] => xtask::options::check(&root),
         ["headers"] => xtask::headers::write(&root),
         ["headers", "--check"] => xtask::headers::check(&root),
-        _ => Err("usage: cargo xtask tidy | (options | results | headers) [--check]".into()),
+        _ => {
+            Err("usage: cargo xtask tidy | api [--list] | (options | results | headers) [--check]"
+                .into())
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -43,7 +43,7 @@ fn row(spec: &OptionSpec) -> String {
         format!("`{}`", spec.default),
         spec.range.to_string().replace('|', "\\|"),
         spec.unit.to_string(),
-        spec.mutability.name().to_string(),
+        spec.mutability.to_string(),
         aliases.join(" "),
     ];
     format!("| {} |", cells.join(" | "))

@@ -170,7 +170,7 @@ fn compression(value: &Bound<'_, PyAny>) -> PyResult<Compression> {
             .map_err(|_| PyTypeError::new_err("it must be None or the name of a compression"))?
             .extract()?,
     };
-    Compression::parse(&word).ok_or_else(|| {
+    word.parse().map_err(|_| {
         PyValueError::new_err(format!("it is None, 'snappy', 'lz4' or 'zstd', not {value:?}"))
     })
 }

@@ -408,7 +408,7 @@ impl DB {
     /// Raises Error for any other option, or a value out of range.
     fn set_option(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let value = arguments::text_of(name, value)?;
-        self.store.run(py, |db| db.set_option(name, &value))
+        self.store.run(py, |db| db.set_options(&[(name, &value)]))
     }
 
     #[inline]

@@ -53,7 +53,7 @@ pub struct OptionSpec {
     /// The allowed values, as text.
     range: String,
     /// The time at which the option can be set: ``at open`` or ``while open``.
-    when: &'static str,
+    when: String,
     /// A description.
     doc: &'static str,
     /// Alternative names.
@@ -76,7 +76,7 @@ pub fn options() -> Vec<OptionSpec> {
         unit: knob.unit,
         default: knob.default.clone(),
         range: knob.range.to_string(),
-        when: knob.mutability.name(),
+        when: knob.mutability.to_string(),
         doc: knob.doc,
         aliases: knob.aliases.to_vec(),
     };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
-use esker::{Db, Error, ErrorKind, Result};
+use esker::{Db, ErrorKind, Result, internals};
 
 use crate::calling::{self, Functions};
 
@@ -36,9 +36,11 @@ impl Handle {
     #[inline]
     pub fn check_reentry(&self) -> Result<()> {
         if calling::is_within(&self.functions) {
-            return Err(Error::invalid(
+            return Err(internals::error(
+                ErrorKind::InvalidArgument,
                 "a comparator or filter must not use its own store: it is called in the middle of \
                  a call on it",
+                None,
             ));
         }
         Ok(())
@@ -50,7 +52,7 @@ impl Handle {
         self.check_reentry()?;
         let guard = self.db.load();
         if guard.is_none() {
-            return Err(Error::new(ErrorKind::Closed, "the store was closed"));
+            return Err(internals::error(ErrorKind::Closed, "the store was closed", None));
         }
         Ok(Opened(guard))
     }

@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(options.file_size_max_bytes, plain.file_size_max_bytes);
         assert_eq!(options.filter_bits_per_key, plain.filter_bits_per_key);
         assert_eq!(options.get("compression").unwrap(), "snappy");
-        assert_eq!(options.key_order.name(), "esker.bytewise");
+        assert_eq!(format!("{:?}", options.key_order), "KeyOrder(esker.bytewise)");
     }
 
     #[test]

@@ -180,8 +180,10 @@ mod tests {
     fn exit_codes_are_those_of_the_table_in_the_documentation() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
         let page = std::fs::read_to_string(page).unwrap();
-        let mut failures: Vec<Failure> =
-            ErrorKind::ALL.iter().map(|kind| esker::Error::new(*kind, "").into()).collect();
+        let mut failures: Vec<Failure> = ErrorKind::ALL
+            .iter()
+            .map(|kind| esker::internals::error(*kind, "", None).into())
+            .collect();
         failures.push(Failure::key_not_found());
         failures.push(Failure::interrupted(""));
         failures.push(LabError::engine("").into());

@@ -38,8 +38,9 @@ pub fn open_writer(path: &Path, global: &Global, create: bool) -> Result<Db, Fai
     }
     match Db::open(path, options) {
         // The original message names an option that no caller of a command has set.
-        Err(error) if error.is_not_found() && !create => {
-            Err(esker::Error::not_found("there is no store here").with_path(path).into())
+        Err(failed) if failed.kind() == ErrorKind::NotFound && !create => {
+            Err(esker::internals::error(ErrorKind::NotFound, "there is no store here", Some(path))
+                .into())
         }
         opened => Ok(noted(opened.map_err(in_use)?, global)),
     }
@@ -54,7 +55,7 @@ pub fn in_use(error: Error) -> Error {
         "{who}; end that process first, or wait for its end. Meanwhile `esker get`, `scan`, \
          `dump`, `stats` and `shell --read-only` can read the store"
     );
-    Error::new(ErrorKind::Locked, message).with_path(path)
+    esker::internals::error(ErrorKind::Locked, message, Some(path))
 }
 
 /// Prints the recovery notes: the losses of a crash before this open.

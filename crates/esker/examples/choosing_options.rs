@@ -25,7 +25,7 @@ pub fn main() -> Result<()> {
     assert_eq!(db.option("policy").as_deref(), Some("leveled"));
 
     // The error message names the valid option.
-    let error = db.set_option("block_sise", "8k").expect_err("misspelt");
+    let error = db.set_options(&[("block_sise", "8k")]).expect_err("misspelt");
     println!("{error}");
 
     for spec in esker::OPTIONS.iter().take(3) {

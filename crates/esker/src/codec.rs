@@ -143,6 +143,7 @@ impl<'a> KeyReader<'a> {
 /// assert_eq!(Vec::<u8>::decode(&out)?, b"a\0b");
 /// # Ok::<(), esker::Error>(())
 /// ```
+#[doc(hidden)]
 pub fn encode_bytes_into(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
     for &byte in bytes {
@@ -162,6 +163,7 @@ pub fn encode_bytes_into(bytes: &[u8], out: &mut Vec<u8>) {
 /// encode_str_into("ada", &mut prefix);
 /// assert!(("ada".to_string(), 7u8).encode().starts_with(&prefix));
 /// ```
+#[doc(hidden)]
 pub fn encode_str_into(text: &str, out: &mut Vec<u8>) {
     encode_bytes_into(text.as_bytes(), out);
 }

@@ -36,6 +36,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order of `docs/errors.md`.
+    #[doc(hidden)]
     pub const ALL: &'static [ErrorKind] = &[
         ErrorKind::InvalidArgument,
         ErrorKind::NotFound,
@@ -82,7 +83,7 @@ struct Inner {
 
 impl Error {
     /// Creates an error of `kind` with `message`.
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         let message = message.into();
         Error {
             inner: Arc::new(Inner { kind, message, path: None, offset_bytes: None, source: None }),
@@ -90,17 +91,17 @@ impl Error {
     }
 
     /// Creates an [`ErrorKind::InvalidArgument`] error.
-    pub fn invalid(message: impl Into<String>) -> Error {
+    pub(crate) fn invalid(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
     /// Creates an [`ErrorKind::NotFound`] error.
-    pub fn not_found(message: impl Into<String>) -> Error {
+    pub(crate) fn not_found(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::NotFound, message)
     }
 
     /// Creates an [`ErrorKind::Corruption`] error for the byte at `offset_bytes` of `path`.
-    pub fn corruption(path: &Path, offset_bytes: u64, message: impl Into<String>) -> Error {
+    pub(crate) fn corruption(path: &Path, offset_bytes: u64, message: impl Into<String>) -> Error {
         Error {
             inner: Arc::new(Inner {
                 kind: ErrorKind::Corruption,
@@ -116,7 +117,7 @@ impl Error {
     ///
     /// A full device or quota becomes [`ErrorKind::NoSpace`]. Other errors become
     /// [`ErrorKind::Io`].
-    pub fn io(path: &Path, what: &str, source: std::io::Error) -> Error {
+    pub(crate) fn io(path: &Path, what: &str, source: std::io::Error) -> Error {
         let full = matches!(
             source.kind(),
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
@@ -169,7 +170,7 @@ impl Error {
     }
 
     /// Adds `path` to the error unless it already has a path.
-    pub fn with_path(self, path: &Path) -> Error {
+    pub(crate) fn with_path(self, path: &Path) -> Error {
         if self.inner.path.is_some() {
             return self;
         }
@@ -210,13 +211,8 @@ impl Error {
     }
 
     /// Returns whether the error reports corrupt bytes on disk.
-    pub fn is_corruption(&self) -> bool {
+    pub(crate) fn is_corruption(&self) -> bool {
         self.kind() == ErrorKind::Corruption
-    }
-
-    /// Returns whether the named store or backup does not exist.
-    pub fn is_not_found(&self) -> bool {
-        self.kind() == ErrorKind::NotFound
     }
 
     /// Returns whether the operating system reported a missing file.
@@ -274,5 +270,44 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.inner.source.as_ref().map(|s| s as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn errors_print_where_what_and_why() {
+        let path = Path::new("/db/x");
+        let damaged = Error::corruption(path, 12, "expected 3, found 4");
+        assert_eq!(damaged.to_string(), "/db/x: expected 3, found 4 (at byte 12)");
+        assert_eq!(format!("{damaged:?}"), format!("Corruption: {damaged}"));
+        assert_eq!((damaged.offset_bytes(), damaged.message()), (Some(12), "expected 3, found 4"));
+        assert!(damaged.kind() == ErrorKind::Corruption && damaged.source().is_none());
+        let full = std::io::Error::new(std::io::ErrorKind::StorageFull, "no room");
+        let full = Error::io(path, "write", full);
+        assert_eq!(full.kind(), ErrorKind::NoSpace);
+        assert_eq!(full.to_string(), "/db/x: cannot write: no room");
+        assert_eq!(full.source().unwrap().to_string(), "no room");
+        assert_eq!(
+            full.clone().with_path(Path::new("/y")).path(),
+            Some(path),
+            "the first path stays"
+        );
+        assert_eq!(Error::invalid("no").with_path(path).to_string(), "/db/x: no");
+        let quota = std::io::Error::from_raw_os_error(libc::EDQUOT);
+        assert_eq!(Error::io(path, "write", quota).kind(), ErrorKind::NoSpace);
+        let gone = Error::io(path, "read", std::io::ErrorKind::NotFound.into());
+        assert!(gone.kind() == ErrorKind::Io && gone.kind() != ErrorKind::NotFound);
+        assert!(Error::not_found("none").kind() == ErrorKind::NotFound);
+        assert_eq!(full.raw_os_error(), None);
+        let quota = Error::io(path, "write", std::io::Error::from_raw_os_error(libc::EDQUOT));
+        let elsewhere = quota.with_path(Path::new("/y"));
+        assert_eq!(elsewhere.raw_os_error(), Some(libc::EDQUOT));
+        let bare = Error::new(ErrorKind::Io, "no").raw_os_error();
+        assert_eq!(bare, None);
     }
 }

@@ -31,3 +31,16 @@ pub use crate::wal::format::{
 };
 pub use crate::wal::{LogReader, LogWriter};
 pub use crate::write::batch::{check_key, check_value};
+
+/// Returns an error of the engine's type, for callers that speak for the engine.
+pub fn error(
+    kind: crate::ErrorKind,
+    message: impl Into<String>,
+    path: Option<&std::path::Path>,
+) -> crate::Error {
+    let error = crate::Error::new(kind, message);
+    match path {
+        Some(path) => error.with_path(path),
+        None => error,
+    }
+}

@@ -100,9 +100,9 @@ fn a_damaged_table_is_neither_shared_nor_restored() {
     let table = fs.list(&first.path).unwrap().into_iter().find(|e| e.name.ends_with(".sst"));
     let table = first.path.join(table.unwrap().name);
     fs.open_write(&table).unwrap().write_at(b"rot", 30).unwrap();
-    assert!(db.backup(BACKUPS).unwrap_err().is_corruption());
+    assert!(db.backup(BACKUPS).unwrap_err().kind() == ErrorKind::Corruption);
     let failed = Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap_err();
-    assert!(failed.is_corruption());
+    assert!(failed.kind() == ErrorKind::Corruption);
     assert!(!fs.exists(Path::new(COPY)).unwrap(), "an incomplete store remained");
     // A foreign directory stays unchanged.
     fs.create_dir(Path::new("/data/other")).unwrap();
@@ -169,9 +169,12 @@ fn a_directory_of_backups_belongs_to_one_store() {
     // A backup without a store identity, and one with a damaged mark.
     let mark = Path::new(BACKUPS).join("backup-000005/BACKUP");
     fs.open_write(&mark).unwrap().write_at(b"rot", 30).unwrap();
-    assert!(copy.backup(BACKUPS).unwrap_err().is_corruption());
+    assert!(copy.backup(BACKUPS).unwrap_err().kind() == ErrorKind::Corruption);
     let listed = Db::backups_on(fs.clone(), BACKUPS).unwrap();
-    assert!(listed[4].store_id.is_none() && listed[4].problem.as_ref().unwrap().is_corruption());
+    assert!(
+        listed[4].store_id.is_none()
+            && listed[4].problem.as_ref().unwrap().kind() == ErrorKind::Corruption
+    );
     fs.remove(&mark).unwrap();
     refused(copy.backup(BACKUPS), ErrorKind::Incompatible, &["does not name its store"]);
     assert_eq!(copy.backup_with(BACKUPS, &over).unwrap().number, 6);

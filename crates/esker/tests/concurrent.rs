@@ -248,7 +248,9 @@ fn everything_at_once(options: Options) {
             match round % 4 {
                 0 => db.compact_range(None, None).unwrap(),
                 1 => db.checkpoint(dir.path().join(format!("copy-{round}"))).unwrap(),
-                2 => db.set_option("cache_size_bytes", ["4KiB", "1MiB"][round / 4 % 2]).unwrap(),
+                2 => db
+                    .set_options(&[("cache_size_bytes", ["4KiB", "1MiB"][round / 4 % 2])])
+                    .unwrap(),
                 _ => db.sync().unwrap(),
             }
             assert!(db.metrics().memory.cache_bytes < 2 << 20);

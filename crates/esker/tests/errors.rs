@@ -66,7 +66,7 @@ fn options_out_of_range_are_refused_by_every_call() {
     refused(Db::open_read_only_on(fs.clone(), dir(), wrong.clone()), kind, "fan_out");
     refused(Db::repair_on(fs.clone(), dir(), wrong), kind, "fan_out");
     let db = Db::open_on(fs, dir(), tiny_options()).unwrap();
-    refused(db.set_option("fan_out", "0"), kind, "fan_out");
+    refused(db.set_options(&[("fan_out", "0")]), kind, "fan_out");
     assert_ne!(db.option("fan_out").as_deref(), Some("0"));
 }
 
@@ -141,7 +141,7 @@ fn held_merge() -> (Arc<MemFs>, Arc<FaultFs>, Arc<Gate>, Db, Options) {
         db.flush().unwrap();
     }
     gate.shut.store(true, SeqCst);
-    db.set_option("auto_compaction", "true").unwrap();
+    db.set_options(&[("auto_compaction", "true")]).unwrap();
     while !gate.waiting.load(SeqCst) {
         std::thread::yield_now();
     }

@@ -75,9 +75,9 @@ fn few_threads(dir: &Path) {
     assert_eq!(db.iter().unwrap().count(), 1_001);
     assert!(store_threads().len() <= 4, "{:?}", store_threads());
     // Each thread exists when the call that needs it returns.
-    db.set_option("sync_every_ms", "1000").unwrap();
+    db.set_options(&[("sync_every_ms", "1000")]).unwrap();
     assert!(store_threads().contains(&"esker-sync".to_string()), "{:?}", store_threads());
-    db.set_option("scrub_bytes_per_second", "1000").unwrap();
+    db.set_options(&[("scrub_bytes_per_second", "1000")]).unwrap();
     assert!(store_threads().contains(&"esker-scrub".to_string()), "{:?}", store_threads());
     (0..40_000).for_each(|i| db.put(key(i), [7; 100]).unwrap());
     assert!(store_threads().contains(&"esker-memory".to_string()), "{:?}", store_threads());
@@ -126,7 +126,7 @@ fn no_threads(dir: &Path) {
     may_have(None);
     let db = Db::open(dir.join("db"), options()).unwrap();
     may_have(Some(1));
-    let refused = db.set_option("sync_every_ms", "10").unwrap_err();
+    let refused = db.set_options(&[("sync_every_ms", "10")]).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
     assert_eq!(db.option("sync_every_ms").as_deref(), Some("0"));
     for i in 0..100_000 {
@@ -140,7 +140,7 @@ fn no_threads(dir: &Path) {
     assert_eq!(db.iter().unwrap().count(), 50_000);
     assert_eq!(store_threads(), ["esker-compact-1", "esker-flush"]);
     may_have(None);
-    db.set_option("sync_every_ms", "10").unwrap();
+    db.set_options(&[("sync_every_ms", "10")]).unwrap();
     db.close().unwrap();
 }
 

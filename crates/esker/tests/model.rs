@@ -96,7 +96,7 @@ fn the_policy_can_change_while_the_store_is_used() {
     let mut pair = Pair::new(tiny_options(), 4242, 2_000);
     for round in 0..20 {
         let policy = Policy::ALL[round % Policy::ALL.len()];
-        pair.db().set_option("policy", policy.name()).unwrap();
+        pair.db().set_options(&[("policy", policy.name())]).unwrap();
         pair.options.policy = policy;
         for _ in 0..600 {
             pair.step();

@@ -105,7 +105,7 @@ fn options_changed_by_many_threads_at_once_are_all_kept() {
         std::thread::scope(|scope| {
             for name in live {
                 let db = &db;
-                scope.spawn(move || db.set_option(name, &round.to_string()).unwrap());
+                scope.spawn(move || db.set_options(&[(name, &round.to_string())]).unwrap());
             }
         });
         for name in live {

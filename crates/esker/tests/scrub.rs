@@ -79,7 +79,7 @@ fn wait_until(db: &Db, what: impl Fn(&esker::Metrics) -> bool) {
 fn the_scrub_finds_rot_that_nobody_reads_and_says_where() {
     let (fs, db) = filled(Options { background_threads: Some(1), ..tiny_options() });
     assert_eq!(db.metrics().scrub_bytes, 0, "the scrub ran without a request");
-    db.set_option("scrub_bytes_per_second", "100000000").unwrap();
+    db.set_options(&[("scrub_bytes_per_second", "100000000")]).unwrap();
     wait_until(&db, |m| m.scrub_rounds > 0);
     let sound = db.metrics();
     assert_eq!((sound.scrub_problems, &sound.scrub_problem), (0, &None));
@@ -89,6 +89,6 @@ fn the_scrub_finds_rot_that_nobody_reads_and_says_where() {
     wait_until(&db, |m| m.scrub_problems > 0);
     let problem = db.metrics().scrub_problem.unwrap();
     assert!(problem.contains(&name), "{problem}");
-    db.set_option("scrub_bytes_per_second", "0").unwrap();
+    db.set_options(&[("scrub_bytes_per_second", "0")]).unwrap();
     db.close().unwrap();
 }

@@ -94,7 +94,7 @@ fn switched_off_nothing_is_merged_by_seeks() {
     seek(&db, 10_000);
     db.wait_idle().unwrap();
     assert_eq!(runs(&db), 3);
-    db.set_option("merge_on_seeks", "true").unwrap();
+    db.set_options(&[("merge_on_seeks", "true")]).unwrap();
     seek_until(&db, 1);
 }
 

@@ -143,7 +143,7 @@ fn cursors_that_wait_hold_neither_blocks_nor_removed_files() {
     }
     db.flush().unwrap();
     assert_eq!(db.iter().unwrap().count(), 3_000);
-    db.set_option("cache_size_bytes", "0").unwrap();
+    db.set_options(&[("cache_size_bytes", "0")]).unwrap();
     let memory = db.metrics().memory;
     assert_eq!((memory.cache_bytes, memory.cache_spare_bytes), (0, 0), "a block is held");
     let tables = || db.tables().len();

@@ -3,6 +3,7 @@
 pub mod dead;
 pub mod imports;
 pub mod links;
+pub mod paper;
 pub mod rules;
 pub mod sizes;
 pub mod source;
@@ -35,6 +36,7 @@ pub fn problems(root: &Path) -> io::Result<Vec<String>> {
         imports::check(source, &mut problems);
     }
     dead::check(&sources, &mut problems);
+    paper::check(root, &mut problems)?;
     Ok(problems)
 }
 

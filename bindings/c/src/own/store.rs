@@ -254,7 +254,7 @@ pub unsafe extern "C" fn esker_set_option(
     // SAFETY: the caller meets the header's contract for strings and messages.
     unsafe {
         on(db, message, |db| {
-            Ok(db.set_option(ffi::utf8(name, "name")?, ffi::utf8(value, "value")?)?)
+            Ok(db.set_options(&[(ffi::utf8(name, "name")?, ffi::utf8(value, "value")?)])?)
         })
     }
 }

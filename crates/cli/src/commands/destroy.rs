@@ -26,7 +26,12 @@ pub struct DestroyArgs {
 pub fn run(args: &DestroyArgs, global: &Global) -> Outcome {
     let dir = &args.db;
     if !dir.exists() {
-        return Err(esker::Error::not_found("there is no store here").with_path(dir).into());
+        return Err(esker::internals::error(
+            esker::ErrorKind::NotFound,
+            "there is no store here",
+            Some(dir),
+        )
+        .into());
     }
     if !args.yes && !confirmed(&format!("Remove the store {} and all its data?", dir.display())) {
         return Err(Failure::usage("nothing was removed; answer y, or pass --yes"));

@@ -64,7 +64,7 @@ pub fn run(args: &OptionsArgs, global: &Global) -> Outcome {
 fn to_json(spec: &OptionSpec, options: &Options) -> serde_json::Value {
     json!({
         "name": spec.name, "value": options.get(spec.name), "default": spec.default,
-        "unit": spec.unit, "range": spec.range.to_string(), "changeable": spec.mutability.name(),
+        "unit": spec.unit, "range": spec.range.to_string(), "changeable": spec.mutability.to_string(),
         "aliases": spec.aliases, "doc": spec.doc,
     })
 }

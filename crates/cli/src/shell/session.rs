@@ -350,7 +350,7 @@ impl<'a, 'e> Session<'a, 'e> {
             ("snapshot", None | Some("on"), None) => self.snapshot = Some(self.db.snapshot()),
             ("snapshot", Some("off"), None) => self.snapshot = None,
             ("snapshot", ..) => return Err(usage("snapshot takes no argument, on or off")),
-            ("set", Some(name), Some(value)) => self.db.set_option(name, value)?,
+            ("set", Some(name), Some(value)) => self.db.set_options(&[(name, value)])?,
             ("set", ..) => return Err(usage("set takes a name and a value")),
             ("option", Some(name), None) => {
                 let value = self.db.option(name);

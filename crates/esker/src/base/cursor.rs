@@ -45,7 +45,7 @@ pub trait Cursor {
     fn materialize(&mut self, _key: &[u8], _seqno: SeqNo) -> Result<bool> {
         Ok(false)
     }
-    /// Prefetches memory for a [`Cursor::seek`] or [`Cursor::seek_late`] to `key`, which must be
+    /// Prefetches memory for a [`Cursor::seek`] or [`Cursor::seek_deferred`] to `key`, which must be
     /// the next move. The position of the cursor is undefined until then.
     fn prefetch_seek(&mut self, _key: &[u8], _step: Foresee, _deepest: bool) {}
     /// Moves to the last entry strictly before `(key, seqno)` in internal order.

@@ -42,7 +42,7 @@ pub enum KeyOrder {
 
 impl KeyOrder {
     /// Returns the name that the manifest records.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             KeyOrder::Bytewise => "esker.bytewise",
             KeyOrder::Reverse => "esker.reverse",

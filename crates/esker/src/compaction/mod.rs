@@ -1,6 +1,6 @@
 //! Layer 4: compaction.
 //!
-//! A [`Picker`] examines a version and returns a [`Plan`], a plain value. Only `job.rs` executes
+//! The [`picker`] examines a version and returns a [`Plan`], a plain value. Only `job.rs` executes
 //! plans. All policies are parameters ([`Shape`]) of one picker over one tree.
 
 pub mod job;
@@ -67,7 +67,7 @@ impl TreeLimits {
             file_size_max_bytes: options.file_size_max_bytes,
             guard_size_max_bytes,
             guard_piece_min_bytes: options.guard_piece_min_bytes.clamp(least, guard_size_max_bytes),
-            shape: policy::leveled::PLACEHOLDER,
+            shape: policy::PLACEHOLDER,
         };
         limits.shape = policy::shape(options.policy, &limits);
         limits
@@ -264,14 +264,4 @@ impl BusySet {
     pub fn holds(&self, level: usize, file: u64) -> bool {
         self.0.contains_key(&(level, file))
     }
-}
-
-/// Selects the next compaction.
-pub trait Picker {
-    /// Returns the next due plan whose inputs are not busy.
-    fn pick(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan>;
-    /// Returns the next plan that is due only because of seek statistics (a seek compaction).
-    fn pick_hot(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan>;
-    /// Returns the compaction debt: the bytes that still must be pushed or merged.
-    fn debt_bytes(&self, version: &Version, limits: &TreeLimits) -> u64;
 }

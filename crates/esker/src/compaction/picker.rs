@@ -14,46 +14,44 @@
 use std::sync::Arc;
 
 use super::{
-    BusySet, Last, OutputOrder, Picker, Plan, PlanInput, PlanKind, Push, Shape, TreeLimits, manual,
+    BusySet, Last, OutputOrder, Plan, PlanInput, PlanKind, Push, Shape, TreeLimits, manual,
 };
 use crate::metrics::LEVELS;
 use crate::tree::guard::Guard;
 use crate::tree::seek_stats;
 use crate::tree::version::Version;
 
-/// The picker for all policies.
-pub struct TreePicker;
+/// Returns the next due plan whose inputs are not busy.
+pub fn pick(version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
+    let view = PickContext { version, limits, busy, shape: limits.shape() };
+    view.level_zero().or_else(|| (1..LEVELS).find_map(|level| view.level(level)))
+}
 
-impl Picker for TreePicker {
-    fn pick(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
-        let view = PickContext { version, limits, busy, shape: limits.shape() };
-        view.level_zero().or_else(|| (1..LEVELS).find_map(|level| view.level(level)))
-    }
+/// Returns the next plan that is due only because of seek statistics (a seek compaction).
+pub fn pick_seek_candidate(version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
+    PickContext { version, limits, busy, shape: limits.shape() }.hot()
+}
 
-    fn pick_hot(&self, version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
-        PickContext { version, limits, busy, shape: limits.shape() }.hot()
-    }
-
-    fn debt_bytes(&self, version: &Version, limits: &TreeLimits) -> u64 {
-        let empty = BusySet::default();
-        let view = PickContext { version, limits, busy: &empty, shape: limits.shape() };
-        let level_zero = &version.levels[0].guards[0];
-        let waiting = level_zero.runs.len() >= limits.l0_runs_max;
-        let mut debt = if waiting { level_zero.bytes() } else { 0 };
-        for number in 1..LEVELS {
-            let level = &version.levels[number];
-            if level.is_empty() {
-                continue;
-            }
-            if view.is_over(number) {
-                debt += level.bytes().saturating_sub(limits.capacity_bytes(number));
-            }
-            let most = view.runs_allowed(number);
-            let crowded = level.guards.iter().filter(|g| g.runs.len() > most);
-            debt += crowded.map(|g| g.bytes()).sum::<u64>();
+/// Returns the compaction debt: the bytes that still must be pushed or merged.
+pub fn debt_bytes(version: &Version, limits: &TreeLimits) -> u64 {
+    let empty = BusySet::default();
+    let view = PickContext { version, limits, busy: &empty, shape: limits.shape() };
+    let level_zero = &version.levels[0].guards[0];
+    let waiting = level_zero.runs.len() >= limits.l0_runs_max;
+    let mut debt = if waiting { level_zero.bytes() } else { 0 };
+    for number in 1..LEVELS {
+        let level = &version.levels[number];
+        if level.is_empty() {
+            continue;
         }
-        debt
+        if view.is_over(number) {
+            debt += level.bytes().saturating_sub(limits.capacity_bytes(number));
+        }
+        let most = view.runs_allowed(number);
+        let crowded = level.guards.iter().filter(|g| g.runs.len() > most);
+        debt += crowded.map(|g| g.bytes()).sum::<u64>();
     }
+    debt
 }
 
 struct PickContext<'a> {

@@ -17,7 +17,6 @@ mod model;
 mod older;
 mod runs;
 
-use super::policy;
 use super::*;
 use crate::options::kinds::Policy;
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
@@ -198,7 +197,7 @@ const fn busy_case(
 fn picked(limits: &TreeLimits, version: &Version, busy: &[(usize, u64)]) -> String {
     let mut set = BusySet::default();
     set.insert(&reading(version, busy));
-    let plan = policy::picker().pick(version, limits, &set);
+    let plan = picker::pick(version, limits, &set);
     if let Some(plan) = &plan {
         let sum: u64 = plan.inputs.iter().map(|i| i.fragment.est_bytes()).sum();
         let read = if plan.kind == PlanKind::Move { 0 } else { sum };
@@ -215,7 +214,7 @@ fn check(policy: Policy, cases: &[Case]) {
     for Case { what, tree, busy, plan, debt_bytes } in cases {
         let version = version(tree);
         assert_eq!(picked(&limits, &version, busy), *plan, "{policy:?}: {what}");
-        let debt = policy::picker().debt_bytes(&version, &limits);
+        let debt = picker::debt_bytes(&version, &limits);
         assert_eq!(debt, *debt_bytes, "{policy:?}, debt: {what}");
     }
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::state::{DbInner, Frozen, Queue};
 use crate::compaction::job::{self, JobContext};
-use crate::compaction::{Picker, Plan, PlanKind, TreeLimits, policy};
+use crate::compaction::{Plan, PlanKind, TreeLimits, picker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::memtable::ChunkPool;
@@ -296,18 +296,16 @@ impl DbInner {
             return None;
         }
         let (view, limits) = (&self.read_state.load(), &self.limits());
-        let picker = self.picker();
-        let due = picker.pick(&view.version, limits, busy);
+        let due = picker::pick(&view.version, limits, busy);
         if due.is_some() || !self.options.load().merge_on_seeks {
             return due;
         }
         // The memtable being flushed would overlap the output and soon be merged with it again.
-        if view.frozen.is_empty() { picker.pick_hot(&view.version, limits, busy) } else { None }
-    }
-
-    /// Returns the picker of the current policy.
-    pub fn picker(&self) -> Box<dyn Picker> {
-        policy::picker()
+        if view.frozen.is_empty() {
+            picker::pick_seek_candidate(&view.version, limits, busy)
+        } else {
+            None
+        }
     }
 
     /// Returns the sizes that the picker works with.

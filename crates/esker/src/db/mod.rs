@@ -175,17 +175,6 @@ impl Db {
         self.inner.get_at(key.as_ref(), self.seqno_of(options)?, options.fill_cache)
     }
 
-    /// Copies the value of `key` into `value`, replacing its content. Returns `false` and leaves
-    /// `value` empty when the key does not exist.
-    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
-        value.clear();
-        let found = self.inner.copy_at(key.as_ref(), None, true, value)?;
-        if let Some(Some(pinned)) = &found {
-            value.extend_from_slice(pinned);
-        }
-        Ok(found.is_some())
-    }
-
     /// Calls `see` with the value of `key` and returns its result. Returns `None` without calling
     /// `see` when the key does not exist.
     ///
@@ -381,16 +370,19 @@ impl Db {
         self.inner.table_entries()
     }
 
-    /// Changes an option that may change while the store is open.
+    /// Changes options of the open store, all or none of them. A change does not outlive the handle.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = esker::Db::open(dir.path().join("db"), esker::Options::default())?;
+    /// db.set_options(&[("policy", "leveled"), ("fan_out", "10")])?;
+    /// assert_eq!(db.option("policy").as_deref(), Some("leveled"));
+    /// # Ok::<(), esker::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown name, a bad value, or an option that is fixed at open;
-    /// `Io` when a thread that the option needs cannot be started.
-    pub fn set_option(&self, name: &str, value: &str) -> Result<()> {
-        self.set_options(&[(name, value)])
-    }
-
-    /// Changes several options at once: all of them or, on an error, none.
+    /// `InvalidArgument` for an unknown name, a bad value, or an option that is fixed while the
+    /// store is open; `Io` when a thread that an option needs cannot be started.
     pub fn set_options(&self, pairs: &[(&str, &str)]) -> Result<()> {
         self.inner.check_open()?;
         let _changing = self.inner.options_change.lock();

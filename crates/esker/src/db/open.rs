@@ -155,6 +155,7 @@ impl Db {
     }
 
     /// Does the same as [`Db::destroy`], on the given file system.
+    #[doc(hidden)]
     pub fn destroy_on(fs: Arc<dyn Fs>, path: impl AsRef<Path>) -> Result<()> {
         let dir = &*absolute(&*fs, path.as_ref())?;
         let found = list_dir(&*fs, dir)?;

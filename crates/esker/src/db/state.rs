@@ -24,7 +24,7 @@ use crate::base::epoch_cell::EpochCell;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
-use crate::compaction::BusySet;
+use crate::compaction::{BusySet, picker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileLock, Fs, fork};
 use crate::iter::hints::Hints;
@@ -248,7 +248,7 @@ impl DbInner {
         let frozen: u64 = view.frozen.iter().map(|m| m.memory_bytes() as u64).sum();
         // Work that is never done must not slow writers down.
         let picker_debt = if self.options.load().auto_compaction {
-            self.picker().debt_bytes(&view.version, &self.limits())
+            picker::debt_bytes(&view.version, &self.limits())
         } else {
             0
         };

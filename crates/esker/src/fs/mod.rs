@@ -50,6 +50,7 @@ pub trait WritableFile: Send {
     /// Writes `bytes` behind the end without moving the end: the next append overwrites them. The
     /// file may be longer by `bytes` until it is truncated. The default, for file systems without
     /// such writes, does nothing.
+    #[doc(hidden)]
     fn write_behind_end(&mut self, bytes: &[u8]) -> io::Result<()> {
         let _ = bytes;
         Ok(())
@@ -58,6 +59,7 @@ pub trait WritableFile: Send {
     fn set_len(&mut self, len_bytes: u64) -> io::Result<()>;
     /// Returns the number of appended bytes that were written only through a memory map: neither
     /// they nor zeros in their place were passed to a write call.
+    #[doc(hidden)]
     fn mapped_bytes(&self) -> u64 {
         0
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::Error;
+
 /// Defines an option type with a fixed set of named values.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal $(| $alias:literal)*),+ $(,)? }) => {
@@ -14,15 +16,26 @@ macro_rules! words {
             /// All values, in the order of the documentation.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// Returns the name of this value.
+            /// Returns the name of this value, as it is printed and parsed.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }
 
             /// Returns the value of a name or alias, in any case.
-            pub fn parse(text: &str) -> Option<$name> {
+            pub(crate) fn parse(text: &str) -> Option<$name> {
                 let text = text.to_ascii_lowercase();
                 match text.as_str() { $($word $(| $alias)* => Some($name::$variant),)+ _ => None }
+            }
+        }
+
+        /// Parses a name or an alias, in any case.
+        impl std::str::FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<$name, Error> {
+                let names: Vec<&str> = $name::ALL.iter().map(|value| value.name()).collect();
+                let expected = || format!("expected one of {}, found {text:?}", names.join(", "));
+                $name::parse(text).ok_or_else(|| Error::invalid(expected()))
             }
         }
 

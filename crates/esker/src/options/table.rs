@@ -13,17 +13,22 @@ use crate::base::units::{GIB, KIB, MIB};
 pub enum Mutability {
     /// Fixed while the store is open. It can differ at each open.
     Open,
-    /// Changeable while the store is open, through [`crate::Db::set_option`].
+    /// Changeable while the store is open, through [`crate::Db::set_options`].
     Live,
 }
 
 impl Mutability {
-    /// Returns the text for the documentation.
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Mutability::Open => "at open",
             Mutability::Live => "while open",
         }
+    }
+}
+
+impl std::fmt::Display for Mutability {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -536,8 +536,7 @@ fn seek(db: &Db) -> esker::Result<bool> {
             right &= there == want && back == want;
         }
         let snapshot = db.snapshot();
-        let mut read = Vec::new();
-        right &= db.get_into(key, &mut read)? && read == value[..];
+        right &= db.read(key, |found| found == &value[..])? == Some(true);
         right &= db.contains_key(key)? && snapshot.contains_key(key)?;
     }
     Ok(right)

@@ -175,7 +175,7 @@ impl Life {
                 return Ok(());
             }
             Step::Compact(lo, hi) => db.compact_range(lo.as_deref(), hi.as_deref())?,
-            Step::Set(name, value) => return db.set_option(name, value),
+            Step::Set(name, value) => return db.set_options(&[(name, value)]),
             Step::Snapshot => {
                 if self.snapshots.len() >= 3 {
                     self.snapshots.remove(0);

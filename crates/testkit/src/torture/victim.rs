@@ -415,6 +415,6 @@ impl Victim {
             ("verify_tables", ["true", "false", "true", "false"]),
         ];
         let (name, values) = all[rng.below(all.len() as u64) as usize];
-        db.set_option(name, values[rng.below(4) as usize])
+        db.set_options(&[(name, values[rng.below(4) as usize])])
     }
 }

@@ -11,7 +11,7 @@ fn picked_hot(policy: Policy, tree: &str, sought: &[&str], busy: &[(usize, u64)]
     }
     let mut set = BusySet::default();
     set.insert(&reading(&version, busy));
-    let plan = policy::picker().pick_hot(&version, &limits(policy), &set);
+    let plan = picker::pick_seek_candidate(&version, &limits(policy), &set);
     plan.as_ref().map_or("nothing".to_string(), picture)
 }
 

@@ -150,6 +150,7 @@ impl Db {
     }
 
     /// Does the same as [`Db::backups`], on the given file system.
+    #[doc(hidden)]
     pub fn backups_on(fs: Arc<dyn Fs>, dir: impl AsRef<Path>) -> Result<Vec<BackupInfo>> {
         let (fs, dir) = (&*fs, dir.as_ref());
         directory::need(fs, dir)?;
@@ -168,6 +169,7 @@ impl Db {
     }
 
     /// Does the same as [`Db::prune_backups`], on the given file system.
+    #[doc(hidden)]
     pub fn prune_backups_on(
         fs: Arc<dyn Fs>,
         dir: impl AsRef<Path>,
@@ -210,6 +212,7 @@ impl Db {
     }
 
     /// Does the same as [`Db::restore`], on the given file system.
+    #[doc(hidden)]
     pub fn restore_on(
         fs: Arc<dyn Fs>,
         dir: impl AsRef<Path>,

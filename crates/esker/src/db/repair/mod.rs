@@ -98,6 +98,7 @@ impl Db {
     }
 
     /// Does the same as [`Db::repair`], on the given file system.
+    #[doc(hidden)]
     pub fn repair_on(
         fs: Arc<dyn Fs>,
         path: impl AsRef<Path>,

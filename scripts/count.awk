@@ -1,0 +1,40 @@
+# Counts tests by kind in the output of cargo test, pytest and the other harnesses, and prints a table.
+# The kind of a line "test result:" is that of the last "Running" or "Doc-tests" line before it.
+/Running unittests/ { kind = "unit tests" }
+/Running tests\// { kind = "integration tests" }
+/Running .*examples\// { kind = "examples" }
+/Doc-tests/ { kind = "documentation examples" }
+/^test result:/ {
+    for (i = 1; i <= NF; i++) {
+        if ($i ~ /^passed/) passed[kind] += $(i - 1)
+        if ($i ~ /^failed/) failed[kind] += $(i - 1)
+        if ($i ~ /^ignored/) ignored[kind] += $(i - 1)
+    }
+    seconds = $NF
+    sub(/s$/, "", seconds)
+    took[kind] += seconds
+    if (!(kind in order)) { order[kind] = ++kinds; name[kinds] = kind }
+}
+/^[=]* *[0-9]+ passed.* in [0-9.]+s/ {
+    kind = "Python tests"
+    for (i = 1; i <= NF; i++) {
+        if ($i ~ /^passed/) passed[kind] += $(i - 1)
+        if ($i == "in") { seconds = $(i + 1); sub(/s.*/, "", seconds); took[kind] += seconds }
+    }
+    if (!(kind in order)) { order[kind] = ++kinds; name[kinds] = kind }
+}
+/^== [0-9]+ s: / {
+    seconds = $2
+    sub(/^== [0-9]+ s: /, "")
+    step[++steps] = sprintf("%6d s  %s", seconds, $0)
+}
+END {
+    printf "\n%-24s %8s %8s %8s %9s\n", "kind", "passed", "failed", "ignored", "seconds"
+    for (i = 1; i <= kinds; i++) {
+        kind = name[i]
+        printf "%-24s %8d %8d %8d %9.1f\n", kind, passed[kind], failed[kind], ignored[kind], took[kind]
+        all += passed[kind]
+    }
+    printf "%-24s %8d\n\n", "together", all
+    for (i = 1; i <= steps; i++) print step[i]
+}

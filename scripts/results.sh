@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the README's table: Esker, LevelDB, LMDB and RocksDB with 1,000,000 pairs, equal
-# settings, three interleaved repetitions.
+# Measures the README's table: Esker, LevelDB, RocksDB, LMDB, redb and fjall with 1,000,000 pairs,
+# equal settings, three interleaved repetitions. A second run times each operation.
 #
 # REPS: repetitions (3). NUM: pairs (1000000). The record is committed; the table and the picture
 # are generated from it.
@@ -8,14 +8,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/peers.sh
-cargo build --release --package esker-cli
+cargo build --release --package esker-cli --features rust-engines
 esker="${CARGO_TARGET_DIR:-target}/release/esker"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tasks="fillseq,fillrandom,overwrite,readrandom,readmissing,seekrandom,readseq,readreverse"
-"$esker" bench --engines=esker,leveldb,lmdb,rocksdb --benchmarks="$tasks" --num="${NUM:-1000000}" \
-    --repetitions="${REPS:-3}" --cache_size=134217728 --bloom_bits=10 \
-    --record="$work" --html="$work/page.html"
+measure() {
+    "$esker" bench --engines=esker,leveldb,rocksdb,lmdb,redb,fjall --num="${NUM:-1000000}" \
+        --repetitions="${REPS:-3}" --cache_size=134217728 --bloom_bits=10 --html="$work/page.html" "$@"
+}
+measure --benchmarks="$tasks" --record="$work/speed"
+measure --benchmarks=fillrandom,overwrite,readrandom --histogram --record="$work/latency"
 mkdir -p docs/results
-cp "$work"/*.json docs/results/first-benchmark.json
+cp "$work"/speed/*.json docs/results/first-benchmark.json
+cp "$work"/latency/*.json docs/results/first-latency.json
 cargo xtask results

@@ -15,6 +15,8 @@ use esker_lab::stats::compare::Ratio;
 use esker_lab::stats::summary::{Cell, cells, totals};
 
 const RECORD: &str = "docs/results/first-benchmark.json";
+/// The same settings with each operation timed, which slows the fast ones down. May be absent.
+const LATENCY: &str = "docs/results/first-latency.json";
 const PICTURE: &str = "docs/results/first-benchmark.svg";
 const README: &str = "README.md";
 const BEGIN: &str = "<!-- results: cargo xtask results -->\n";
@@ -25,7 +27,8 @@ const COLUMN: usize = 372;
 const NAME: usize = 22;
 /// Colours referenced as variables in the charts: ink, soft, grid, then the engines'.
 const STYLE: &str = "svg{--ink:#1d2330;--soft:#6b7280;--grid:#d4d4d8;--e0:#d9622b;--e1:#3b6fb6;\
-                     --e2:#3f9d63;--e3:#8a5bb5}text{font-family:sans-serif}";
+                     --e2:#3f9d63;--e3:#8a5bb5;--e4:#a67c00;\
+                     --e5:#2a8c8c}text{font-family:sans-serif}";
 
 /// Writes the table and the chart.
 ///
@@ -61,7 +64,13 @@ fn make(root: &Path) -> Result<[(&'static str, String); 2], String> {
     });
     let (before, after) = parts
         .ok_or_else(|| format!("{README}: expected {BEGIN:?} and {END:?} around the table"))?;
-    let readme = format!("{before}{BEGIN}{}{END}{after}", table(&record));
+    let latency = root.join(LATENCY);
+    let latency = match latency.exists() {
+        true => Some(store::load(&latency).map_err(|e| e.to_string())?),
+        false => None,
+    };
+    let table = table(&record, latency.as_ref());
+    let readme = format!("{before}{BEGIN}{table}{END}{after}");
     Ok([(README, readme), (PICTURE, picture(&record))])
 }
 
@@ -81,7 +90,7 @@ fn by_task(record: &RunRecord) -> Vec<(String, Vec<Cell>)> {
     tasks
 }
 
-fn table(record: &RunRecord) -> String {
+fn table(record: &RunRecord, latency: Option<&RunRecord>) -> String {
     let engines = engines(record);
     let base = record.base_engine.as_deref().unwrap_or_default();
     let mut text = String::new();
@@ -96,9 +105,19 @@ fn table(record: &RunRecord) -> String {
         text += &row;
         text.push('\n');
     }
+    for (label, group) in latency.map(by_task).into_iter().flatten() {
+        let slowest = |engine: &String| {
+            let cell = group.iter().find(|cell| cell.engine == *engine);
+            let summary = cell.and_then(|cell| cell.latency.as_ref());
+            summary.map_or("n/a".into(), |summary| micros_text(summary.p999_micros))
+        };
+        let values: Vec<String> = engines.iter().map(slowest).collect();
+        let _ = writeln!(text, "| {label}, 99.9 % within | {} |", values.join(" | "));
+    }
     for (name, value) in [
-        ("write amplification, whole turn", write_amplification as fn(&RunRecord, &str) -> String),
+        ("write amplification", write_amplification as fn(&RunRecord, &str) -> String),
         ("peak memory", peak_memory),
+        ("most disk space", most_disk),
     ] {
         let values: Vec<String> = engines.iter().map(|engine| value(record, engine)).collect();
         let _ = writeln!(text, "| {name} | {} |", values.join(" | "));
@@ -108,9 +127,9 @@ fn table(record: &RunRecord) -> String {
     let processor = record.machine.cpu_model.as_deref().unwrap_or("an unknown processor");
     let _ = writeln!(
         text,
-        "\n{} pairs of {:.0} + {:.0} bytes, one thread, medians of {} interleaved turns. In brackets: \
-         how many times as fast as Esker, with its 95 % interval; `~` where that shows no \
-         difference. Every engine got {}. Measured at commit {commit} on {} × {processor}; \
+        "\n{} pairs of {:.0} + {:.0} bytes, one thread, medians of {} interleaved repetitions. In \
+         brackets: speed relative to Esker; `~` marks a difference that the 95 % interval does not \
+         show. Every engine got {}. Measured at commit {commit} on {} × {processor}; \
          [the record]({RECORD}) was made by `make results`.\n\n![The same figures as bars]({PICTURE})",
         work.rows,
         work.key_bytes_mean,
@@ -131,7 +150,8 @@ fn given(record: &RunRecord) -> String {
     let text = |name: &str| record.options.get(name).cloned().unwrap_or_else(|| "default".into());
     format!(
         "a memtable of {}, a cache of {}, {} filter bits a key, {} compression and durability \
-         {} (LMDB has none of the first four: it maps its file)",
+         {} (LMDB maps its file and has none of the first four; redb has one cache and neither filter \
+         nor compression)",
         size("write_buffer_size"),
         size("cache_size"),
         text("bloom_bits"),
@@ -146,10 +166,10 @@ fn cell_text(cell: &Cell, base: &str) -> String {
     match &cell.ratio {
         Some(Ratio { ratio, interval: Some((low, high)) }) if cell.engine != base => {
             let unclear = if *low <= 1.0 && *high >= 1.0 { " ~" } else { "" };
-            format!("{micros} ({ratio:.2}{unclear}, {low:.2}..{high:.2})")
+            format!("{micros} ({ratio:.2}×{unclear})")
         }
         Some(Ratio { ratio, interval: None }) if cell.engine != base => {
-            format!("{micros} ({ratio:.2})")
+            format!("{micros} ({ratio:.2}×)")
         }
         _ => format!("**{micros}**"),
     }
@@ -165,6 +185,11 @@ fn write_amplification(record: &RunRecord, engine: &str) -> String {
 fn peak_memory(record: &RunRecord, engine: &str) -> String {
     let total = totals(record).into_iter().find(|total| total.engine == engine);
     total.and_then(|total| total.peak_memory_bytes).map_or("n/a".into(), bytes_text)
+}
+
+fn most_disk(record: &RunRecord, engine: &str) -> String {
+    let total = totals(record).into_iter().find(|total| total.engine == engine);
+    total.and_then(|total| total.disk_bytes_max).map_or("n/a".into(), bytes_text)
 }
 
 /// Draws all tasks' bars in one chart, in two columns.

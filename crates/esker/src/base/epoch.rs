@@ -111,7 +111,7 @@ impl Collector {
             slot.epoch.store(slot.epoch.load(Ordering::Relaxed) + 1, Ordering::Release);
             self.light_barrier();
         }
-        EpochGuard { readers: self, slot, thread, own: PhantomData }
+        EpochGuard { collector: self, slot, thread, own: PhantomData }
     }
 
     /// Defers the drop of `garbage` until all currently pinned threads have unpinned. New readers
@@ -216,7 +216,7 @@ impl Collector {
 
 /// A guard that keeps the thread pinned. It is neither `Send` nor `Sync`.
 pub struct EpochGuard<'r> {
-    readers: &'r Collector,
+    collector: &'r Collector,
     slot: &'r ThreadSlot,
     #[expect(
         dead_code,
@@ -230,7 +230,7 @@ impl EpochGuard<'_> {
     /// Returns whether the guard belongs to `readers`.
     #[inline]
     pub fn is_of(&self, readers: &Collector) -> bool {
-        std::ptr::eq(self.readers, readers)
+        std::ptr::eq(self.collector, readers)
     }
 }
 
@@ -243,9 +243,9 @@ impl Drop for EpochGuard<'_> {
         if depth == 0 {
             // Release: all reads under the guard happen before the values are freed.
             slot.epoch.store(slot.epoch.load(Ordering::Relaxed) + 1, Ordering::Release);
-            self.readers.light_barrier();
+            self.collector.light_barrier();
             if slot.has_waiters.load(Ordering::Relaxed) && !is_seeded(Bug::UnpinWithoutCheck) {
-                self.readers.collect(Some(slot));
+                self.collector.collect(Some(slot));
             }
         }
     }

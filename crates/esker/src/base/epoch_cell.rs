@@ -15,7 +15,7 @@ use super::sync::atomic::{AtomicPtr, Ordering};
 /// A cell whose value can be replaced during reads.
 pub struct EpochCell<T> {
     value: AtomicPtr<T>,
-    readers: Arc<Collector>,
+    collector: Arc<Collector>,
     owns: PhantomData<Arc<T>>,
 }
 
@@ -23,13 +23,13 @@ impl<T: Send + Sync + 'static> EpochCell<T> {
     /// Creates a cell with `value`, protected by the epoch collector `readers`.
     pub fn new(value: Arc<T>, readers: Arc<Collector>) -> EpochCell<T> {
         let value = AtomicPtr::new(Arc::into_raw(value).cast_mut());
-        EpochCell { value, readers, owns: PhantomData }
+        EpochCell { value, collector: readers, owns: PhantomData }
     }
 
     /// Returns the epoch collector.
     #[inline]
     pub fn collector(&self) -> &Collector {
-        &self.readers
+        &self.collector
     }
 
     /// Loads the current value, borrowed for the lifetime of the guard `reading`.
@@ -45,7 +45,7 @@ impl<T: Send + Sync + 'static> EpochCell<T> {
     /// Loads the current value as an `Arc`, which the caller may keep without a guard.
     #[inline]
     pub fn load(&self) -> Arc<T> {
-        let reading = self.readers.pin();
+        let reading = self.collector.pin();
         let value = self.address(&reading);
         // SAFETY: the address is that of an `Arc`'s value. The guard keeps it alive while the
         // reference count is incremented.
@@ -59,7 +59,7 @@ impl<T: Send + Sync + 'static> EpochCell<T> {
     /// the load of the address, so the cell's reference is dropped only after the guard.
     #[inline]
     fn address(&self, reading: &EpochGuard<'_>) -> *const T {
-        assert!(reading.is_of(&self.readers), "the guard belongs to another epoch collector");
+        assert!(reading.is_of(&self.collector), "the guard belongs to another epoch collector");
         self.value.load(Ordering::Acquire)
     }
 
@@ -68,14 +68,14 @@ impl<T: Send + Sync + 'static> EpochCell<T> {
         let new = Arc::into_raw(value).cast_mut();
         let old = self.value.swap(new, Ordering::AcqRel);
         // SAFETY: the address represented the cell's reference, and the cell no longer holds it.
-        self.readers.defer_drop(unsafe { Arc::from_raw(old) });
+        self.collector.defer_drop(unsafe { Arc::from_raw(old) });
     }
 }
 
 impl<T> Drop for EpochCell<T> {
     fn drop(&mut self) {
         // Deferred values may own the collector, which owns them: the flush breaks the cycle.
-        self.readers.flush();
+        self.collector.flush();
         // SAFETY: the cell is not shared any more, and its reference was never dropped.
         drop(unsafe { Arc::from_raw(self.value.load(Ordering::Relaxed)) });
     }

@@ -23,7 +23,7 @@ use crate::base::prefetch::prefetch_bytes;
 
 /// The block slots of one file.
 pub struct BlockSlots<H> {
-    places: HugePageBox<Slot<H>>,
+    slots: HugePageBox<Slot<H>>,
     /// Retire list for blocks removed from the slots.
     retire_list: Arc<RetireList<H>>,
 }
@@ -37,34 +37,34 @@ impl<H: Send + Sync + 'static> BlockSlots<H> {
         limbo: Arc<RetireList<H>>,
     ) -> BlockSlots<H> {
         let places = HugePageBox::new((0..count).map(|_| Slot::default()).collect(), pages);
-        BlockSlots { places, retire_list: limbo }
+        BlockSlots { slots: places, retire_list: limbo }
     }
 
     /// Returns a reference to the block in slot `at`, if the slot is filled. The reference is valid
     /// during `reading`. Counts as a use.
     #[inline]
-    pub(super) fn see<'s>(
+    pub(super) fn load<'s>(
         &'s self,
         at: usize,
         reading: &'s EpochGuard<'_>,
     ) -> Option<CachedRef<'s, H>> {
-        self.places[at].load(&self.retire_list, reading)
+        self.slots[at].load(&self.retire_list, reading)
     }
 
     /// Returns the indexes of the filled slots.
     pub fn filled(&self) -> impl Iterator<Item = usize> {
-        self.places.iter().enumerate().filter(|(_, place)| !place.is_empty()).map(|(at, _)| at)
+        self.slots.iter().enumerate().filter(|(_, place)| !place.is_empty()).map(|(at, _)| at)
     }
 
     /// Returns whether slot `at` exists and is filled.
     pub fn is_filled(&self, at: usize) -> bool {
-        self.places.get(at).is_some_and(|place| !place.is_empty())
+        self.slots.get(at).is_some_and(|place| !place.is_empty())
     }
 
     /// Prefetches the beginning of the block in slot `at`, if the slot is filled.
     #[inline]
     pub fn prefetch(&self, at: usize) {
-        if let Some(place) = self.places.get(at) {
+        if let Some(place) = self.slots.get(at) {
             place.prefetch();
         }
     }
@@ -74,18 +74,18 @@ impl<H: Send + Sync + 'static> BlockSlots<H> {
     /// dereferenced.
     #[inline]
     pub fn address(&self, at: usize) -> usize {
-        self.places.get(at).map_or(0, Slot::bytes_address)
+        self.slots.get(at).map_or(0, Slot::bytes_address)
     }
 
     /// Prefetches `count` slots, starting with slot `at`.
     #[inline]
     pub fn prefetch_slots(&self, at: usize, count: usize) {
-        prefetch_bytes(self.places.as_ptr().wrapping_add(at).addr(), count * size_of::<Slot<H>>());
+        prefetch_bytes(self.slots.as_ptr().wrapping_add(at).addr(), count * size_of::<Slot<H>>());
     }
 
     /// Returns the memory that the slots take, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.places.memory_bytes()
+        self.slots.memory_bytes()
     }
 }
 
@@ -97,9 +97,9 @@ pub struct SlotRef<H> {
 
 impl<H: Send + Sync + 'static> SlotRef<H> {
     /// Returns a reference to slot `at` of `shelf`, or `None` if the slot does not exist.
-    pub fn new(shelf: &Arc<BlockSlots<H>>, at: usize) -> Option<SlotRef<H>> {
-        let known = at < shelf.places.len();
-        known.then(|| SlotRef { slots: shelf.clone(), at: at as u32 })
+    pub fn new(slots: &Arc<BlockSlots<H>>, at: usize) -> Option<SlotRef<H>> {
+        let known = at < slots.slots.len();
+        known.then(|| SlotRef { slots: slots.clone(), at: at as u32 })
     }
 
     /// Returns whether the slot is empty.
@@ -109,6 +109,6 @@ impl<H: Send + Sync + 'static> SlotRef<H> {
 
     /// Replaces the slot's block by `block`, or empties the slot.
     pub(super) fn set(&self, block: Option<&CacheBlock<H>>) {
-        self.slots.places[self.at as usize].set(&self.slots.retire_list, block.cloned());
+        self.slots.slots[self.at as usize].set(&self.slots.retire_list, block.cloned());
     }
 }

@@ -167,14 +167,14 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     #[inline]
     pub fn load_slot<'s>(
         &self,
-        shelf: &'s BlockSlots<H>,
+        slots: &'s BlockSlots<H>,
         at: usize,
         reading: &'s EpochGuard<'_>,
     ) -> Option<CachedRef<'s, H>> {
         if !self.slots_enabled.load(Relaxed) {
             return None;
         }
-        let seen = shelf.see(at, reading)?;
+        let seen = slots.load(at, reading)?;
         self.slot_hits.add(1);
         Some(seen)
     }
@@ -185,14 +185,14 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     #[inline]
     pub fn get_with_slot(
         &self,
-        shelf: &BlockSlots<H>,
+        slots: &BlockSlots<H>,
         at: usize,
         key: &BlockKey,
     ) -> Option<CacheBlock<H>> {
         if !self.slots_enabled.load(Relaxed) {
             return self.get(key);
         }
-        let found = self.get_slot(shelf, at);
+        let found = self.get_slot(slots, at);
         if found.is_none() {
             self.slot_misses.add(1);
         }
@@ -201,9 +201,9 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
 
     /// As [`BlockCache::see_on`], but returns an owned handle that outlives the guard.
     #[inline]
-    pub fn get_slot(&self, shelf: &BlockSlots<H>, at: usize) -> Option<CacheBlock<H>> {
+    pub fn get_slot(&self, slots: &BlockSlots<H>, at: usize) -> Option<CacheBlock<H>> {
         let reading = self.collector().pin();
-        self.load_slot(shelf, at, &reading).map(|seen| CacheBlock::clone(&seen))
+        self.load_slot(slots, at, &reading).map(|seen| CacheBlock::clone(&seen))
     }
 
     /// Returns whether a missing block of about `charge_bytes` should be inserted after it is read.
@@ -223,12 +223,12 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         key: BlockKey,
         block: CacheBlock<H>,
         charge_bytes: u64,
-        home: Option<SlotRef<H>>,
+        slot: Option<SlotRef<H>>,
     ) -> CacheBlock<H> {
         let hash = key.hash();
         let mut evicted = Vec::new();
         let mut shard = self.shard(hash).lock();
-        let kept = shard.insert(hash, key, block, charge_bytes, home, &mut evicted);
+        let kept = shard.insert(hash, key, block, charge_bytes, slot, &mut evicted);
         drop(shard);
         if !evicted.is_empty() {
             self.retire_list.collect_if_large();
@@ -250,13 +250,13 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         key: BlockKey,
         block: CacheBlock<H>,
         charge_bytes: u64,
-        home: Option<SlotRef<H>>,
+        slot: Option<SlotRef<H>>,
     ) -> bool {
         let hash = key.hash();
         let mut shard = self.shard(hash).lock();
         let kept = shard
             .has_room(charge_bytes)
-            .then(|| shard.insert(hash, key, block, charge_bytes, home, &mut Vec::new()));
+            .then(|| shard.insert(hash, key, block, charge_bytes, slot, &mut Vec::new()));
         drop(shard);
         kept.is_some()
     }

@@ -22,7 +22,7 @@ const CAPACITY_DIVISOR: u64 = 256;
 
 /// The retire list and the epoch collector of the readers that may use its blocks.
 pub struct RetireList<H> {
-    readers: Arc<Collector>,
+    collector: Arc<Collector>,
     left: Mutex<Retired<H>>,
     limit_bytes: AtomicUsize,
 }
@@ -35,7 +35,7 @@ struct Retired<H> {
 impl<H> Default for RetireList<H> {
     fn default() -> RetireList<H> {
         let left = Mutex::new(Retired { frames: Vec::new(), bytes: 0 });
-        RetireList { readers: Arc::default(), left, limit_bytes: AtomicUsize::new(0) }
+        RetireList { collector: Arc::default(), left, limit_bytes: AtomicUsize::new(0) }
     }
 }
 
@@ -43,7 +43,7 @@ impl<H: Send + Sync + 'static> RetireList<H> {
     /// The epoch collector for readers of the slots.
     #[inline]
     pub fn collector(&self) -> &Arc<Collector> {
-        &self.readers
+        &self.collector
     }
 
     /// Adds a block that was just removed from its slot. Drops nothing, so the caller may hold
@@ -78,6 +78,6 @@ impl<H: Send + Sync + 'static> RetireList<H> {
         let frames = std::mem::take(&mut left.frames);
         left.bytes = 0;
         drop(left);
-        self.readers.defer_drop(frames);
+        self.collector.defer_drop(frames);
     }
 }

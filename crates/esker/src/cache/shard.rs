@@ -96,7 +96,7 @@ impl<H: Send + Sync + 'static> CacheShard<H> {
         key: BlockKey,
         block: CacheBlock<H>,
         charge_bytes: u64,
-        home: Option<SlotRef<H>>,
+        slot: Option<SlotRef<H>>,
         evicted: &mut Vec<CacheBlock<H>>,
     ) -> CacheBlock<H> {
         if let Some(slot) = self.find(hash, &key) {
@@ -109,10 +109,10 @@ impl<H: Send + Sync + 'static> CacheShard<H> {
         if self.free.is_empty() && self.slots.len() >= EMPTY as usize {
             return block;
         }
-        if let Some(home) = &home {
-            home.set(Some(&block));
+        if let Some(slot) = &slot {
+            slot.set(Some(&block));
         }
-        let taken = Entry { key, charge_bytes, block: Some(block.clone()), slot: home };
+        let taken = Entry { key, charge_bytes, block: Some(block.clone()), slot: slot };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = taken;
@@ -133,8 +133,8 @@ impl<H: Send + Sync + 'static> CacheShard<H> {
     /// Returns the block of an entry. Refills the block slot first if another entry emptied it.
     fn refill_slot(&self, slot: usize) -> Option<CacheBlock<H>> {
         let held = &self.slots[slot];
-        if let Some(home) = held.slot.as_ref().filter(|home| home.is_empty()) {
-            home.set(held.block.as_ref());
+        if let Some(slot) = held.slot.as_ref().filter(|slot| slot.is_empty()) {
+            slot.set(held.block.as_ref());
         }
         held.block.clone()
     }
@@ -154,8 +154,8 @@ impl<H: Send + Sync + 'static> CacheShard<H> {
         let left = &mut self.slots[slot as usize];
         self.directory.remove(left.key.hash(), slot);
         self.used_bytes -= left.charge_bytes;
-        if let Some(home) = left.slot.take() {
-            home.set(None);
+        if let Some(slot) = left.slot.take() {
+            slot.set(None);
         }
         out.extend(left.block.take());
         self.free.push(slot);

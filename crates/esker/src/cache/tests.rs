@@ -234,17 +234,17 @@ fn touch(cache: &BlockCache<u64>, key: u64, charge_bytes: u64) -> bool {
 }
 
 /// As [`touch`], through block slots.
-fn touch_on(cache: &BlockCache<u64>, shelf: &Arc<BlockSlots<u64>>, key: u64) -> bool {
+fn touch_on(cache: &BlockCache<u64>, slots: &Arc<BlockSlots<u64>>, key: u64) -> bool {
     let at = key as usize;
-    shelf.prefetch(at);
-    let found = cache.get_slot(shelf, at);
+    slots.prefetch(at);
+    let found = cache.get_slot(slots, at);
     match found.or_else(|| cache.get(&block(key))) {
         Some(found) => {
             assert_eq!(*found.header(), key);
             true
         }
         None => {
-            let kept = cache.insert(block(key), frame(key), 1, SlotRef::new(shelf, at));
+            let kept = cache.insert(block(key), frame(key), 1, SlotRef::new(slots, at));
             assert_eq!(*kept.header(), key);
             false
         }
@@ -260,11 +260,11 @@ fn hit_rates(
     places: Option<usize>,
 ) -> (f64, f64) {
     let cache = BlockCache::new(policy, capacity as u64);
-    let shelf = places.map(|count| Arc::new(cache.block_slots(count, &Arc::default())));
+    let slots = places.map(|count| Arc::new(cache.block_slots(count, &Arc::default())));
     let mut simulation = plain(policy, capacity);
     let percent = |hits: usize| 100.0 * hits as f64 / trace.len() as f64;
-    let touch = |key: u64| match &shelf {
-        Some(shelf) => touch_on(&cache, shelf, key),
+    let touch = |key: u64| match &slots {
+        Some(slots) => touch_on(&cache, slots, key),
         None => touch(&cache, key, 1),
     };
     let ours = trace.iter().filter(|&&key| touch(key)).count();
@@ -305,12 +305,12 @@ fn hits_on_a_shelf_count_as_uses() {
 #[test]
 fn a_shelf_counts_up_to_three_uses_since_it_was_last_asked() {
     let cache = BlockCache::new(Clock, 10);
-    let shelf = Arc::new(cache.block_slots(1, &Arc::default()));
+    let slots = Arc::new(cache.block_slots(1, &Arc::default()));
     for uses in [0, 1, 3, 4, 300] {
         remove_file(&cache, 0);
-        touch_on(&cache, &shelf, 0);
+        touch_on(&cache, &slots, 0);
         for _ in 0..uses {
-            assert!(touch_on(&cache, &shelf, 0));
+            assert!(touch_on(&cache, &slots, 0));
         }
         let held = cache.get(&block(0)).unwrap();
         assert_eq!((held.take_uses(), held.take_uses()), (uses.min(3) as u8, 0));
@@ -321,19 +321,19 @@ fn a_shelf_counts_up_to_three_uses_since_it_was_last_asked() {
 fn what_leaves_a_shelf_is_freed() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 10);
-        let shelf = Arc::new(cache.block_slots(100, &Arc::default()));
+        let slots = Arc::new(cache.block_slots(100, &Arc::default()));
         let blocks: Vec<CacheBlock<u64>> = (0..100).map(frame).collect();
         let held = || blocks.iter().filter(|block| block.ref_count() > 1).count();
         for (at, value) in blocks.iter().enumerate() {
             let key = block(at as u64);
-            cache.insert(key, value.clone(), 1, SlotRef::new(&shelf, at));
+            cache.insert(key, value.clone(), 1, SlotRef::new(&slots, at));
         }
         assert_eq!(held(), 10, "{policy}");
         cache.set_capacity(0);
         assert_eq!(held(), 0, "{policy}");
         cache.set_capacity(10);
-        cache.insert(block(1), blocks[1].clone(), 1, SlotRef::new(&shelf, 1));
-        drop((cache, shelf));
+        cache.insert(block(1), blocks[1].clone(), 1, SlotRef::new(&slots, 1));
+        drop((cache, slots));
         assert_eq!(held(), 0, "{policy}");
     }
 }
@@ -342,10 +342,10 @@ fn what_leaves_a_shelf_is_freed() {
 fn a_shelf_holds_what_the_cache_holds() {
     for policy in [Clock, Sieve, S3Fifo] {
         let cache = BlockCache::new(policy, 500);
-        let shelf = Arc::new(cache.block_slots(2_000, &Arc::default()));
+        let slots = Arc::new(cache.block_slots(2_000, &Arc::default()));
         let mut random = Random(8);
         for step in 0..20_000 {
-            touch_on(&cache, &shelf, random.next() % 2_000);
+            touch_on(&cache, &slots, random.next() % 2_000);
             match step % 4_000 {
                 1_000 => cache.set_policy(POLICIES[step as usize / 4_000 % 4]),
                 2_000 => remove_file(&cache, random.next() % 8),
@@ -356,15 +356,15 @@ fn a_shelf_holds_what_the_cache_holds() {
         cache.set_policy(policy);
         for key in 0..2_000 {
             let by_key = number(cache.get(&block(key)));
-            assert_eq!(number(cache.get_slot(&shelf, key as usize)), by_key, "{policy} {key}");
+            assert_eq!(number(cache.get_slot(&slots, key as usize)), by_key, "{policy} {key}");
         }
-        assert!(SlotRef::new(&shelf, 2_000).is_none());
+        assert!(SlotRef::new(&slots, 2_000).is_none());
         cache.set_policy(Lru);
-        assert!((0..2_000).all(|at| cache.get_slot(&shelf, at).is_none()));
+        assert!((0..2_000).all(|at| cache.get_slot(&slots, at).is_none()));
         cache.set_capacity(0);
         cache.set_policy(policy);
-        assert!((0..2_000).all(|at| cache.get_slot(&shelf, at).is_none()));
-        assert_eq!(shelf.filled().count(), 0);
+        assert!((0..2_000).all(|at| cache.get_slot(&slots, at).is_none()));
+        assert_eq!(slots.filled().count(), 0);
     }
 }
 
@@ -556,10 +556,10 @@ fn blocks_that_are_all_in_use_are_known_to_the_next_policy() {
 fn many_threads_see_only_what_was_put_there() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 2 * MIB);
-        let shelf = Arc::new(cache.block_slots(4_000, &Arc::default()));
+        let slots = Arc::new(cache.block_slots(4_000, &Arc::default()));
         std::thread::scope(|scope| {
             for seed in 1..=4u64 {
-                let (cache, shelf) = (&cache, &shelf);
+                let (cache, slots) = (&cache, &slots);
                 scope.spawn(move || {
                     let mut random = Random(seed);
                     for step in 0..30_000u64 {
@@ -567,7 +567,7 @@ fn many_threads_see_only_what_was_put_there() {
                         if step % 3 == 0 {
                             touch(cache, key, 1_000);
                         } else {
-                            touch_on(cache, shelf, key);
+                            touch_on(cache, slots, key);
                         }
                         match step % 3_000 {
                             0 if seed == 1 => cache.set_capacity(random.next() % (4 * MIB)),

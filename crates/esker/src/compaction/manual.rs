@@ -90,7 +90,7 @@ fn plan_for(version: &Version, limits: &TreeLimits, deepest: usize, guard: &Guar
         guard_lo: guard.lo.clone(),
         guard_hi: guard.hi.clone(),
         reason: "requested by compact_range",
-        is_asked_for: true,
+        is_urgent: true,
     })
 }
 

@@ -210,7 +210,7 @@ pub struct Plan {
     pub est_bytes: u64,
     /// Whether the plan comes from a manual compaction or from seek statistics. Such a plan is not
     /// delayed by the compaction yield.
-    pub is_asked_for: bool,
+    pub is_urgent: bool,
 }
 
 impl Plan {

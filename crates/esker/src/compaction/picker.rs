@@ -29,7 +29,7 @@ pub fn pick(version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Pl
 
 /// Returns the next plan that is due only because of seek statistics (a seek compaction).
 pub fn pick_seek_candidate(version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
-    PickContext { version, limits, busy, shape: limits.shape() }.hot()
+    PickContext { version, limits, busy, shape: limits.shape() }.seek_candidate()
 }
 
 /// Returns the compaction debt: the bytes that still must be pushed or merged.
@@ -97,11 +97,11 @@ impl PickContext<'_> {
     }
 
     /// Returns a plan for the first seek-compaction candidate.
-    fn hot(&self) -> Option<Plan> {
+    fn seek_candidate(&self) -> Option<Plan> {
         match seek_stats::is_candidate(self.version).next()? {
             (0, guard) if self.is_free(0, guard) => {
                 let mut plan = self.push(0, guard, "many seeks into level 0")?;
-                plan.is_asked_for = true;
+                plan.is_urgent = true;
                 Some(plan)
             }
             (0, _) => None,
@@ -180,7 +180,7 @@ impl PickContext<'_> {
             guard_lo: None,
             guard_hi: None,
             reason: "the last level exceeds its capacity",
-            is_asked_for: false,
+            is_urgent: false,
             est_bytes: 0,
         })
     }
@@ -241,7 +241,7 @@ impl PickContext<'_> {
             guard_lo: guard.lo.clone(),
             guard_hi: guard.hi.clone(),
             reason: why,
-            is_asked_for: false,
+            is_urgent: false,
         }
     }
 
@@ -275,7 +275,7 @@ impl PickContext<'_> {
             guard_lo: guard.lo.clone(),
             guard_hi: guard.hi.clone(),
             reason: why,
-            is_asked_for: false,
+            is_urgent: false,
             est_bytes: 0,
         };
         match mode {
@@ -360,7 +360,7 @@ impl PickContext<'_> {
             guard_lo: guard.lo.clone(),
             guard_hi: guard.hi.clone(),
             reason: "nothing overlaps",
-            is_asked_for: false,
+            is_urgent: false,
         })
     }
 

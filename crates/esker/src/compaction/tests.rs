@@ -163,7 +163,7 @@ fn reading(version: &Version, files: &[(usize, u64)]) -> Plan {
         guard_lo: None,
         guard_hi: None,
         reason: "a test",
-        is_asked_for: false,
+        is_urgent: false,
         est_bytes: 0,
     }
 }

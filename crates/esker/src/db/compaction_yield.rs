@@ -42,7 +42,7 @@ const DEBT_PART: u64 = 3;
 const DEBT_MEMTABLES: u64 = 8;
 
 /// The remaining yield time of a job, and the state of its last check.
-pub(super) struct Rest {
+pub(super) struct CompactionYield {
     left: Duration,
     looked: Instant,
     /// The thread's CPU wait at the last check.
@@ -61,7 +61,7 @@ trait Load {
     fn sleep(&self, length: Duration);
 }
 
-impl Rest {
+impl CompactionYield {
     /// Returns whether this thread was kept waiting for a CPU since the last check. `waited` is
     /// its total CPU wait so far.
     fn was_kept_waiting(&mut self, now: Instant, waited: Duration) -> bool {
@@ -73,7 +73,7 @@ impl Rest {
 
     /// Yields if this job should. `waited` is the job's total CPU wait so far. Returns the part of
     /// the yield during which there were readers.
-    fn look(&mut self, world: &impl Load, waited: Duration) -> Duration {
+    fn poll(&mut self, world: &impl Load, waited: Duration) -> Duration {
         let kept = self.was_kept_waiting(world.now(), waited);
         if !kept || self.left.is_zero() || self.looked < self.probe_after {
             return Duration::ZERO;
@@ -117,7 +117,7 @@ impl Load for DbInner {
         // Immutable memtables are not checked: their flush needs a CPU and no compaction, and they
         // already count as debt.
         let queue = self.queue.lock();
-        queue.stop || queue.awaited > 0 || queue.exclusive || queue.make_way > 0
+        queue.stop || queue.idle_waiters > 0 || queue.exclusive || queue.make_way > 0
     }
 
     fn sleep(&self, length: Duration) {
@@ -127,21 +127,21 @@ impl Load for DbInner {
 
 impl DbInner {
     /// Creates the yield state for a job of the calling thread.
-    pub(super) fn new_rest(&self, plan: &Plan) -> RefCell<Rest> {
+    pub(super) fn new_rest(&self, plan: &Plan) -> RefCell<CompactionYield> {
         // Under shuttle the scheduler picks the thread, so the clock says nothing about waiting.
-        let never = plan.is_asked_for || self.is_manual_background() || cfg!(esker_shuttle);
+        let never = plan.is_urgent || self.is_manual_background() || cfg!(esker_shuttle);
         let left = Duration::from_millis((plan.est_bytes >> 20) * REST_MS_PER_MIB);
         let wait = (!never && !left.is_zero()).then(ProcessorWait::of_this_thread);
         let waited = wait.as_ref().and_then(ProcessorWait::waited).unwrap_or_default();
         let looked = self.now();
-        RefCell::new(Rest { left, looked, waited, probe_after: looked, wait })
+        RefCell::new(CompactionYield { left, looked, waited, probe_after: looked, wait })
     }
 
     /// Yields if the job of `rest` should.
-    pub(super) fn rest(&self, rest: &RefCell<Rest>) {
+    pub(super) fn rest(&self, rest: &RefCell<CompactionYield>) {
         let mut rest = rest.borrow_mut();
         if let Some(waited) = rest.wait.as_ref().and_then(ProcessorWait::waited) {
-            let rested = rest.look(self, waited);
+            let rested = rest.poll(self, waited);
             self.counters.yielded_us.add(rested.as_micros() as u64);
         }
     }
@@ -191,11 +191,12 @@ mod tests {
         fn work(&self, ms: u64, mib: u64) -> Duration {
             let (left, looked) = (Duration::from_millis(mib * REST_MS_PER_MIB), self.now());
             let zero = Duration::ZERO;
-            let mut rest = Rest { left, looked, waited: zero, probe_after: looked, wait: None };
+            let mut rest =
+                CompactionYield { left, looked, waited: zero, probe_after: looked, wait: None };
             let mut rested = zero;
             for look in 1..=ms / 4 {
                 self.pass(4_000 + 4 * self.reads_us);
-                rested += rest.look(self, Duration::from_micros(look * 4 * self.waits_us));
+                rested += rest.poll(self, Duration::from_micros(look * 4 * self.waits_us));
             }
             rested
         }

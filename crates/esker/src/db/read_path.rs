@@ -121,7 +121,7 @@ impl DbInner {
             counters: &self.counters,
             seqno: seqno.unwrap_or_else(|| self.visible_seqno()),
             fill_cache,
-            reading,
+            epoch: reading,
         }
     }
 

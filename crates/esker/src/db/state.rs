@@ -64,7 +64,7 @@ pub(crate) struct Queue {
     /// Number of space waiters. While there is one, compactions give up their space and wait.
     pub make_way: usize,
     /// Number of idle waiters: callers that wait for compactions to end.
-    pub awaited: usize,
+    pub idle_waiters: usize,
     /// The pending WAL.
     pub pending_wal: PendingWal,
     /// Deleted keys around which the search may find empty-range hints.

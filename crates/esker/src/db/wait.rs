@@ -33,14 +33,14 @@ pub(super) struct IdleWaiter<'a>(&'a DbInner);
 
 impl IdleWaiter<'_> {
     pub fn new(inner: &DbInner) -> IdleWaiter<'_> {
-        inner.queue.lock().awaited += 1;
+        inner.queue.lock().idle_waiters += 1;
         IdleWaiter(inner)
     }
 }
 
 impl Drop for IdleWaiter<'_> {
     fn drop(&mut self) {
-        self.0.queue.lock().awaited -= 1;
+        self.0.queue.lock().idle_waiters -= 1;
     }
 }
 
@@ -130,9 +130,9 @@ impl DbInner {
     /// there is always one.
     pub(super) fn block_compactions(&self) -> Result<CompactionBlock<'_>> {
         let mut queue = self.queue.lock();
-        queue.awaited += 1;
+        queue.idle_waiters += 1;
         let waited = self.wait_alone(&mut queue);
-        queue.awaited -= 1;
+        queue.idle_waiters -= 1;
         drop(queue);
         waited
     }
@@ -189,14 +189,14 @@ mod tests {
             wait_until(|| db.inner.queue.lock().exclusive);
             // A second call waits for the first.
             let second = scope.spawn(|| db.compact_range(None, None));
-            wait_until(|| db.inner.queue.lock().awaited == 2);
+            wait_until(|| db.inner.queue.lock().idle_waiters == 2);
             assert!(!second.is_finished() && !compacting.is_finished());
             db.inner.queue.lock().running -= 1;
             compacting.join().unwrap().unwrap();
             second.join().unwrap().unwrap();
         });
         let queue = db.inner.queue.lock();
-        assert!(!queue.exclusive && queue.awaited == 0);
+        assert!(!queue.exclusive && queue.idle_waiters == 0);
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
             assert_eq!(compacting.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
         });
         let mut queue = db.inner.queue.lock();
-        assert!(!queue.exclusive && queue.awaited == 0);
+        assert!(!queue.exclusive && queue.idle_waiters == 0);
         queue.running -= 1;
     }
 }

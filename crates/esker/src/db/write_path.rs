@@ -69,7 +69,7 @@ impl DbInner {
     /// Delays a write of `bytes` while flushes and compactions are behind.
     fn throttle(&self, bytes: u64) {
         if self.write_throttle.is_near_stall() {
-            self.keep_pace(bytes);
+            self.delay_near_stall(bytes);
         }
         self.slow_down(bytes);
     }

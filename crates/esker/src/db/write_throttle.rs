@@ -100,7 +100,7 @@ impl DbInner {
     /// Throttles the writer: sleeps while the active memtable fills so fast that its room would not
     /// last until the flush ends.
     #[cold]
-    pub(super) fn keep_pace(&self, bytes: u64) {
+    pub(super) fn delay_near_stall(&self, bytes: u64) {
         let written = self.write_throttle.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if written < pressure::PACE_BYTES {
             return;

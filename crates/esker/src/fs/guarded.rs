@@ -42,7 +42,7 @@ mod inner {
         false
     }
 
-    pub(in super::super) fn look_at_mask_again() {}
+    pub(in super::super) fn reset_mask_check() {}
 
     /// # Safety
     /// Always safe: the function touches no memory.
@@ -357,7 +357,7 @@ mod inner {
     }
 
     /// Makes the next copy of this thread check again whether the thread blocks SIGBUS.
-    pub(in super::super) fn look_at_mask_again() {
+    pub(in super::super) fn reset_mask_check() {
         OPEN.set(false);
     }
 
@@ -394,4 +394,4 @@ mod inner {
     }
 }
 
-pub(super) use inner::{copy, install, is_installed, look_at_mask_again};
+pub(super) use inner::{copy, install, is_installed, reset_mask_check};

@@ -306,7 +306,7 @@ impl MappedFile {
     fn enter(&mut self, index: u64) -> Result<&mut Window, Refused> {
         if self.window.as_ref().is_none_or(|window| window.index != index) {
             self.window = None;
-            guarded::look_at_mask_again();
+            guarded::reset_mask_check();
             if !guarded::is_installed() {
                 return Err(Refused::Fault);
             }
@@ -343,7 +343,7 @@ impl MappedFile {
     /// Returns the current window and the offset of the file's end in it, if `len` more bytes fit
     /// into the window.
     #[inline]
-    fn window_of(&mut self, len: usize) -> Option<(&mut Window, usize)> {
+    fn window_for(&mut self, len: usize) -> Option<(&mut Window, usize)> {
         let at = (self.len_bytes % WINDOW_BYTES) as usize;
         let window = self.window.as_mut()?;
         let there = at + len <= WINDOW_BYTES as usize;
@@ -352,7 +352,7 @@ impl MappedFile {
 
     /// Appends bytes that do not fit into the current window.
     #[cold]
-    fn append_beyond(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn append_slow(&mut self, bytes: &[u8]) -> io::Result<()> {
         if !self.maps {
             return self.file.write_all_at(bytes, self.len_bytes);
         }
@@ -388,10 +388,10 @@ impl MappedFile {
 
 impl WritableFile for MappedFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self.window_of(bytes.len()).map(|(window, at)| window.copy(at, bytes)) {
+        match self.window_for(bytes.len()).map(|(window, at)| window.copy(at, bytes)) {
             Some(Ok(mapped)) => self.mapped_bytes += mapped,
             Some(Err(refused)) => self.write_instead(refused, bytes)?,
-            None => self.append_beyond(bytes)?,
+            None => self.append_slow(bytes)?,
         }
         self.len_bytes += bytes.len() as u64;
         Ok(())
@@ -405,7 +405,7 @@ impl WritableFile for MappedFile {
     }
 
     fn write_behind_end(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self.window_of(bytes.len()).map(|(window, at)| window.copy(at, bytes)) {
+        match self.window_for(bytes.len()).map(|(window, at)| window.copy(at, bytes)) {
             Some(Ok(_)) => Ok(()),
             Some(Err(refused)) => self.write_instead(refused, bytes),
             None => {

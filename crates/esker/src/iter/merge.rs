@@ -30,7 +30,7 @@ type Child = Box<dyn Cursor + Send>;
 
 /// A list entry: one valid child.
 #[derive(Clone, Copy)]
-struct Rung {
+struct MergeEntry {
     /// First sixteen bytes of the key, or 0 when the order has no heads.
     head: u128,
     child: u32,
@@ -42,7 +42,7 @@ struct Rung {
 pub struct MergeCursor {
     order: KeyOrder,
     children: Vec<Child>,
-    ladder: Vec<Rung>,
+    sorted: Vec<MergeEntry>,
     valid: bool,
     /// Child of the first list entry.
     top: usize,
@@ -57,11 +57,11 @@ impl MergeCursor {
     /// Creates a merge of `sources`, each sorted in internal order under `order`, the deepest last.
     /// It is unpositioned until the first seek.
     pub fn new(order: KeyOrder, sources: Vec<Box<dyn Cursor + Send>>) -> MergeCursor {
-        let rungs = if sources.len() > 1 { sources.len() } else { 0 };
+        let entries = if sources.len() > 1 { sources.len() } else { 0 };
         MergeCursor {
             order,
             children: sources,
-            ladder: Vec::with_capacity(rungs),
+            sorted: Vec::with_capacity(entries),
             valid: false,
             top: 0,
             forward: true,
@@ -72,14 +72,14 @@ impl MergeCursor {
 
     /// Returns whether `a` comes before `b` in the current direction.
     #[inline]
-    fn before(&self, a: Rung, b: Rung) -> bool {
+    fn before(&self, a: MergeEntry, b: MergeEntry) -> bool {
         if a.head != b.head {
             return (a.head < b.head) == self.forward;
         }
         self.before_by_key(a, b)
     }
 
-    fn before_by_key(&self, a: Rung, b: Rung) -> bool {
+    fn before_by_key(&self, a: MergeEntry, b: MergeEntry) -> bool {
         let (x, y) = (&self.children[a.child as usize], &self.children[b.child as usize]);
         let by_key = self.order.compare(x.key(), y.key());
         if a.late || b.late {
@@ -92,9 +92,9 @@ impl MergeCursor {
     }
 
     #[inline]
-    fn rung(&self, child: usize, late: bool) -> Rung {
+    fn entry(&self, child: usize, late: bool) -> MergeEntry {
         let head = if self.order.has_heads() { head16(self.children[child].key()) } else { 0 };
-        Rung { head, child: child as u32, late }
+        MergeEntry { head, child: child as u32, late }
     }
 
     /// Rebuilds the list from the positions of the children, none of which is deferred.
@@ -104,16 +104,16 @@ impl MergeCursor {
             self.valid = only.valid();
             return;
         }
-        let mut ladder = std::mem::take(&mut self.ladder);
-        ladder.clear();
+        let mut sorted = std::mem::take(&mut self.sorted);
+        sorted.clear();
         let standing = (0..self.children.len()).filter(|&child| self.children[child].valid());
-        ladder.extend(standing.map(|child| self.rung(child, false)));
-        self.sort(ladder);
+        sorted.extend(standing.map(|child| self.entry(child, false)));
+        self.sort(sorted);
     }
 
     /// Sorts the list entries of all valid children.
-    fn sort(&mut self, mut ladder: Vec<Rung>) {
-        ladder.sort_unstable_by(|&a, &b| {
+    fn sort(&mut self, mut sorted: Vec<MergeEntry>) {
+        sorted.sort_unstable_by(|&a, &b| {
             if a.child == b.child {
                 std::cmp::Ordering::Equal
             } else if self.before(a, b) {
@@ -122,9 +122,9 @@ impl MergeCursor {
                 std::cmp::Ordering::Greater
             }
         });
-        self.valid = !ladder.is_empty();
-        self.top = ladder.first().map_or(0, |rung| rung.child as usize);
-        self.ladder = ladder;
+        self.valid = !sorted.is_empty();
+        self.top = sorted.first().map_or(0, |entry| entry.child as usize);
+        self.sorted = sorted;
     }
 
     /// Moves every child, then rebuilds the list. After an error the merge is unpositioned.
@@ -161,14 +161,14 @@ impl MergeCursor {
         if self.children.len() == 1 {
             self.valid = self.children[0].valid();
         } else if !self.children[self.top].valid() {
-            self.ladder.remove(0);
-            self.valid = !self.ladder.is_empty();
-            self.top = self.ladder.first().map_or(0, |rung| rung.child as usize);
+            self.sorted.remove(0);
+            self.valid = !self.sorted.is_empty();
+            self.top = self.sorted.first().map_or(0, |entry| entry.child as usize);
         } else {
             self.valid = true;
-            let moved = self.rung(self.top, late);
-            self.ladder[0] = moved;
-            if self.ladder.len() > 1 && !self.before(moved, self.ladder[1]) {
+            let moved = self.entry(self.top, late);
+            self.sorted[0] = moved;
+            if self.sorted.len() > 1 && !self.before(moved, self.sorted[1]) {
                 self.sink(moved);
             }
         }
@@ -177,7 +177,7 @@ impl MergeCursor {
     /// Returns whether the first list entry belongs to a deferred child.
     #[inline]
     fn is_late(&self) -> bool {
-        self.ladder.first().is_some_and(|rung| rung.late)
+        self.sorted.first().is_some_and(|entry| entry.late)
     }
 
     /// Materializes deferred children until the first list entry is not deferred.
@@ -193,19 +193,19 @@ impl MergeCursor {
     }
 
     /// Moves the first list entry, which belongs after the second, to its place.
-    fn sink(&mut self, moved: Rung) {
-        let (mut low, mut high) = (2, self.ladder.len());
+    fn sink(&mut self, moved: MergeEntry) {
+        let (mut low, mut high) = (2, self.sorted.len());
         while low < high {
             let middle = low.midpoint(high);
-            if self.before(moved, self.ladder[middle]) {
+            if self.before(moved, self.sorted[middle]) {
                 high = middle;
             } else {
                 low = middle + 1;
             }
         }
-        self.ladder.copy_within(1..low, 0);
-        self.ladder[low - 1] = moved;
-        self.top = self.ladder[0].child as usize;
+        self.sorted.copy_within(1..low, 0);
+        self.sorted[low - 1] = moved;
+        self.top = self.sorted[0].child as usize;
     }
 }
 
@@ -246,12 +246,14 @@ impl Cursor for MergeCursor {
         }
         self.valid = false;
         self.forward = true;
-        let mut ladder = std::mem::take(&mut self.ladder);
-        ladder.clear();
+        let mut sorted = std::mem::take(&mut self.sorted);
+        sorted.clear();
         let count = self.children.len();
         for (at, child) in self.children.iter_mut().enumerate() {
             match child.seek_deferred(key, seqno, deepest && at + 1 == count) {
-                Ok(late) if child.valid() => ladder.push(Rung { head: 0, child: at as u32, late }),
+                Ok(late) if child.valid() => {
+                    sorted.push(MergeEntry { head: 0, child: at as u32, late })
+                }
                 Ok(_) => {}
                 Err(error) => {
                     // The remaining children were prefetched for this seek, which will not come.
@@ -261,12 +263,12 @@ impl Cursor for MergeCursor {
             }
         }
         // Keys are read only after all seeks, because a prefetched key may not have arrived yet.
-        ladder.iter_mut().for_each(|rung| *rung = self.rung(rung.child as usize, rung.late));
-        if ladder.iter().any(|rung| rung.late) {
+        sorted.iter_mut().for_each(|entry| *entry = self.entry(entry.child as usize, entry.late));
+        if sorted.iter().any(|entry| entry.late) {
             super::copy_into(&mut self.sought.0, key);
             self.sought.1 = seqno;
         }
-        self.sort(ladder);
+        self.sort(sorted);
         Ok(self.is_late())
     }
 
@@ -340,7 +342,7 @@ impl Cursor for MergeCursor {
 
     fn release(&mut self) {
         self.valid = false;
-        self.ladder.clear();
+        self.sorted.clear();
         super::empty(&mut self.pivot);
         super::empty(&mut self.sought.0);
         self.children.iter_mut().for_each(|child| child.release());
@@ -349,15 +351,15 @@ impl Cursor for MergeCursor {
     fn row_batch(&self, snapshot: SeqNo, forward: bool) -> Option<RowBatch> {
         debug_assert_eq!(forward, self.forward, "the merge last moved in the other direction");
         let stretch = self.children[self.top].row_batch(snapshot, forward)?;
-        let Some(next) = self.ladder.get(1) else { return Some(stretch) };
+        let Some(next) = self.sorted.get(1) else { return Some(stretch) };
         let key = self.children[next.child as usize].key();
         if forward { stretch.before(&self.order, key) } else { stretch.after(&self.order, key) }
     }
 
     fn move_to_row(&mut self, row: usize) {
         self.children[self.top].move_to_row(row);
-        if self.ladder.len() > 1 {
-            self.ladder[0] = self.rung(self.top, false);
+        if self.sorted.len() > 1 {
+            self.sorted[0] = self.entry(self.top, false);
         }
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct Entry<'a> {
 }
 
 /// The allocations made on the slow path.
-struct Spans {
+struct Allocations {
     /// First chunk number of every allocation. The size in words is `None` for a chunk.
     list: Vec<(usize, Option<usize>)>,
     /// Next unused chunk number.
@@ -68,7 +68,7 @@ pub(super) struct Arena {
     tail: AtomicU64,
     /// Bytes used outside the current chunk.
     full_bytes: AtomicUsize,
-    spans: Mutex<Spans>,
+    spans: Mutex<Allocations>,
     pool: Arc<ChunkPool>,
 }
 
@@ -79,7 +79,7 @@ impl Arena {
             table: empty_table(),
             tail: AtomicU64::new(NO_CHUNK),
             full_bytes: AtomicUsize::new(0),
-            spans: Mutex::new(Spans { list: Vec::new(), next: 0 }),
+            spans: Mutex::new(Allocations { list: Vec::new(), next: 0 }),
             pool,
         }
     }
@@ -155,7 +155,7 @@ impl Arena {
     #[inline]
     fn allocate(&self, words: usize) -> (EntryRef, *mut u64) {
         if words > SHARED_WORDS_MAX {
-            return self.allocate_alone(words);
+            return self.allocate_separately(words);
         }
         loop {
             let tail = self.tail.load(Ordering::Relaxed);
@@ -198,7 +198,7 @@ impl Arena {
 
     /// Makes a separate allocation for a large entry.
     #[cold]
-    fn allocate_alone(&self, words: usize) -> (EntryRef, *mut u64) {
+    fn allocate_separately(&self, words: usize) -> (EntryRef, *mut u64) {
         let mut spans = self.spans.lock();
         let memory = Box::into_raw(Box::<[u64]>::new_uninit_slice(words)).cast();
         let chunk = self.install(&mut spans, memory, Some(words));
@@ -208,7 +208,7 @@ impl Arena {
 
     /// Takes ownership of the memory at `base`, under the next chunk numbers. The memory is `words`
     /// words long, or one chunk for `None`. Returns the first chunk number.
-    fn install(&self, spans: &mut Spans, base: *mut u64, words: Option<usize>) -> usize {
+    fn install(&self, spans: &mut Allocations, base: *mut u64, words: Option<usize>) -> usize {
         let first = spans.next;
         let count = words.unwrap_or(CHUNK_WORDS).div_ceil(CHUNK_WORDS);
         assert!(first + count <= CHUNKS_MAX, "a memtable reached 32 GiB without a rotation");

@@ -30,7 +30,7 @@ pub struct Lookup<'a> {
     /// Whether blocks that are read may enter the cache.
     pub fill_cache: bool,
     /// Epoch guard of the store. If set, results stay valid while it is held, and no file is read.
-    pub reading: Option<&'a EpochGuard<'a>>,
+    pub epoch: Option<&'a EpochGuard<'a>>,
 }
 
 /// A version found in a source, not copied.
@@ -63,17 +63,17 @@ impl Found<'_> {
 
 /// Applies `take` to `look` if it is a put that no range tombstone with number `covered` hides.
 #[inline]
-pub(super) fn shown<'v, R>(
-    look: Found<'v>,
+pub(super) fn if_visible<'v, R>(
+    found: Found<'v>,
     covered: SeqNo,
     take: &mut impl FnMut(Found<'v>) -> R,
 ) -> TableGet<R> {
-    let (seqno, kind) = match &look {
+    let (seqno, kind) = match &found {
         Found::Memtable(hit) => (hit.seqno, hit.kind),
         Found::Table(hit) => (hit.row.seqno(), hit.row.kind()),
     };
     if kind == Kind::Put && seqno >= covered {
-        TableGet::Found(take(look))
+        TableGet::Found(take(found))
     } else {
         TableGet::Absent
     }
@@ -97,7 +97,7 @@ impl<'v> Lookup<'v> {
                 covered = covered.max(seqno);
             }
             if let Some(hit) = memtable.get_hit(key, hash, self.seqno) {
-                return Ok(shown(Found::Memtable(hit), covered, take));
+                return Ok(if_visible(Found::Memtable(hit), covered, take));
             }
         }
         let mut places = view.version.fragments_holding(key);
@@ -105,9 +105,9 @@ impl<'v> Lookup<'v> {
         let Some(second) = places.next() else {
             let Some(table) = self.table(fragment)? else { return Ok(TableGet::NeedsIo) };
             if view.version.has_many_entries() {
-                return self.look_into_only(level, table, (key, hash), covered, take);
+                return self.get_in_only_table(level, table, (key, hash), covered, take);
             }
-            let looked = self.look_into(level, table, (key, hash), &mut covered, take)?;
+            let looked = self.get_in_table(level, table, (key, hash), &mut covered, take)?;
             return Ok(looked.unwrap_or(TableGet::Absent));
         };
         let places = [(level, fragment), second].into_iter().chain(places);
@@ -124,7 +124,7 @@ impl<'v> Lookup<'v> {
     fn table(&self, fragment: &'v Fragment) -> Result<Option<&'v Table>> {
         match fragment.file.opened() {
             Some(table) => Ok(Some(table)),
-            None if self.reading.is_some() => Ok(None),
+            None if self.epoch.is_some() => Ok(None),
             None => Ok(Some(self.tables.get(&fragment.file)?)),
         }
     }
@@ -147,7 +147,7 @@ impl<'v> Lookup<'v> {
                 *place = Some((level, table));
             }
             for (level, table) in group.iter().flatten() {
-                if let Some(looked) = self.look_into(*level, table, key, &mut covered, take)? {
+                if let Some(looked) = self.get_in_table(*level, table, key, &mut covered, take)? {
                     return Ok(looked);
                 }
             }
@@ -162,7 +162,7 @@ impl<'v> Lookup<'v> {
     /// attribute shortens the code path of small stores, which do not wait for memory.
     #[cold]
     #[inline(never)]
-    fn look_into_only<R>(
+    fn get_in_only_table<R>(
         &self,
         level: usize,
         table: &'v Table,
@@ -179,9 +179,9 @@ impl<'v> Lookup<'v> {
             return Ok(TableGet::Absent);
         }
         let block = table.finish_fetch(key, fetch);
-        let looked = table.look_from(block, key, self.seqno, self.fill_cache, self.reading)?;
+        let looked = table.get_from_block(block, key, self.seqno, self.fill_cache, self.epoch)?;
         Ok(match looked {
-            TableGet::Found(look) => self.answer(level, look, covered, take),
+            TableGet::Found(look) => self.count_and_take(level, look, covered, take),
             TableGet::Absent => TableGet::Absent,
             TableGet::NeedsIo => TableGet::NeedsIo,
         })
@@ -189,7 +189,7 @@ impl<'v> Lookup<'v> {
 
     /// Reads the key from `table`. Returns `None` if the search continues in the next table.
     #[inline(always)]
-    pub(super) fn look_into<R>(
+    pub(super) fn get_in_table<R>(
         &self,
         level: usize,
         table: &'v Table,
@@ -217,9 +217,9 @@ impl<'v> Lookup<'v> {
         covered: SeqNo,
         take: &mut impl FnMut(Found<'v>) -> R,
     ) -> Result<Option<TableGet<R>>> {
-        let looked = table.look_past_filter(key, self.seqno, self.fill_cache, self.reading)?;
+        let looked = table.get_past_filter(key, self.seqno, self.fill_cache, self.epoch)?;
         Ok(match looked {
-            TableGet::Found(look) => Some(self.answer(level, look, covered, take)),
+            TableGet::Found(look) => Some(self.count_and_take(level, look, covered, take)),
             TableGet::Absent => None,
             TableGet::NeedsIo => Some(TableGet::NeedsIo),
         })
@@ -227,7 +227,7 @@ impl<'v> Lookup<'v> {
 
     /// Applies `take` to a version found in a table of `level`, and counts the level's answer.
     #[inline(always)]
-    pub(super) fn answer<R>(
+    pub(super) fn count_and_take<R>(
         &self,
         level: usize,
         look: TableLook<'v>,
@@ -237,6 +237,6 @@ impl<'v> Lookup<'v> {
         if let Some(counters) = self.counters.levels.get(level) {
             counters.table_gets.add(1);
         }
-        shown(Found::Table(look), covered, take)
+        if_visible(Found::Table(look), covered, take)
     }
 }

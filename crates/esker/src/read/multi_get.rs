@@ -6,7 +6,7 @@
 //! Invariants: the result equals that of one get per key at one sequence number. A key that a range
 //! tombstone covers in some source, or that many tables may hold, is read by a separate get.
 
-use super::get::{Found, Lookup, shown};
+use super::get::{Found, Lookup, if_visible};
 use super::{ReadState, Slice};
 use crate::base::prefetch::prefetch_bytes;
 use crate::error::Result;
@@ -60,7 +60,7 @@ impl<'v> Lookup<'v> {
         view: &'v ReadState,
         keys: &[K],
     ) -> Result<Vec<Option<Slice>>> {
-        debug_assert!(self.reading.is_none(), "a pinned reader must not read files");
+        debug_assert!(self.epoch.is_none(), "a pinned reader must not read files");
         let mut found = Vec::new();
         found.resize_with(keys.len(), || None);
         for (keys, found) in keys.chunks(KEYS_AT_ONCE).zip(found.chunks_mut(KEYS_AT_ONCE)) {
@@ -131,7 +131,7 @@ impl<'v> Lookup<'v> {
                 return Ok(Step::Alone);
             }
             if let Some(hit) = memtable.get_hit(key, hash, self.seqno) {
-                *value = shown(Found::Memtable(hit), 0, &mut Found::pin).found();
+                *value = if_visible(Found::Memtable(hit), 0, &mut Found::pin).found();
                 return Ok(Step::Done);
             }
         }
@@ -155,13 +155,13 @@ impl<'v> Lookup<'v> {
         Candidate { place, level, table }: Candidate<'v>,
         block: usize,
     ) -> Result<Option<Slice>> {
-        let looked = table.look_from(block, sought.key, self.seqno, self.fill_cache, None)?;
+        let looked = table.get_from_block(block, sought.key, self.seqno, self.fill_cache, None)?;
         if let TableGet::Found(look) = looked {
-            return Ok(self.answer(level, look, 0, &mut Found::pin).found());
+            return Ok(self.count_and_take(level, look, 0, &mut Found::pin).found());
         }
         for (level, table) in sought.tables[place + 1..].iter().flatten() {
             let key = (sought.key, sought.hash);
-            if let Some(looked) = self.look_into(*level, table, key, &mut 0, &mut Found::pin)? {
+            if let Some(looked) = self.get_in_table(*level, table, key, &mut 0, &mut Found::pin)? {
                 return Ok(looked.found());
             }
         }

@@ -88,7 +88,7 @@ impl Table {
     #[inline]
     pub fn begin_fetch(&self, key: &[u8]) -> Fetch {
         let begun = self.meta.index.begin(key);
-        self.meta.index.prefetch(&begun, |at, count| self.shelf.prefetch_slots(at, count));
+        self.meta.index.prefetch(&begun, |at, count| self.slots.prefetch_slots(at, count));
         Fetch(begun)
     }
 
@@ -115,7 +115,7 @@ impl Table {
         if !self.may_contain(key, hash) {
             return Ok(None);
         }
-        let look = self.look_past_filter(key, seqno, fill_cache, None)?.found();
+        let look = self.get_past_filter(key, seqno, fill_cache, None)?.found();
         Ok(look.map(|look| {
             let (seqno, kind) = (look.row.seqno(), look.row.kind());
             TableHit { seqno, kind, value: look.pin() }
@@ -126,7 +126,7 @@ impl Table {
     /// the cache's epoch collector, the result is valid only while the guard exists. The call then
     /// does no I/O, which could take long.
     #[inline]
-    pub fn look_past_filter<'s>(
+    pub fn get_past_filter<'s>(
         &'s self,
         key: &[u8],
         seqno: SeqNo,
@@ -135,12 +135,12 @@ impl Table {
     ) -> Result<TableGet<TableLook<'s>>> {
         let at = self.find_block(key);
         self.prefetch(at);
-        self.look_from(at, key, seqno, fill_cache, reading)
+        self.get_from_block(at, key, seqno, fill_cache, reading)
     }
 
     /// Does the same get, starting in block `at`, which is the block of `key`.
     #[inline]
-    pub fn look_from<'s>(
+    pub fn get_from_block<'s>(
         &'s self,
         mut at: usize,
         key: &[u8],
@@ -151,7 +151,7 @@ impl Table {
         let index = &self.meta.index;
         while at < index.count() {
             let block = match reading {
-                Some(reading) => match self.cache().load_slot(&self.shelf, at, reading) {
+                Some(reading) => match self.cache().load_slot(&self.slots, at, reading) {
                     Some(seen) => BlockRef::Seen(seen),
                     None => return Ok(TableGet::NeedsIo),
                 },

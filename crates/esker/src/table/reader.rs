@@ -55,9 +55,9 @@ pub struct Table {
     pub(crate) file: Option<Arc<dyn ReadableFile>>,
     pub(super) meta: Meta,
     /// Slots for its blocks in the cache.
-    pub(super) shelf: Arc<BlockSlots<Layout>>,
+    pub(super) slots: Arc<BlockSlots<Layout>>,
     /// Sketches of its blocks.
-    outlines: BlockSketches,
+    sketches: BlockSketches,
     /// Its share of the limit on open files, if the file stays open.
     pub kept: Option<OpenPermit>,
 }
@@ -217,10 +217,18 @@ impl Table {
         // Only a check needs them, and it reads them from the file.
         meta.tombstones = Vec::new();
         let file = config.keep_open.then_some(file);
-        let shelf = Arc::new(config.cache.block_slots(meta.index.count(), &config.pages));
+        let slots = Arc::new(config.cache.block_slots(meta.index.count(), &config.pages));
         let info = &meta.properties.info;
         let outlines = BlockSketches::new(&info.smallest, &info.largest);
-        Ok(Table { source, config: config.clone(), file, meta, shelf, outlines, kept: None })
+        Ok(Table {
+            source,
+            config: config.clone(),
+            file,
+            meta,
+            slots: slots,
+            sketches: outlines,
+            kept: None,
+        })
     }
 
     /// Reads the identity and length of the file `path` from its footer alone. For a file found
@@ -347,7 +355,7 @@ impl Table {
     /// Returns a block from the cache.
     #[inline]
     pub(super) fn cached(&self, block: usize) -> Option<Block> {
-        self.cache().get_with_slot(&self.shelf, block, &self.block_key(block)).map(Block::of)
+        self.cache().get_with_slot(&self.slots, block, &self.block_key(block)).map(Block::of)
     }
 
     /// Returns a block from the cache without counting a use.
@@ -357,20 +365,20 @@ impl Table {
 
     /// Reports whether a block is in the cache.
     pub(super) fn is_cached(&self, block: usize) -> bool {
-        self.shelf.is_filled(block)
+        self.slots.is_filled(block)
     }
 
     /// Prefetches the beginning of a block, if it is in the cache.
     #[inline]
     pub(super) fn prefetch(&self, block: usize) {
-        self.shelf.prefetch(block);
+        self.slots.prefetch(block);
     }
 
     /// Returns the memory address of a cached block's bytes, for prefetches; 0 if it is not in the
     /// cache.
     #[inline]
     pub(super) fn memory_address(&self, block: usize) -> usize {
-        self.shelf.address(block)
+        self.slots.address(block)
     }
 
     /// Inserts a new block into the cache if `fill_cache` is set. Returns the block to use.
@@ -379,19 +387,19 @@ impl Table {
             return read;
         }
         let charge_bytes = read.memory_bytes() as u64;
-        let home = SlotRef::new(&self.shelf, block);
-        Block::of(self.cache().insert(self.block_key(block), read.into_frame(), charge_bytes, home))
+        let slot = SlotRef::new(&self.slots, block);
+        Block::of(self.cache().insert(self.block_key(block), read.into_frame(), charge_bytes, slot))
     }
 
     /// Offers a new block to the cache. Returns false if the cache has no room for it.
     pub(super) fn offer(&self, block: usize, read: Block) -> bool {
         let charge_bytes = read.memory_bytes() as u64;
-        let home = SlotRef::new(&self.shelf, block);
+        let slot = SlotRef::new(&self.slots, block);
         self.cache().insert_speculative(
             self.block_key(block),
             read.into_frame(),
             charge_bytes,
-            home,
+            slot,
         )
     }
 
@@ -402,7 +410,7 @@ impl Table {
 
     /// Removes all blocks of this table from the cache. The file was deleted.
     pub fn forget_blocks(&self) {
-        self.cache().remove(self.shelf.filled().map(|block| self.block_key(block)));
+        self.cache().remove(self.slots.filled().map(|block| self.block_key(block)));
     }
 
     /// Returns the file number.
@@ -413,7 +421,7 @@ impl Table {
     /// Returns the block of `key`. Prefetches the slots of the blocks around it on the way.
     #[inline]
     pub(super) fn find_block(&self, key: &[u8]) -> usize {
-        self.meta.index.find(key, |at, count| self.shelf.prefetch_slots(at, count))
+        self.meta.index.find(key, |at, count| self.slots.prefetch_slots(at, count))
     }
 
     /// Begins [`Table::find_block`]. If the index is a tree, it stops before the first wait for
@@ -422,8 +430,8 @@ impl Table {
     pub(super) fn begin_find(&self, key: &[u8]) -> Begun {
         let begun = self.meta.index.begin(key);
         self.meta.index.prefetch(&begun, |at, count| {
-            self.shelf.prefetch_slots(at, count);
-            self.outlines.prefetch_starts(at, count);
+            self.slots.prefetch_slots(at, count);
+            self.sketches.prefetch_starts(at, count);
         });
         begun
     }
@@ -437,14 +445,14 @@ impl Table {
     /// Prefetches the sketch of `block`. Returns false if the block has none.
     #[inline]
     pub(super) fn prefetch_outline(&self, block: usize) -> bool {
-        self.outlines.prefetch(block)
+        self.sketches.prefetch(block)
     }
 
     /// Writes to `out` a bound for `key`, whose block by [`Table::find_block`] is `block`; see
     /// [`super::outline`]. Returns false if there is none.
     #[inline]
     pub(super) fn bound(&self, block: usize, key: &[u8], out: &mut KeyBuf) -> bool {
-        self.outlines.bound(block, key, out)
+        self.sketches.bound(block, key, out)
     }
 
     /// Makes the sketch of `block`, the block with index `at`, for later seeks.
@@ -452,7 +460,7 @@ impl Table {
     pub(super) fn outline(&self, at: usize, block: &Block) {
         if self.order().has_heads() {
             let all = (self.meta.index.count(), self.info().entries);
-            self.outlines.draw((at, block), all, &self.config);
+            self.sketches.draw((at, block), all, &self.config);
         }
     }
 
@@ -497,7 +505,7 @@ impl Table {
         size_of::<Table>()
             + self.meta.index.memory_bytes()
             + self.meta.filter.memory_bytes()
-            + self.shelf.memory_bytes()
+            + self.slots.memory_bytes()
             + self.meta.range_deletes.memory_bytes()
     }
 

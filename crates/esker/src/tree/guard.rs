@@ -141,7 +141,7 @@ pub struct Level {
     /// Start keys of all guards except the first.
     pub(super) bounds: Vec<Vec<u8>>,
     /// Key-head index of `bounds`.
-    pub(super) fence: KeyHeadIndex,
+    pub(super) bounds_index: KeyHeadIndex,
     /// The file parts from which the guards were built.
     pub(super) pieces: Vec<FilePart>,
 }
@@ -161,7 +161,7 @@ impl Level {
     /// Returns the index of the guard that holds `key`.
     #[inline]
     pub fn index_of(&self, order: &KeyOrder, key: &[u8]) -> usize {
-        self.fence.partition(self.bounds.len(), head16(key), |at| {
+        self.bounds_index.partition(self.bounds.len(), head16(key), |at| {
             order.compare(&self.bounds[at], key) != Ordering::Greater
         })
     }

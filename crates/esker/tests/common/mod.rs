@@ -172,10 +172,6 @@ impl Pair {
     fn check_get(&self, key: &[u8]) {
         let found = self.db().get(key).unwrap();
         assert_eq!(found.as_deref(), self.oracle.get(key).map(Vec::as_slice), "get {key:?}");
-        let mut buffer = vec![9];
-        let copy = |value: &[u8]| buffer.extend_from_slice(value);
-        assert_eq!(self.db().read(key, copy).unwrap().is_some(), found.is_some());
-        assert_eq!(buffer, found.as_deref().unwrap_or_default());
         let read = self.db().read(key, <[u8]>::to_vec).unwrap();
         assert_eq!(read.as_deref(), found.as_deref());
     }

@@ -103,18 +103,18 @@ fn what_is_read_unasked_decides_nothing() {
 fn what_is_not_at_its_home_is_a_miss_under_every_policy() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 100);
-        let shelf = Arc::new(cache.block_slots(400, &Arc::default()));
+        let slots = Arc::new(cache.block_slots(400, &Arc::default()));
         let mut found = 0;
         let trace = zipfian(7, 400, 5_000);
         for &key in &trace {
-            match cache.get_with_slot(&shelf, key as usize, &block(key)) {
+            match cache.get_with_slot(&slots, key as usize, &block(key)) {
                 Some(held) => {
                     assert_eq!(*held.header(), key);
                     found += 1;
                 }
                 None => {
-                    let home = SlotRef::new(&shelf, key as usize);
-                    cache.insert(block(key), frame(key), 1, home);
+                    let slot = SlotRef::new(&slots, key as usize);
+                    cache.insert(block(key), frame(key), 1, slot);
                 }
             }
         }
@@ -127,11 +127,11 @@ fn what_is_not_at_its_home_is_a_miss_under_every_policy() {
 #[test]
 fn a_home_that_another_emptied_is_filled_again() {
     let cache = BlockCache::new(S3Fifo, 100);
-    let shelf = Arc::new(cache.block_slots(1, &Arc::default()));
-    let home = || SlotRef::new(&shelf, 0);
-    cache.insert(block(0), frame(5), 1, home());
-    home().unwrap().set(None);
-    assert!(cache.get_with_slot(&shelf, 0, &block(0)).is_none());
-    assert_eq!(*cache.insert(block(0), frame(6), 1, home()).header(), 5);
-    assert_eq!(number(cache.get_with_slot(&shelf, 0, &block(0))), Some(5));
+    let slots = Arc::new(cache.block_slots(1, &Arc::default()));
+    let slot = || SlotRef::new(&slots, 0);
+    cache.insert(block(0), frame(5), 1, slot());
+    slot().unwrap().set(None);
+    assert!(cache.get_with_slot(&slots, 0, &block(0)).is_none());
+    assert_eq!(*cache.insert(block(0), frame(6), 1, slot()).header(), 5);
+    assert_eq!(number(cache.get_with_slot(&slots, 0, &block(0))), Some(5));
 }

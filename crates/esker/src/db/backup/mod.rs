@@ -272,7 +272,7 @@ impl DbInner {
         path: &Path,
         previous: Option<&Path>,
         number: u64,
-        mark: Option<BackupMeta>,
+        meta: Option<BackupMeta>,
     ) -> Result<BackupReport> {
         let mut report =
             BackupReport { number, path: path.to_path_buf(), ..BackupReport::default() };
@@ -281,7 +281,7 @@ impl DbInner {
             for file in version.files() {
                 self.take_table(fs, &file, path, previous, &mut report)?;
             }
-            if let Some(mark) = &mark {
+            if let Some(mark) = &meta {
                 let tables = tables_checksum(&version);
                 BackupMeta { tables, ..mark.clone() }.write(&**fs, path)?;
             }

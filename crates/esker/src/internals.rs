@@ -12,7 +12,8 @@ pub use crate::base::rows::{KeyBuf, Rows};
 pub use crate::base::sync::{self, Bug};
 pub use crate::base::units::{GIB, KIB, MIB, human_bytes, parse_bytes};
 pub use crate::cache::{BlockCache, BlockKey, SlotRef};
-pub use crate::compaction::{TreeLimits, model};
+pub use crate::compaction::{BusySet, OutputOrder, Picker, Plan, PlanKind, TreeLimits};
+pub use crate::compaction::{manual, model, policy::picker};
 pub use crate::db::backup::meta::BackupMeta;
 pub use crate::memtable::Memtable;
 pub use crate::table::block::Block;
@@ -20,16 +21,17 @@ pub use crate::table::{
     ReadConfig, Table, TableInfo, TableOptions, TableSource, TableWriter, key_hash,
 };
 pub use crate::tree::current::{Current, Slot};
-pub use crate::tree::edit::VersionEdit;
+pub use crate::tree::edit::{AddedFile, VersionEdit};
 pub use crate::tree::foreign;
 pub use crate::tree::fragment::FileMeta;
 pub use crate::tree::manifest::{self, ManifestWriter};
 pub use crate::tree::names as file_names;
+pub use crate::tree::seek_stats;
 pub use crate::tree::version::Version;
 pub use crate::wal::format::{
-    FileHeader, HEADER_BYTES, LogStart, RECORD_HEADER_BYTES, RecordHeader, padded,
+    FileHeader, HEADER_BYTES, LogStart, RECORD_HEADER_BYTES, RecordHeader, RecordKind, padded,
 };
-pub use crate::wal::{LogReader, LogWriter};
+pub use crate::wal::{LogEnd, LogReader, LogWriter};
 pub use crate::write::batch::{check_key, check_value};
 
 /// Returns an error of the engine's type, for callers that speak for the engine.

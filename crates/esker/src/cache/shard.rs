@@ -112,7 +112,7 @@ impl<H: Send + Sync + 'static> CacheShard<H> {
         if let Some(slot) = &slot {
             slot.set(Some(&block));
         }
-        let taken = Entry { key, charge_bytes, block: Some(block.clone()), slot: slot };
+        let taken = Entry { key, charge_bytes, block: Some(block.clone()), slot };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = taken;

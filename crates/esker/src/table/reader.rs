@@ -225,7 +225,7 @@ impl Table {
             config: config.clone(),
             file,
             meta,
-            slots: slots,
+            slots,
             sketches: outlines,
             kept: None,
         })

@@ -404,7 +404,7 @@ fn build_level(order: &KeyOrder, bounds: Vec<Vec<u8>>, pieces: Vec<FilePart>) ->
         }));
     }
     let bounds_index = KeyHeadIndex::new(order, bounds.iter().map(Vec::as_slice));
-    Level { guards, bounds, bounds_index: bounds_index, pieces }
+    Level { guards, bounds, bounds_index, pieces }
 }
 
 /// Returns the bound that `wins` the comparison. A missing bound loses.

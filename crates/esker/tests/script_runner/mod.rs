@@ -189,7 +189,7 @@ impl Session {
             ("compact", [start, end]) => {
                 done(db.compact_range(Some(&bytes_of(start)), Some(&bytes_of(end))))
             }
-            ("set", [name, value]) => said(db.set_option(name, value), |()| {
+            ("set", [name, value]) => said(db.set_options(&[(*name, *value)]), |()| {
                 // Also for the next opening, and for plans.
                 let _ = self.options.set(name, value);
                 Vec::new()

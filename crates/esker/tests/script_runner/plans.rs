@@ -81,7 +81,7 @@ impl Session {
         };
         let (limits, busy) = (self.limits(), BusySet::default());
         let plans: Vec<Plan> = match (name, words) {
-            ("plan", []) => picker().pick(&version, &limits, &busy).into_iter().collect(),
+            ("plan", []) => picker::pick(&version, &limits, &busy).into_iter().collect(),
             ("plan-compact", []) => manual::plans(&version, &limits, None, None),
             ("plan-compact", [start, end]) => {
                 let (start, end) = (bytes_of(start), bytes_of(end));
@@ -89,7 +89,7 @@ impl Session {
             }
             ("plan-seeks", [key, seeks]) => {
                 seek_stats::note(&version, &bytes_of(key), number(seeks)?);
-                picker().pick_hot(&version, &limits, &busy).into_iter().collect()
+                picker::pick_seek_candidate(&version, &limits, &busy).into_iter().collect()
             }
             _ => return Err("unknown form of the command".to_string()),
         };

@@ -215,8 +215,7 @@ fn guards_of_several_runs_in_a_chain_show_every_slice() {
         let guards = vec![half(&None, &middle), half(&middle, &None)];
         let bounds: Vec<Vec<u8>> = middle.into_iter().collect();
         let bounds_index = KeyHeadIndex::new(&KeyOrder::Bytewise, bounds.iter().map(Vec::as_slice));
-        let level =
-            Arc::new(Level { guards, bounds, bounds_index: bounds_index, pieces: Vec::new() });
+        let level = Arc::new(Level { guards, bounds, bounds_index, pieces: Vec::new() });
         let mut cursor: BoxedCursor = Box::new(ConcatCursor::new(tables(&fs), level, false));
         compare(&mut cursor, &shown, &mut random);
     }

@@ -246,6 +246,7 @@ fn replay_all(
         if let Some(gap) = state.gap {
             // No record behind a gap is applied. The log may still prove that there must be no gap.
             check_gap(&mut reader, &path, gap)?;
+            state.note_gap(&reader, &path, gap);
             continue;
         }
         replay_one((&mut reader, &path, number), &mut expected, sink, state)?;
@@ -284,6 +285,19 @@ fn check_gap(reader: &mut LogReader, path: &Path, lost: u64) -> Result<()> {
     Err(Error::corruption(path, 0, message))
 }
 
+impl Replayed {
+    /// Notes that the records of a log were left out, because record `lost` before them was lost.
+    fn note_gap(&mut self, reader: &LogReader, path: &Path, lost: u64) {
+        if reader.has_header() && reader.start().is_some() {
+            self.notes.push(format!(
+                "{}: a crash lost record {lost} at the end of an older log; the records of this log, \
+                 which are newer, were left out",
+                path.display()
+            ));
+        }
+    }
+}
+
 /// Returns the number of operations in a record; `None` if any part is invalid.
 fn count_operations(payload: &[u8]) -> Option<u64> {
     ops::Ops::new(payload).try_fold(0, |count, op| op.map(|_| count + 1))
@@ -311,6 +325,13 @@ fn replay_one(
         // The log was preallocated, or a crash lost its content. The manifest or the previous log
         // may name it, so it is removed together with the other logs.
         state.closed = false;
+        if reader.has_bytes_behind_header()? {
+            state.notes.push(format!(
+                "{}: the beginning of this log is damaged or was lost in a crash; its records were \
+                 left out",
+                path.display()
+            ));
+        }
         return Ok(());
     };
     let want = *expected.get_or_insert(start.first_ordinal);
@@ -318,7 +339,9 @@ fn replay_one(
         // The previous log ended early.
         state.gap = Some(want);
         state.closed = false;
-        return check_gap(reader, path, want);
+        check_gap(reader, path, want)?;
+        state.note_gap(reader, path, want);
+        return Ok(());
     }
     if start.first_ordinal < want {
         // Created, never used, and left behind by a failure.
@@ -345,6 +368,13 @@ fn replay_one(
     state.closed = reader.end() == Some(LogEnd::Closed);
     if let Some(LogEnd::Continued { number }) = reader.end() {
         state.continued_in = Some(number);
+    }
+    if reader.has_bytes_behind_end()? {
+        state.notes.push(format!(
+            "{}: a crash lost the beginning of what follows byte {}; these bytes were left out",
+            path.display(),
+            reader.at_bytes()
+        ));
     }
     if let Some(LogEnd::Torn { offset_bytes, .. }) = reader.end() {
         state.notes.push(format!(

@@ -324,10 +324,23 @@ impl LogReader {
         read.map_err(|e| Error::io(&self.path, "read the log", e))
     }
 
-    /// Reports whether a nonzero byte follows the header's position.
-    fn has_bytes_behind_header(&self) -> Result<bool> {
+    /// Reports whether nonzero bytes follow the end of a log that is [`LogEnd::Clean`]. They are
+    /// the remains of records whose beginning was lost.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn has_bytes_behind_end(&self) -> Result<bool> {
+        let mark_bytes = if self.at_synced { RECORD_HEADER_BYTES as u64 } else { 0 };
+        Ok(self.end == Some(LogEnd::Clean) && self.has_bytes_from(self.at + mark_bytes)?)
+    }
+
+    /// Reports whether a nonzero byte follows the header.
+    pub fn has_bytes_behind_header(&self) -> Result<bool> {
+        self.has_bytes_from(HEADER_BYTES as u64)
+    }
+
+    fn has_bytes_from(&self, mut start: u64) -> Result<bool> {
         let mut window = Vec::new();
-        let mut start = HEADER_BYTES as u64;
         while start < self.len_bytes {
             let len = (self.len_bytes - start).min(SCAN_WINDOW_BYTES as u64) as usize;
             self.read_window(&mut window, start, len)?;

@@ -303,13 +303,15 @@ fn count_operations(payload: &[u8]) -> Option<u64> {
     ops::Ops::new(payload).try_fold(0, |count, op| op.map(|_| count + 1))
 }
 
-/// Replays one log, or finds that it comes after a gap.
-fn replay_one(
-    (reader, path, number): (&mut LogReader, &Path, u64),
+/// Returns whether a log continues the records that were replayed. A log that does not is unused, or
+/// comes after a gap, or else is an error.
+fn is_next_log(
+    reader: &mut LogReader,
+    path: &Path,
+    number: u64,
     expected: &mut Option<u64>,
-    sink: &mut Sink<'_, '_>,
     state: &mut Replayed,
-) -> Result<()> {
+) -> Result<bool> {
     // The log's header and name were durable before the marker was written.
     if let Some(next) = state.continued_in.take_if(|next| *next <= number)
         && (next < number || !reader.has_header())
@@ -319,7 +321,7 @@ fn replay_one(
     if !reader.has_header() {
         // A crash interrupted its creation.
         state.unused.push(number);
-        return Ok(());
+        return Ok(false);
     }
     let Some(start) = reader.start() else {
         // The log was preallocated, or a crash lost its content. The manifest or the previous log
@@ -332,7 +334,7 @@ fn replay_one(
                 path.display()
             ));
         }
-        return Ok(());
+        return Ok(false);
     };
     let want = *expected.get_or_insert(start.first_ordinal);
     if start.first_ordinal > want {
@@ -341,19 +343,32 @@ fn replay_one(
         state.closed = false;
         check_gap(reader, path, want)?;
         state.note_gap(reader, path, want);
-        return Ok(());
+        return Ok(false);
     }
     if start.first_ordinal < want {
         // Created, never used, and left behind by a failure.
         if reader.next()?.is_none() {
             state.unused.push(number);
-            return Ok(());
+            return Ok(false);
         }
         let message = format!(
             "expected a log that starts with record {want}, found a log that starts with record {}",
             start.first_ordinal
         );
         return Err(Error::corruption(path, 0, message));
+    }
+    Ok(true)
+}
+
+/// Replays one log, or finds that it comes after a gap.
+fn replay_one(
+    (reader, path, number): (&mut LogReader, &Path, u64),
+    expected: &mut Option<u64>,
+    sink: &mut Sink<'_, '_>,
+    state: &mut Replayed,
+) -> Result<()> {
+    if !is_next_log(reader, path, number, expected, state)? {
+        return Ok(());
     }
     while let Some(record) = reader.next()? {
         let Some(count) = count_operations(record.payload) else {

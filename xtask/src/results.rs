@@ -1,4 +1,4 @@
-//! Generates the README's result table and its chart from the committed record of a benchmark.
+//! Generates the README's result tables and their chart from the committed record of a benchmark.
 //!
 //! Invariant: every figure in them is computed from `docs/results/first-benchmark.json`, which
 //! `make results` measures. A check fails if the README or the chart differs from it.
@@ -114,6 +114,15 @@ fn table(record: &RunRecord, latency: Option<&RunRecord>) -> String {
         let values: Vec<String> = engines.iter().map(slowest).collect();
         let _ = writeln!(text, "| {label}, 99.9 % within | {} |", values.join(" | "));
     }
+    text + &resource_table(record) + &conditions(record)
+}
+
+/// Returns the table of the resources used.
+fn resource_table(record: &RunRecord) -> String {
+    let engines = engines(record);
+    let mut text = String::new();
+    let _ = writeln!(text, "\n| resources | {} |", engines.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---|".repeat(engines.len()));
     for (name, value) in [
         ("write amplification", write_amplification as fn(&RunRecord, &str) -> String),
         ("peak memory", peak_memory),
@@ -122,23 +131,32 @@ fn table(record: &RunRecord, latency: Option<&RunRecord>) -> String {
         let values: Vec<String> = engines.iter().map(|engine| value(record, engine)).collect();
         let _ = writeln!(text, "| {name} | {} |", values.join(" | "));
     }
+    text
+}
+
+/// Describes the conditions of the benchmark, and names the record and the chart.
+fn conditions(record: &RunRecord) -> String {
     let commit = record.commit.as_deref().map_or("unknown", |c| c.get(..7).unwrap_or(c));
     let work = &record.workload;
     let processor = record.machine.cpu_model.as_deref().unwrap_or("an unknown processor");
-    let _ = writeln!(
-        text,
+    let cpus = record.machine.cpu_count;
+    let processors = if cpus == 1 { "processor" } else { "processors" };
+    let warnings = match record.warnings.is_empty() {
+        true => String::new(),
+        false => format!("Warning of the record: {}. ", record.warnings.join("; ")),
+    };
+    format!(
         "\n{} pairs of {:.0} + {:.0} bytes, one thread, medians of {} interleaved repetitions. In \
          brackets: speed relative to Esker; `~` marks a difference that the 95 % interval does not \
-         show. Every engine got {}. Measured at commit {commit} on {} × {processor}; \
-         [the record]({RECORD}) was made by `make results`.\n\n![The same figures as bars]({PICTURE})",
+         show. Every engine got {}. Measured at commit {commit} on {cpus} {processors}, \
+         {processor}. {warnings}[The record]({RECORD}) was made by `make results`.\n\n\
+         ![The same figures as bars]({PICTURE})\n",
         work.rows,
         work.key_bytes_mean,
         work.value_bytes_mean,
         work.repetitions,
         given(record),
-        record.machine.cpu_count,
-    );
-    text
+    )
 }
 
 /// Describes the settings given to every engine, from the flags of the benchmark.
@@ -148,10 +166,21 @@ fn given(record: &RunRecord) -> String {
         bytes.map_or("its default".into(), bytes_text)
     };
     let text = |name: &str| record.options.get(name).cloned().unwrap_or_else(|| "default".into());
+    let exceptions: Vec<&str> = [
+        ("lmdb", "LMDB maps its file and has none of the first four"),
+        ("redb", "redb has one cache and neither filter nor compression"),
+    ]
+    .into_iter()
+    .filter(|(name, _)| record.engines.iter().any(|engine| engine.name == *name))
+    .map(|(_, exception)| exception)
+    .collect();
+    let exceptions = match exceptions.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", exceptions.join("; ")),
+    };
     format!(
         "a memtable of {}, a cache of {}, {} filter bits a key, {} compression and durability \
-         {} (LMDB maps its file and has none of the first four; redb has one cache and neither filter \
-         nor compression)",
+         {}{exceptions}",
         size("write_buffer_size"),
         size("cache_size"),
         text("bloom_bits"),

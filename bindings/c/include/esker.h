@@ -82,8 +82,8 @@ typedef struct esker_batch_t esker_batch_t;
 // An open store. Many threads may call functions on it concurrently, except `esker_db_destroy`.
 typedef struct esker_db_t esker_db_t;
 
-// An iterator over the keys of a store, in its state at the creation of the iterator. It may be
-// used by one thread at a time, and freed before or after the store.
+// An iterator over the keys of a store. It reads the store's state at its creation, or the given
+// snapshot. It may be used by one thread at a time, and freed before or after the store.
 typedef struct esker_iter_t esker_iter_t;
 
 // An in-memory file system. Its stores are lost once its last handle and last store are freed.
@@ -203,13 +203,14 @@ int32_t esker_destroy_store(const char *path, const esker_options_t *options, ch
 
 // Rebuilds a store that is not open from the intact parts of its files. Sets `*lost` to a
 // description of the losses, one per line, which must be freed with `esker_free`, or to NULL if
-// nothing was lost. `lost` may be NULL.
+// nothing was lost or the call failed. `lost` may be NULL.
 int32_t esker_repair(const char *path, const esker_options_t *options, char **lost, char **message);
 
 // Writes all memtables to tables and waits until that is done.
 int32_t esker_flush(const esker_db_t *db, char **message);
 
-// Makes all writes so far survive a power loss.
+// Makes all earlier logged writes survive a power loss. Writes without a log
+// (`ESKER_DURABILITY_NONE`) need `esker_flush`.
 int32_t esker_sync(const esker_db_t *db, char **message);
 
 // Waits until no flush or compaction is due.
@@ -351,8 +352,9 @@ int32_t esker_get_visit(const esker_db_t *db,
                         char **message);
 
 // Creates an iterator over the keys from `start` (inclusive) to `end` (exclusive); NULL means no
-// bound. It reads the current state, or `snapshot` if that is not NULL. It has no position until
-// the first seek. With `fill_cache` 0, its reads insert no blocks into the cache.
+// bound. It reads the store's state at its creation, or the given snapshot if that is not NULL. It
+// has no position until the first seek. With `fill_cache` 0, its reads insert no blocks into the
+// cache.
 int32_t esker_iter_create(const esker_db_t *db,
                           const esker_snapshot_t *snapshot,
                           const uint8_t *start,
@@ -387,10 +389,12 @@ void esker_iter_next(esker_iter_t *iter);
 // Moves to the previous key. Does nothing if the iterator is not at a key.
 void esker_iter_prev(esker_iter_t *iter);
 
-// Returns the current key, valid until the iterator moves; empty if it is not at a key.
+// Returns the current key, valid until the iterator is moved or destroyed; empty if it is not at a
+// key.
 const uint8_t *esker_iter_key(const esker_iter_t *iter, size_t *key_len);
 
-// Returns the current value, valid until the iterator moves; empty if it is not at a key.
+// Returns the current value, valid until the iterator is moved or destroyed; empty if it is not at
+// a key.
 const uint8_t *esker_iter_value(const esker_iter_t *iter, size_t *value_len);
 
 // Returns the iterator's failure, which stays until the next seek; `ESKER_OK` if there is none,

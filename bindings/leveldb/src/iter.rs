@@ -66,7 +66,7 @@ pub unsafe extern "C" fn leveldb_iter_seek(
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_next(iter: Option<&mut leveldb_iterator_t>) {
     if let Some(walk) = walk(iter) {
-        walk.step(|iter| Ok(iter.move_next()?));
+        walk.run(|iter| Ok(iter.move_next()?));
     }
 }
 
@@ -74,7 +74,7 @@ pub extern "C" fn leveldb_iter_next(iter: Option<&mut leveldb_iterator_t>) {
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_prev(iter: Option<&mut leveldb_iterator_t>) {
     if let Some(walk) = walk(iter) {
-        walk.step(|iter| Ok(iter.move_prev()?));
+        walk.run(|iter| Ok(iter.move_prev()?));
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. plyvel's options have plyvel's types and LevelDB's ranges.
-//! 2. Every other name is in the option table, and its value is parsed from text as elsewhere.
-//! 3. An unknown name is refused.
+//! 2. Any other name is looked up in the option table, which parses the value from text.
+//! 3. A name that is neither plyvel's nor in the table is a `TypeError`.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -150,9 +150,9 @@ impl<'py> Given<'py> {
         if !callable.is_callable() {
             return Err(PyTypeError::new_err("'comparator' must be callable"));
         }
-        let name = name.cast::<PyBytes>().map_err(|_| {
-            PyTypeError::new_err("'comparator_name' must be bytes, which identify the order")
-        })?;
+        let name = name
+            .cast::<PyBytes>()
+            .map_err(|_| PyTypeError::new_err("'comparator_name' must be bytes"))?;
         let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
         Ok(Some(Arc::new(PyComparator::new(callable.clone().unbind(), name))))
     }
@@ -167,11 +167,11 @@ fn compression(value: &Bound<'_, PyAny>) -> PyResult<Compression> {
         Ok(bytes) => String::from_utf8_lossy(bytes.as_bytes()).into_owned(),
         Err(_) => value
             .cast::<PyString>()
-            .map_err(|_| PyTypeError::new_err("it must be None or the name of a compression"))?
+            .map_err(|_| PyTypeError::new_err("must be None, 'snappy', 'lz4' or 'zstd'"))?
             .extract()?,
     };
     word.parse().map_err(|_| {
-        PyValueError::new_err(format!("it is None, 'snappy', 'lz4' or 'zstd', not {value:?}"))
+        PyValueError::new_err(format!("must be None, 'snappy', 'lz4' or 'zstd', not {value:?}"))
     })
 }
 
@@ -200,6 +200,6 @@ pub fn text_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
         return value.str()?.extract();
     }
     let kind = value.get_type();
-    let message = format!("argument '{name}': a str, a number, a bool or None, not {kind}");
+    let message = format!("argument '{name}': must be a str, a number, a bool or None, not {kind}");
     Err(PyTypeError::new_err(message))
 }

@@ -353,7 +353,8 @@ impl DB {
         self.store.run(py, esker::Db::flush)
     }
 
-    /// Makes all writes so far survive a power loss. Not in plyvel.
+    /// Makes all earlier logged writes survive a power loss. Writes with the durability "none" are
+    /// not logged. Not in plyvel.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         self.store.run(py, esker::Db::sync)
     }

@@ -1,6 +1,7 @@
 //! The command line: the commands, and the flags shared by many commands.
 //!
-//! Invariant: a command offers a shared flag only if the flag has an effect on it.
+//! Invariant: a command rejects a shared flag that has no effect on it. `backup list` and
+//! `backup prune` show `--set`, because `backup` takes it, and reject it with a message.
 
 use std::ffi::OsString;
 
@@ -139,7 +140,7 @@ impl<A: Args> Telling<A> {
     }
 }
 
-/// Returns the arguments with shared flags before the command moved behind it:
+/// Moves shared flags that precede the command to after it:
 /// `esker --json get DB KEY` becomes `esker get --json DB KEY`.
 pub fn in_order(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args = args.into_iter();
@@ -185,7 +186,8 @@ pub enum Command {
     Load(Keyed<load::LoadArgs>),
     /// Copy another engine's store into a new store and compare the two
     Import(Opening<import::ImportArgs>),
-    /// Write all pairs as text that `load` reads, with a final line that proves completeness
+    /// Write the pairs of a store or of a key range as text that `load` reads; a final line proves
+    /// completeness
     Dump(Keyed<dump::DumpArgs>),
     /// Run commands interactively or from a script
     Shell(Keyed<shell::ShellArgs>),

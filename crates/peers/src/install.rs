@@ -1,11 +1,11 @@
-//! The known engines, instructions to get missing ones, and the download of RocksDB's newest
-//! release.
+//! The known engines, instructions to get missing ones, and the download of a RocksDB release:
+//! the pinned one, or the requested one. The highest installed version is used.
 //!
-//! The release is a Maven artifact with the library for every system. Maven itself downloads it
-//! from its configured repositories, and rejects a download with a wrong checksum. The artifact's
-//! SHA-256 is also compared with the one known here. Apart from Maven's own cache, nothing is
-//! written outside the directory of engines, and a library is moved to its final path there only
-//! once it is complete.
+//! A release is a Maven artifact with the library for every system. Maven itself downloads it from
+//! its configured repositories, and rejects a download with a wrong checksum. The SHA-256 of the
+//! pinned release's artifact is also compared with the one known here. Apart from Maven's own
+//! cache, nothing is written outside the directory of engines, and a library is moved to its final
+//! path there only once it is complete.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};

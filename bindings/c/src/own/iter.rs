@@ -10,8 +10,8 @@ use super::store::{esker_db_t, optional};
 use crate::failure::{Failure, Outcome, attempt, there};
 use crate::ffi;
 
-/// An iterator over the keys of a store, in its state at the creation of the iterator. It may be
-/// used by one thread at a time, and freed before or after the store.
+/// An iterator over the keys of a store. It reads the store's state at its creation, or the given
+/// snapshot. It may be used by one thread at a time, and freed before or after the store.
 pub struct esker_iter_t {
     walk: Walk,
 }
@@ -31,19 +31,19 @@ impl Walk {
     /// Moves to an absolute position, and clears an earlier failure.
     pub fn seek(&mut self, seek: impl FnOnce(&mut DbIterator) -> Outcome<()>) {
         self.failed = None;
-        self.step(seek);
+        self.run(seek);
     }
 
-    /// Moves relative to the current position.
+    /// Runs a move and keeps its first failure.
     #[inline]
-    pub fn step(&mut self, step: impl FnOnce(&mut DbIterator) -> Outcome<()>) {
+    pub fn run(&mut self, advance: impl FnOnce(&mut DbIterator) -> Outcome<()>) {
         let iter = &mut self.iter;
-        if let Err(failure) = attempt(|| step(iter)) {
+        if let Err(failure) = attempt(|| advance(iter)) {
             self.failed.get_or_insert(failure);
         }
     }
 
-    /// Returns whether the iterator is at a key and no step has failed.
+    /// Returns whether the iterator is at a key and no move has failed.
     #[inline]
     pub fn valid(&self) -> bool {
         self.failed.is_none() && self.iter.valid()
@@ -68,8 +68,9 @@ impl Walk {
 }
 
 /// Creates an iterator over the keys from `start` (inclusive) to `end` (exclusive); NULL means no
-/// bound. It reads the current state, or `snapshot` if that is not NULL. It has no position until
-/// the first seek. With `fill_cache` 0, its reads insert no blocks into the cache.
+/// bound. It reads the store's state at its creation, or the given snapshot if that is not NULL. It
+/// has no position until the first seek. With `fill_cache` 0, its reads insert no blocks into the
+/// cache.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_iter_create(
     db: Option<&esker_db_t>,
@@ -164,7 +165,7 @@ pub unsafe extern "C" fn esker_iter_seek_for_prev(
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_next(iter: Option<&mut esker_iter_t>) {
     if let Some(iter) = iter {
-        iter.walk.step(|iter| Ok(iter.move_next()?));
+        iter.walk.run(|iter| Ok(iter.move_next()?));
     }
 }
 
@@ -172,11 +173,12 @@ pub extern "C" fn esker_iter_next(iter: Option<&mut esker_iter_t>) {
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_prev(iter: Option<&mut esker_iter_t>) {
     if let Some(iter) = iter {
-        iter.walk.step(|iter| Ok(iter.move_prev()?));
+        iter.walk.run(|iter| Ok(iter.move_prev()?));
     }
 }
 
-/// Returns the current key, valid until the iterator moves; empty if it is not at a key.
+/// Returns the current key, valid until the iterator is moved or destroyed; empty if it is not at a
+/// key.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_key(
     iter: Option<&esker_iter_t>,
@@ -185,7 +187,8 @@ pub extern "C" fn esker_iter_key(
     lend(iter.map_or(&[], |iter| iter.walk.key()), key_len).cast()
 }
 
-/// Returns the current value, valid until the iterator moves; empty if it is not at a key.
+/// Returns the current value, valid until the iterator is moved or destroyed; empty if it is not at
+/// a key.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_value(
     iter: Option<&esker_iter_t>,

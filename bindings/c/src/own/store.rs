@@ -126,7 +126,7 @@ pub unsafe extern "C" fn esker_destroy_store(
 
 /// Rebuilds a store that is not open from the intact parts of its files. Sets `*lost` to a
 /// description of the losses, one per line, which must be freed with `esker_free`, or to NULL if
-/// nothing was lost. `lost` may be NULL.
+/// nothing was lost or the call failed. `lost` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_repair(
     path: *const c_char,
@@ -135,13 +135,19 @@ pub unsafe extern "C" fn esker_repair(
     message: Option<&mut *mut c_char>,
 ) -> i32 {
     let outcome = attempt(|| {
+        let mut lost = lost;
+        if let Some(lost) = lost.as_deref_mut() {
+            *lost = std::ptr::null_mut();
+        }
         // SAFETY: the caller meets the header's contract for strings.
         let path = unsafe { ffi::path(path) }?;
         let chosen = options.map(|o| o.options.clone()).unwrap_or_default();
         let report = Db::repair_on(fs_of(options), path, chosen)?;
         if let Some(lost) = lost {
             let text = report.lost.join("\n");
-            *lost = if text.is_empty() { std::ptr::null_mut() } else { ffi::give_text(&text) };
+            if !text.is_empty() {
+                *lost = ffi::give_text(&text);
+            }
         }
         Ok(())
     });
@@ -170,7 +176,8 @@ pub unsafe extern "C" fn esker_flush(
     unsafe { on(db, message, |db| Ok(db.flush()?)) }
 }
 
-/// Makes all writes so far survive a power loss.
+/// Makes all earlier logged writes survive a power loss. Writes without a log
+/// (`ESKER_DURABILITY_NONE`) need `esker_flush`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_sync(
     db: Option<&esker_db_t>,

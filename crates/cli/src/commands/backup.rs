@@ -21,7 +21,7 @@ use crate::store::open_writer;
 pub struct BackupArgs {
     #[command(subcommand)]
     what: Option<What>,
-    /// Store directory (`./list` if that is its name)
+    /// Store directory (write ./list or ./prune for a store of that name)
     #[arg(required = true)]
     db: Option<PathBuf>,
     /// Backup directory; created if missing
@@ -58,7 +58,7 @@ pub fn run(args: &BackupArgs, global: &Global) -> Outcome {
     if args.what.is_some() && (args.take_over || args.db.is_some() || !global.set.is_empty()) {
         return Err(Failure::usage(
             "list and prune take only a backup directory, without a store, --take-over or --set; \
-             for a store directory named list, write ./list",
+             for a store named list or prune, write ./list or ./prune",
         ));
     }
     match (&args.what, &args.db, &args.dir) {
@@ -71,7 +71,7 @@ pub fn run(args: &BackupArgs, global: &Global) -> Outcome {
     }
 }
 
-/// Copies the files missing from the last backup, and reads the new backup back in full.
+/// Copies the tables that the previous backup does not have, and reads the new backup back in full.
 fn back_up(store: &Path, dir: &Path, take_over: bool, global: &Global) -> Outcome {
     let db = open_writer(store, global, false)?;
     let made = db.backup_with(dir, &BackupOptions::default().take_over(take_over))?;

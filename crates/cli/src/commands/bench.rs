@@ -1,6 +1,7 @@
 //! `esker bench`: the lab's benchmark, with db_bench's flags.
 //!
-//! Flags are not parsed here: each `--name=value` (or `--name value`) goes to the lab unchanged.
+//! Clap does not parse the flags. `configure` splits each `--name=value` or `--name value` into
+//! name and value, and [`BenchConfig`] interprets them.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -100,10 +101,11 @@ pub fn built_from() -> BuiltFrom {
     BuiltFrom { commit, dirty }
 }
 
-/// Cleans up after an interrupted run: keeps its record and removes its temporary stores.
+/// Cleans up after an interrupted run: removes its temporary stores. The record file, if the run
+/// has one, stays. It was saved after each measurement.
 pub fn remove_temporary_stores() {
     remove_stores(std::process::id());
-    let line = "esker: the record file holds the measurements so far";
+    let line = "esker: the record file, if there is one, holds the measurements so far";
     crate::failure::tell(crate::failure::json_asked(), line);
 }
 

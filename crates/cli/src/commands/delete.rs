@@ -25,7 +25,8 @@ pub struct DeleteArgs {
     /// Exit with code 1 if the key does not exist
     #[arg(long, conflicts_with = "to")]
     must_exist: bool,
-    /// Return only once the deletion survives a power loss
+    /// Sync the write before the close; the deletion is durable in any case, because the command
+    /// closes the store
     #[arg(long)]
     sync: bool,
 }

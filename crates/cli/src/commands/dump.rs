@@ -1,4 +1,4 @@
-//! `esker dump`: writes all pairs as text that `load` reads.
+//! `esker dump`: writes the pairs of a store or of a key range as text that `load` reads.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -24,10 +24,10 @@ pub struct DumpArgs {
     db: PathBuf,
     /// Output file, which must not exist; standard output if omitted or -
     file: Option<PathBuf>,
-    /// First key
+    /// Start key, inclusive
     #[arg(long, value_name = "KEY")]
     from: Option<std::ffi::OsString>,
-    /// Key to stop before
+    /// End key, exclusive
     #[arg(long, value_name = "KEY")]
     to: Option<std::ffi::OsString>,
 }

@@ -29,11 +29,13 @@ impl EnginesArgs {
 
 #[derive(Subcommand)]
 enum What {
-    /// Download an engine's newest release, verify it, and use it from then on
+    /// Install the pinned release of RocksDB; the highest installed version is used
+    ///
+    /// Maven checks the download. The SHA-256 is compared too, if it is known for the release.
     Install {
         /// Engine name; only `rocksdb` can be downloaded
         name: String,
-        /// Release to install instead of the known one
+        /// Release to install instead of the pinned one
         #[arg(long)]
         version: Option<String>,
     },
@@ -81,7 +83,7 @@ pub fn run(args: &EnginesArgs) -> Outcome {
         Some(What::Install { name, version }) => {
             let mut talk = std::io::stderr();
             let path = install::install(name, version.as_deref(), &mut talk)?;
-            tell(args.json(), "the engine `rocksdb` uses this library from now on");
+            tell(args.json(), "installed; `rocksdb` uses the highest installed version");
             let path = path.display().to_string();
             let line = if args.json() { json!({ "path": path }).to_string() } else { path };
             writeln!(out, "{line}")?;

@@ -22,7 +22,8 @@ pub struct PutArgs {
     key: OsString,
     /// Value; all of standard input, unchanged, if omitted
     value: Option<OsString>,
-    /// Return only once the pair survives a power loss
+    /// Sync the write before the close; the pair is durable in any case, because the command
+    /// closes the store
     #[arg(long)]
     sync: bool,
 }

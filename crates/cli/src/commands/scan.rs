@@ -20,9 +20,9 @@ use crate::store::open_reader;
 pub struct ScanArgs {
     /// Store directory
     db: PathBuf,
-    /// First key [default: the start]
+    /// Start key, inclusive [default: the start]
     from: Option<OsString>,
-    /// Key to stop before [default: the end]
+    /// End key, exclusive [default: the end]
     to: Option<OsString>,
     /// Only keys with this prefix
     #[arg(long, conflicts_with_all = ["from", "to"])]

@@ -2,11 +2,11 @@
 //!
 //! The reference count, the header and the bytes lie next to each other, so that a reader waits for
 //! memory only once. (An `Arc` of a structure with a vector takes two allocations.) Long-lived
-//! cache blocks come from a [`FramePool`]. Others, and those above the pool's maximum size, come
-//! from the allocator.
+//! cache blocks come from a [`CacheBlockPool`]. Others, and those above the pool's maximum size,
+//! come from the allocator.
 //!
-//! Invariants: a [`FrameBuf`] is the only owner of its memory. The bytes of a [`Frame`] are never
-//! written, and the last reference frees the memory.
+//! Invariants: a [`CacheBlockBuf`] is the only owner of its memory. The bytes of a [`CacheBlock`]
+//! are never written, and the last reference frees the memory.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -33,7 +33,7 @@ struct Head<H> {
     pool: Option<Arc<CacheBlockPool>>,
     chunk: u32,
     granules: u32,
-    /// Number of uses since the last [`Frame::take_uses`], at most [`USES_MAX`].
+    /// Number of uses since the last [`CacheBlock::take_uses`], at most [`USES_MAX`].
     uses: AtomicU8,
     header: MaybeUninit<H>,
 }
@@ -57,7 +57,7 @@ impl<H> Head<H> {
     /// Frees a head and its bytes. The header must have been dropped, or never written.
     ///
     /// # Safety
-    /// `head` must come from [`FrameBuf::zeroed`] and must not be in use.
+    /// `head` must come from [`CacheBlockBuf::zeroed`] and must not be in use.
     unsafe fn free(head: NonNull<Head<H>>) {
         // SAFETY: the head is initialized, as the caller promises. The values that are moved out
         // are not used in place again.
@@ -91,7 +91,7 @@ unsafe impl<H: Send> Send for CacheBlockBuf<H> {}
 
 impl<H> CacheBlockBuf<H> {
     /// Allocates `len` zero bytes, from `pool` if given and the size is at most
-    /// [`FRAME_BYTES_MAX`], else from the allocator.
+    /// [`ALLOCATION_BYTES_MAX`], else from the allocator.
     pub fn zeroed(len: usize, pool: Option<&Arc<CacheBlockPool>>) -> CacheBlockBuf<H> {
         const {
             assert!(
@@ -188,7 +188,7 @@ impl<H> CacheBlock<H> {
     /// Returns the header.
     #[inline]
     pub fn header(&self) -> &H {
-        // SAFETY: `freeze` wrote the header before it created the `Frame`.
+        // SAFETY: `freeze` wrote the header before it created the `CacheBlock`.
         unsafe { self.head.as_ref().header.assume_init_ref() }
     }
 
@@ -222,8 +222,8 @@ impl<H> CacheBlock<H> {
     /// Converts an address back into the reference that it owns.
     ///
     /// # Safety
-    /// The address must come from [`Frame::into_address`] and must not have been converted back
-    /// before.
+    /// The address must come from [`CacheBlock::into_address`] and must not have been converted
+    /// back before.
     pub unsafe fn from_address(address: usize) -> CacheBlock<H> {
         let head = NonNull::new(std::ptr::with_exposed_provenance_mut(address));
         CacheBlock { head: head.expect("the address of a cache block is not 0"), owns: PhantomData }
@@ -232,8 +232,8 @@ impl<H> CacheBlock<H> {
     /// Borrows the cache block at an address. The address still owns its reference.
     ///
     /// # Safety
-    /// The address must come from [`Frame::into_address`], and its reference must not be dropped
-    /// while the result is in use.
+    /// The address must come from [`CacheBlock::into_address`], and its reference must not be
+    /// dropped while the result is in use.
     #[inline]
     pub unsafe fn at_address(address: usize) -> ManuallyDrop<CacheBlock<H>> {
         // SAFETY: the caller promises the same as for `from_address`, except that the address keeps

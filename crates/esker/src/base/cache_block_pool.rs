@@ -3,7 +3,7 @@
 //!
 //! Reads of this memory are random, and each read touches another page. With pages of 4 KiB a read
 //! waits for the translation of its address as long as for the bytes. A chunk is one huge page. The
-//! first chunk need not be one; see [`FramePool::starting_small`].
+//! first chunk need not be one; see [`CacheBlockPool::starting_small`].
 //!
 //! A chunk is divided into units of 256 bytes, with one bit per unit in use. An allocation takes
 //! the first sufficient space in this order:
@@ -43,14 +43,14 @@ const CHUNKS_TRIED: usize = 4;
 /// then searches all chunks.
 const FRAGMENTED_SHARE: usize = 8;
 
-/// An allocation from a pool. It must be freed once, with [`FramePool::give`].
+/// An allocation from a pool. It must be freed once, with [`CacheBlockPool::free`].
 #[derive(Debug)]
 pub struct Allocation {
-    /// The start address, a multiple of [`PIECE_ALIGN_BYTES`].
+    /// The start address, a multiple of [`ALLOCATION_ALIGN_BYTES`].
     pub start: NonNull<u8>,
     /// The number of its chunk.
     pub chunk: u32,
-    /// Size in units of [`GRANULE_BYTES`].
+    /// Size in units of [`UNIT_BYTES`].
     pub granules: u32,
 }
 

@@ -13,8 +13,8 @@
 //! attempt succeeds.
 //!
 //! Invariants:
-//! 1. A deferred value is dropped after the end of every guard ([`Reading`]) that began before the
-//!    call of [`Readers::retire`].
+//! 1. A deferred value is dropped after the end of every guard ([`EpochGuard`]) that began before
+//!    the call of [`Collector::defer_drop`].
 //! 2. Only the thread itself writes its epoch word.
 
 use std::any::Any;

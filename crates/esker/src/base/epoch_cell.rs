@@ -3,7 +3,7 @@
 //!
 //! Invariants: the pointer is that of an `Arc`, and the cell owns one reference to it. After a
 //! replacement the cell defers the drop of the old reference through the epoch collector
-//! ([`Readers`]).
+//! ([`Collector`]).
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -35,7 +35,7 @@ impl<T: Send + Sync + 'static> EpochCell<T> {
     /// Loads the current value, borrowed for the lifetime of the guard `reading`.
     ///
     /// # Panics
-    /// Panics if the guard does not belong to [`Shown::readers`].
+    /// Panics if the guard does not belong to [`EpochCell::collector`].
     #[inline]
     pub fn load_pinned<'s>(&'s self, reading: &'s EpochGuard<'_>) -> &'s T {
         // SAFETY: the address is that of an `Arc`'s value, which the guard keeps alive.

@@ -2,7 +2,7 @@
 //! the key heads of its index, and its block slots.
 //!
 //! With pages of 4 KiB a random read waits for the translation of its address nearly as long as for
-//! the bytes; see [`super::frame_pool`].
+//! the bytes; see [`super::cache_block_pool`].
 //!
 //! Invariants: a box owns its items, in pool memory or in allocator memory, and drops each item
 //! once. Its length never changes.

@@ -63,7 +63,7 @@ impl KeyBuf {
         &self.bytes[..self.len]
     }
 
-    /// Frees the buffer if it is larger than [`RESTING_BYTES_MAX`].
+    /// Frees the buffer if it is larger than [`IDLE_BUFFER_BYTES_MAX`].
     pub fn release(&mut self) {
         if self.bytes.len() > IDLE_BUFFER_BYTES_MAX {
             *self = KeyBuf::default();
@@ -80,8 +80,8 @@ impl KeyBuf {
         self.bytes[..prefix.len()].copy_from_slice(prefix);
     }
 
-    /// Sets the key after [`Self::enter`]: keeps the first `prefix_bytes` bytes and appends the
-    /// first `head_bytes` bytes of `head`, then `tail`. `tail` must be empty if `head_bytes` is
+    /// Sets the key after [`Self::set_prefix`]: keeps the first `prefix_bytes` bytes and appends
+    /// the first `head_bytes` bytes of `head`, then `tail`. `tail` must be empty if `head_bytes` is
     /// below 8.
     #[inline]
     pub fn set_suffix(
@@ -116,18 +116,18 @@ impl KeyBuf {
 /// A visitor: takes a key and its value, and returns whether to continue.
 pub type Visitor<'s> = &'s mut dyn FnMut(&[u8], &[u8]) -> bool;
 
-/// A range of rows with a direction, for [`Rows::show`].
+/// A range of rows with a direction, for [`Rows::for_each_row`].
 #[derive(Debug, Clone, Copy)]
 pub struct Direction {
     /// The row to begin with.
     pub first: usize,
     /// The row to end with (inclusive), on either side of the first.
     pub last: usize,
-    /// See [`Stretch::ahead`].
+    /// See [`RowBatch::ahead`].
     pub ahead: usize,
 }
 
-/// The result of [`Rows::show`].
+/// The result of [`Rows::for_each_row`].
 pub struct VisitResult {
     /// The number of the last visited row.
     pub at: usize,

@@ -6,10 +6,10 @@
 //! one process-wide lock, and the C library's `fork` takes that lock first (`pthread_atfork`).
 //!
 //! Invariants:
-//! 1. [`Crew::start`] returns after the thread has begun to run, or returns an error.
-//! 2. Outside [`Crew::start`] and [`Crew::end`] no thread of a crew is starting or exiting. A
-//!    thread waits after its body has returned or panicked, until the crew ends.
-//! 3. No thread of a crew is starting or exiting when the C library's `fork` runs. A direct system
+//! 1. [`ThreadGroup::start`] returns after the thread has begun to run, or returns an error.
+//! 2. Outside [`ThreadGroup::start`] and [`ThreadGroup::end`] no thread of a group is starting or
+//!    exiting. A thread waits after its body has returned or panicked, until the group ends.
+//! 3. No thread of a group is starting or exiting when the C library's `fork` runs. A direct system
 //!    call, which bypasses the C library, has no such protection.
 #![allow(unsafe_code)]
 
@@ -23,14 +23,14 @@ use super::sync::{Condvar, Mutex};
 /// six for its stacks and its heap. Its work needs more.
 pub const MAPPINGS_PER_THREAD: usize = 64;
 
-/// A group of threads that end together. Dropping a crew detaches its threads.
+/// A group of threads that end together. Dropping a group detaches its threads.
 #[derive(Default)]
 pub struct ThreadGroup {
     gate: Arc<Barrier>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// The synchronization point of a crew. A thread reports here when it has begun, and waits here
+/// The synchronization point of a group. A thread reports here when it has begun, and waits here
 /// after its body.
 #[derive(Default)]
 struct Barrier {
@@ -39,8 +39,8 @@ struct Barrier {
 }
 
 std::thread_local! {
-    /// Whether this thread belongs to a crew.
-    static IN_A_CREW: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    /// Whether this thread belongs to a group.
+    static IN_A_GROUP: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 #[derive(Default)]
@@ -56,7 +56,7 @@ impl Barrier {
         self.changed.notify_all();
     }
 
-    /// Waits until the crew ends.
+    /// Waits until the group ends.
     fn leave(&self) {
         let mut state = self.state.lock();
         state.done += 1;
@@ -92,7 +92,7 @@ impl ThreadGroup {
         let _births = process::hold_forks();
         check_mappings(MAPPINGS_PER_THREAD)?;
         let thread = thread::Builder::new().name(name.into()).spawn(move || {
-            IN_A_CREW.set(true);
+            IN_A_GROUP.set(true);
             gate.begin();
             catch_panic(body);
             gate.leave();
@@ -103,12 +103,12 @@ impl ThreadGroup {
     }
 
     /// Waits until every body has returned, then joins every thread. If the caller is a thread of
-    /// the crew, it is not waited for.
+    /// the group, it is not waited for.
     pub fn end(&self) {
         let mut threads = std::mem::take(&mut *self.threads.lock());
-        // Only for crew threads: `thread::current` on a foreign (C) thread allocates a handle that
+        // Only for group threads: `thread::current` on a foreign (C) thread allocates a handle that
         // is never freed.
-        if IN_A_CREW.get() {
+        if IN_A_GROUP.get() {
             let own = thread::current().id();
             threads.retain(|thread| thread.thread().id() != own);
         }
@@ -117,7 +117,7 @@ impl ThreadGroup {
         let _deaths = process::hold_forks();
         self.gate.open();
         for thread in threads {
-            // `contain` caught a panic of the body, so `join` cannot fail.
+            // `catch_panic` caught a panic of the body, so `join` cannot fail.
             let _ = thread.join();
         }
     }

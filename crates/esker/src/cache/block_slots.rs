@@ -29,15 +29,15 @@ pub struct BlockSlots<H> {
 }
 
 impl<H: Send + Sync + 'static> BlockSlots<H> {
-    /// Creates `count` empty slots, allocated from `pages`. `limbo` is the retire list of the cache
+    /// Creates `count` empty slots, allocated from `pages`. `retire_list` is that of the cache
     /// whose blocks the slots will hold.
     pub(super) fn new(
         count: usize,
         pages: &Arc<CacheBlockPool>,
-        limbo: Arc<RetireList<H>>,
+        retire_list: Arc<RetireList<H>>,
     ) -> BlockSlots<H> {
         let places = HugePageBox::new((0..count).map(|_| Slot::default()).collect(), pages);
-        BlockSlots { slots: places, retire_list: limbo }
+        BlockSlots { slots: places, retire_list }
     }
 
     /// Returns a reference to the block in slot `at`, if the slot is filled. The reference is valid
@@ -96,7 +96,7 @@ pub struct SlotRef<H> {
 }
 
 impl<H: Send + Sync + 'static> SlotRef<H> {
-    /// Returns a reference to slot `at` of `shelf`, or `None` if the slot does not exist.
+    /// Returns a reference to slot `at` of `slots`, or `None` if the slot does not exist.
     pub fn new(slots: &Arc<BlockSlots<H>>, at: usize) -> Option<SlotRef<H>> {
         let known = at < slots.slots.len();
         known.then(|| SlotRef { slots: slots.clone(), at: at as u32 })

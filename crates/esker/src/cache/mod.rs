@@ -160,8 +160,8 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         self.retire_list.collector()
     }
 
-    /// Returns a reference to the block in slot `at` of `shelf`, if the slot is filled. The
-    /// reference is valid during `reading`, which must be a guard of [`BlockCache::readers`].
+    /// Returns a reference to the block in slot `at` of `slots`, if the slot is filled. The
+    /// reference is valid during `reading`, which must be a guard of [`BlockCache::collector`].
     /// Counts as a use. Always returns `None` when the policy must observe every use immediately;
     /// use [`BlockCache::get`] then.
     #[inline]
@@ -179,7 +179,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         Some(seen)
     }
 
-    /// Returns the block `key`, whose slot is `at` of `shelf`, if it is cached. Counts as a use. An
+    /// Returns the block `key`, whose slot is `at` of `slots`, if it is cached. Counts as a use. An
     /// empty slot counts as a miss without a lookup in the shard. The shard is consulted only when
     /// the policy must observe every use.
     #[inline]
@@ -199,7 +199,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         found
     }
 
-    /// As [`BlockCache::see_on`], but returns an owned handle that outlives the guard.
+    /// As [`BlockCache::load_slot`], but returns an owned handle that outlives the guard.
     #[inline]
     pub fn get_slot(&self, slots: &BlockSlots<H>, at: usize) -> Option<CacheBlock<H>> {
         let reading = self.collector().pin();
@@ -217,7 +217,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     /// Inserts a block of `charge_bytes` and returns the block to use: the cached block if another
     /// thread inserted it first, else `block`, whether or not it fits into the cache.
     ///
-    /// While the block is cached, the slot that `home` refers to also holds it.
+    /// While the block is cached, the slot that `slot` refers to also holds it.
     pub fn insert(
         &self,
         key: BlockKey,
@@ -238,7 +238,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
 
     /// Returns whether a speculative insert of `charge_bytes` would succeed now: it evicts no block
     /// and leaves a quarter of the capacity free. Another thread may take the space before
-    /// [`BlockCache::offer`].
+    /// [`BlockCache::insert_speculative`].
     pub fn has_room(&self, key: &BlockKey, charge_bytes: u64) -> bool {
         self.shard(key.hash()).lock().has_room(charge_bytes)
     }

@@ -64,7 +64,8 @@ impl<H: Send + Sync + 'static> RetireList<H> {
         self.empty_above(0);
     }
 
-    /// Sets the cache capacity, in bytes, from which the limit of [`Limbo::settle`] follows.
+    /// Sets the cache capacity, in bytes, from which the limit of [`RetireList::collect_if_large`]
+    /// follows.
     pub fn set_capacity(&self, bytes: u64) {
         let part = usize::try_from(bytes / CAPACITY_DIVISOR).unwrap_or(BYTES_MAX);
         self.limit_bytes.store(part.min(BYTES_MAX), Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //!
 //! A load writes no shared memory, except for the use count of the first three loads. Readers are
 //! protected by the epoch collector instead of a reference count: a block removed from its slot
-//! waits in a [`Limbo`], the retire list, until no reader can use it.
+//! waits in a [`RetireList`] until no reader can use it.
 //!
 //! Invariants:
 //! 1. The word is 0 or the address of a cache block. The slot owns one reference to that block.
@@ -48,17 +48,18 @@ impl<H> Deref for CachedRef<'_, H> {
 
 impl<H: Send + Sync + 'static> Slot<H> {
     /// Returns a reference to the block in this slot, if it is filled. The reference is valid
-    /// during `reading`, which must be a guard of `limbo`'s epoch collector. Counts as a use.
+    /// during `reading`, which must be a guard of the epoch collector of `retire_list`. Counts as a
+    /// use.
     ///
     /// # Panics
     /// If `reading` belongs to another epoch collector.
     #[inline]
     pub fn load<'s>(
         &'s self,
-        limbo: &RetireList<H>,
+        retire_list: &RetireList<H>,
         reading: &'s EpochGuard<'_>,
     ) -> Option<CachedRef<'s, H>> {
-        assert!(reading.is_of(limbo.collector()), "the guard belongs to another cache");
+        assert!(reading.is_of(retire_list.collector()), "the guard belongs to another cache");
         let address = self.address.load(Ordering::Acquire);
         if address == 0 {
             return None;
@@ -70,15 +71,15 @@ impl<H: Send + Sync + 'static> Slot<H> {
         Some(CachedRef { frame, kept: PhantomData })
     }
 
-    /// Replaces the slot's block by `content` and adds the old block to `limbo`. Resets the use
-    /// count of the new block.
-    pub fn set(&self, limbo: &RetireList<H>, content: Option<CacheBlock<H>>) {
+    /// Replaces the slot's block by `content` and adds the old block to the retire list.
+    /// Resets the use count of the new block.
+    pub fn set(&self, retire_list: &RetireList<H>, content: Option<CacheBlock<H>>) {
         if let Some(fresh) = &content {
             fresh.take_uses();
         }
         let fresh = content.map_or(0, CacheBlock::into_address);
         if let Some(left) = Self::take(self.address.swap(fresh, Ordering::AcqRel)) {
-            limbo.add(left);
+            retire_list.add(left);
         }
     }
 }
@@ -137,40 +138,40 @@ mod tests {
 
     #[test]
     fn what_is_put_is_seen_until_it_is_replaced_and_dropped_once() {
-        let (place, limbo) = (Slot::default(), RetireList::default());
-        let reading = limbo.collector().pin();
-        assert!(place.load(&limbo, &reading).is_none());
+        let (place, list) = (Slot::default(), RetireList::default());
+        let reading = list.collector().pin();
+        assert!(place.load(&list, &reading).is_none());
         let (first, second) = (frame(1u64), frame(2u64));
-        place.set(&limbo, Some(first.clone()));
-        let seen = place.load(&limbo, &reading).unwrap();
+        place.set(&list, Some(first.clone()));
+        let seen = place.load(&list, &reading).unwrap();
         assert!(seen.is_same(&first));
         assert_eq!(first.ref_count(), 2);
-        place.set(&limbo, Some(second.clone()));
-        assert_eq!(*place.load(&limbo, &reading).unwrap().header(), 2);
-        limbo.flush();
+        place.set(&list, Some(second.clone()));
+        assert_eq!(*place.load(&list, &reading).unwrap().header(), 2);
+        list.flush();
         assert_eq!((*seen.header(), first.ref_count()), (1, 2));
         drop(reading);
         assert_eq!(first.ref_count(), 1);
-        place.set(&limbo, None);
-        limbo.flush();
+        place.set(&list, None);
+        list.flush();
         assert!(place.is_empty());
         assert_eq!(second.ref_count(), 1);
-        place.set(&limbo, Some(second.clone()));
+        place.set(&list, Some(second.clone()));
         drop(place);
         assert_eq!((first.ref_count(), second.ref_count()), (1, 1));
     }
 
     #[test]
     fn uses_are_counted_up_to_three_and_begin_again() {
-        let (place, limbo) = (Slot::default(), RetireList::default());
+        let (place, list) = (Slot::default(), RetireList::default());
         for uses in [0, 1, 2, 3, 4, 9] {
             let content = frame(5u32);
             content.note_use();
-            place.set(&limbo, Some(content.clone()));
+            place.set(&list, Some(content.clone()));
             for _ in 0..uses {
                 place.prefetch();
-                let reading = limbo.collector().pin();
-                assert_eq!(*place.load(&limbo, &reading).unwrap().header(), 5);
+                let reading = list.collector().pin();
+                assert_eq!(*place.load(&list, &reading).unwrap().header(), 5);
             }
             assert_eq!((content.take_uses(), content.take_uses()), (uses.min(3), 0));
         }
@@ -179,37 +180,37 @@ mod tests {
     #[test]
     fn threads_that_look_and_replace_lose_nothing_and_keep_nothing() {
         let rounds = if cfg!(miri) { 40 } else { 20_000 };
-        let (place, limbo) = (Arc::new(Slot::default()), Arc::new(RetireList::default()));
+        let (place, list) = (Arc::new(Slot::default()), Arc::new(RetireList::default()));
         let values: Vec<CacheBlock<(u64, u64)>> = (0..4).map(|n| frame((n, !n))).collect();
         std::thread::scope(|scope| {
             for thread in 0..2 {
-                let (place, limbo, values) = (&place, &limbo, &values);
+                let (place, list, values) = (&place, &list, &values);
                 scope.spawn(move || {
                     for round in 0..rounds {
                         // A new block, to which only the slot has a reference.
                         let n = (round + thread) as u64;
                         let next = if n.is_multiple_of(3) { Some(frame((n, !n))) } else { None };
-                        place.set(limbo, next.or_else(|| values.get(n as usize % 5).cloned()));
+                        place.set(list, next.or_else(|| values.get(n as usize % 5).cloned()));
                         if n.is_multiple_of(2) {
-                            limbo.flush();
+                            list.flush();
                         }
                     }
                 });
             }
             for _ in 0..2 {
-                let (place, limbo) = (&place, &limbo);
+                let (place, list) = (&place, &list);
                 scope.spawn(move || {
                     for _ in 0..rounds {
-                        let reading = limbo.collector().pin();
-                        if let Some(seen) = place.load(limbo, &reading) {
+                        let reading = list.collector().pin();
+                        if let Some(seen) = place.load(list, &reading) {
                             assert_eq!(seen.header().0, !seen.header().1);
                         }
                     }
                 });
             }
         });
-        place.set(&limbo, None);
-        limbo.flush();
+        place.set(&list, None);
+        list.flush();
         assert!(values.iter().all(|value| value.ref_count() == 1));
     }
 }

@@ -231,7 +231,8 @@ fn add_split_bounds(plan: &Plan, order: &KeyOrder, files: &[NewFile], edit: &mut
 struct OlderRanges {
     order: KeyOrder,
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Position in `ranges`. All earlier ranges end before the last key passed to [`Below::holds`].
+    /// Position in `ranges`. All earlier ranges end before the last key passed to
+    /// [`OlderRanges::holds`].
     at: usize,
 }
 

@@ -120,7 +120,7 @@ pub enum Last {
     LikeInner,
     /// One run per guard. Pushes merge with that run.
     OneRun,
-    /// A base and small runs. See `policy/fluid.rs`.
+    /// A base and small runs. See `policy.rs`.
     Base,
 }
 

@@ -1,8 +1,8 @@
-//! The work of the store's threads ([`super::roles`] lists the threads). One flushes, some compact,
-//! and one each syncs, scrubs, searches for empty-range hints, removes files and provides memory
-//! for memtables. In manual background mode there are no threads: flushes and compactions run in
-//! the calls that need them and in [`crate::Db::run_one_job`], so that a test can choose every
-//! step.
+//! The work of the store's threads ([`super::thread_roles`] lists them). One flushes, some
+//! compact, and one each syncs, scrubs, searches for empty-range hints, removes files and provides
+//! memory for memtables. In manual background mode there are no threads: flushes and compactions
+//! run in the calls that need them and in [`crate::Db::run_one_job`], so that a test can choose
+//! every step.
 //!
 //! Invariants:
 //! * A memtable leaves the read state by the same change that adds its tables.
@@ -73,8 +73,8 @@ impl DbInner {
     }
 
     /// Freezes the active memtable if it is still
-    /// [seek-heavy](crate::memtable::Memtable::is_sought). Does not wait for the commit lock, whose
-    /// holder may wait for this thread.
+    /// [seek-heavy](crate::memtable::Memtable::is_seek_heavy). Does not wait for the commit lock,
+    /// whose holder may wait for this thread.
     fn freeze_seek_heavy(&self) {
         let memtable = self.read_state.load().active.clone();
         let frozen = self.committer.try_lock().is_some_and(|mut writer| {

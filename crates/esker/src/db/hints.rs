@@ -8,7 +8,7 @@
 //!   hint, which the next step jumps over. Between two steps the lock is taken once, and the search
 //!   checks whether the store is closing.
 //! * A writer that deletes faster than the search proceeds waits for it, within bounds
-//!   ([`Inner::wait_for_hints`]).
+//!   ([`DbInner::wait_for_hints`]).
 //! * A failed read ends the search. A caller that needs the data gets the error from its own read.
 
 use std::ops::Bound;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::base::sync::atomic::Ordering;
 
 use super::state::DbInner;
-use super::threads::Role;
+use super::thread_roles::Role;
 use crate::base::key::SeqNo;
 use crate::iter::hints::{BOUND_BYTES_MAX, Hints};
 use crate::iter::tombstone_run::TombstoneRun;

@@ -4,16 +4,20 @@ pub(crate) mod background;
 pub mod backup;
 pub mod checkpoint;
 mod compaction_yield;
+mod dir;
 mod hints;
 pub(crate) mod lifecycle;
 pub mod open;
+mod pending_wal;
 mod read_path;
 pub mod repair;
 mod replay;
 mod scrub;
 pub mod snapshot;
+mod snapshot_list;
 pub(crate) mod state;
 pub mod stats;
+mod thread_roles;
 mod threads;
 pub mod verify;
 mod wait;
@@ -326,7 +330,8 @@ impl Db {
         self.inner.flush()
     }
 
-    /// Makes everything written so far survive power loss, as a `Sync` write would.
+    /// Makes all earlier logged writes survive power loss, as a `Sync` write would. Writes with
+    /// [`Durability::None`] are not logged and need [`Db::flush`].
     pub fn sync(&self) -> Result<()> {
         self.inner.check_writable()?;
         let mut writer = self.inner.committer.lock();

@@ -14,13 +14,13 @@ use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
 use super::Db;
+use super::dir::{DirListing, list_dir};
 use super::lifecycle::OpenHandle;
 use super::lifecycle::sizes_here;
-use super::repair::swap::INTERRUPTED;
 use super::replay::{Replayed, Spill, replay};
-use super::snapshot::SnapshotList;
+use super::snapshot_list::SnapshotList;
 use super::state::{DbInner, Queue, WriteParams};
-use super::threads::Threads;
+use super::thread_roles::Threads;
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::cache::BlockCache;
@@ -34,9 +34,9 @@ use crate::read::ReadState;
 use crate::table::ReadConfig;
 use crate::tree::current::Current;
 use crate::tree::edit::VersionEdit;
+use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
-use crate::tree::{foreign, names};
 use crate::wal::format::LogStart;
 use crate::write::commit::Committer;
 use crate::write::hints::HintKeeper;
@@ -184,78 +184,6 @@ impl Db {
     }
 }
 
-/// The entries of a directory.
-pub(super) struct DirListing {
-    pub entries: Vec<DirEntry>,
-}
-
-/// Lists `dir`. A missing directory counts as an empty one.
-pub(super) fn list_dir(fs: &dyn Fs, dir: &Path) -> Result<DirListing> {
-    let missing = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
-    match fs.list(dir) {
-        Ok(entries) => Ok(DirListing { entries }),
-        Err(error) if missing(&error) => Ok(DirListing { entries: Vec::new() }),
-        Err(error) => Err(Error::io(dir, "list the directory", error)),
-    }
-}
-
-impl DirListing {
-    fn has(&self, name: &str) -> bool {
-        self.entries.iter().any(|e| e.name == name)
-    }
-
-    /// Returns whether a repair was interrupted while it moved files. The next repair undoes or
-    /// finishes the move.
-    pub fn has_interrupted_repair(&self) -> bool {
-        self.entries.iter().any(|e| e.name.starts_with(INTERRUPTED))
-    }
-
-    /// Refuses a directory that another program created.
-    pub fn refuse_foreign(&self, dir: &Path) -> Result<()> {
-        let entries: Vec<&str> = self.entries.iter().map(|e| e.name.as_str()).collect();
-        match foreign::identify(&entries) {
-            Some(what) => {
-                let mut message =
-                    format!("this is {what}, not an Esker store; it was left untouched");
-                if what == foreign::LEVELDB {
-                    let dir = dir.display();
-                    message += &format!(
-                        "; `esker import leveldb {dir} NEW` copies it into an Esker store"
-                    );
-                }
-                Err(Error::new(ErrorKind::Incompatible, message).with_path(dir))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Returns whether a complete store exists here. An interrupted repair is an error. Store
-    /// files without `CURRENT` are an error if they may hold data. Without data they are the
-    /// remains of a creation that a crash interrupted, and the result is `false`.
-    pub fn is_store(&self, dir: &Path) -> Result<bool> {
-        self.refuse_foreign(dir)?;
-        if self.has_interrupted_repair() {
-            // Checked even if CURRENT exists: a crash may have kept its name and lost others.
-            let message =
-                "a repair of this store was interrupted; run `repair` again to complete it";
-            return Err(Error::corruption(dir, 0, message));
-        }
-        if self.has(names::CURRENT) {
-            return Ok(true);
-        }
-        let data = |e: &&DirEntry| {
-            names::parse_table(&e.name).is_some()
-                || names::parse_log(&e.name).is_some() && e.len_bytes > 0
-        };
-        if let Some(entry) = self.entries.iter().find(data) {
-            let message =
-                "CURRENT is missing but the store's files are here; `repair` can rebuild it";
-            return Err(Error::corruption(&dir.join(&entry.name), 0, message));
-        }
-        Ok(false)
-    }
-}
-
 /// Refuses a store of a newer version before anything in it is changed.
 pub(super) fn refuse_newer(fs: &dyn Fs, dir: &Path) -> Result<()> {
     match Current::read(fs, dir) {
@@ -367,7 +295,7 @@ fn assemble(
         memtable: replayed.memtable.clone(),
         next_seqno: replayed.last_seqno + 1,
         unlogged: false,
-        next_log_asked: false,
+        next_log_requested: false,
         hints: HintKeeper::new(options.key_order.clone()),
         poisoned: None,
         visible: Arc::new(Visible::new(replayed.last_seqno)),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::background::table_options;
-use super::open::list_dir;
+use super::dir::list_dir;
 use crate::base::checksum::checksum;
 use crate::base::key::SeqNo;
 use crate::base::ops;
@@ -93,7 +93,7 @@ impl<'a> Spill<'a> {
         versions: &mut VersionSet,
     ) -> Result<()> {
         if !self.used {
-            // The content of the manifest may never have been synced: see `Inner::begin_writing`.
+            // The content of the manifest may never have been synced: see `DbInner::begin_writing`.
             versions.renew();
             self.used = true;
         }

@@ -1,11 +1,14 @@
 //! The store internals, shared by handles, snapshots, iterators and threads.
 //!
-//! Lock order, outermost first: `options_change` → `committer.state` → `manual_job` → `versions` →
-//! `queue` → `read_state_change`, or the times of `write_throttle`. The snapshot list's lock is taken alone. The
-//! locks of the chunk pool and of the list of files to remove are taken last. No lock is held while
-//! a table is read or written, with two exceptions: `versions` is held while its own manifest
-//! record is written and synced, and in manual background mode, flushes and compactions run in
-//! calls that block other calls.
+//! Lock order, outermost first: `options_change` → `Committer.next` → `Committer.state` →
+//! `manual_job` → `versions` → `queue` → `read_state_change`, or the times of `write_throttle`.
+//! `Committer.queue` and then a request's signal are taken alone, or under `Committer.next` and
+//! `Committer.state`. The snapshot list's lock is taken alone. The locks of the chunk pool and of
+//! the list of files to remove, and `threads.ended`, are taken last. No lock is held while a table
+//! is read or written, with three exceptions. `versions` is held while its own manifest record is
+//! written and synced. [`Db::remove`](crate::Db::remove) (`Committer::commit_if`) holds
+//! `Committer.state` while it reads a table. In manual background mode, flushes and compactions run
+//! in calls that block other calls.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::VecDeque;
@@ -16,9 +19,9 @@ use std::time::Instant;
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
-use super::snapshot::SnapshotList;
-use super::threads::Threads;
-use super::wal_preallocation::PendingWal;
+use super::pending_wal::PendingWal;
+use super::snapshot_list::SnapshotList;
+use super::thread_roles::Threads;
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::base::key::SeqNo;

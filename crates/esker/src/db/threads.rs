@@ -14,81 +14,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::state::DbInner;
-use crate::base::sync::Mutex;
-use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use crate::base::thread_group::{ThreadGroup, check_mappings};
+use super::thread_roles::Role;
+use crate::base::sync::atomic::Ordering;
+use crate::base::thread_group::check_mappings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 
 /// Minimum number of memory mappings that must be left when a store is opened, for the needs of all
 /// its threads.
 const MAPPINGS_MIN: usize = 256;
-
-/// The work of a store thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Flushes immutable memtables to tables. Started at opening.
-    Flush,
-    /// Compacts tables. One thread is started at opening, each further one when there is work for
-    /// it.
-    Compact,
-    /// Syncs the log every `sync_every_ms` and preallocates the next log.
-    Sync,
-    /// Scrubs: reads every file again, at `scrub_bytes_per_second`.
-    Scrub,
-    /// Searches for empty-range hints.
-    Hints,
-    /// Removes files.
-    Remove,
-    /// Provides memory for memtables.
-    Memory,
-}
-
-impl Role {
-    fn bit(self) -> u32 {
-        1 << self as u32
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Role::Flush => "esker-flush",
-            Role::Compact => "esker-compact",
-            Role::Sync => "esker-sync",
-            Role::Scrub => "esker-scrub",
-            Role::Hints => "esker-hints",
-            Role::Remove => "esker-remove",
-            Role::Memory => "esker-memory",
-        }
-    }
-}
-
-/// The threads of a store.
-#[derive(Default)]
-pub(crate) struct Threads {
-    crew: ThreadGroup,
-    /// One bit per role, set when its thread was started.
-    started: AtomicU32,
-    compactors: AtomicUsize,
-    /// Held while a thread is started. `true` once the store is closing.
-    ended: Mutex<bool>,
-}
-
-impl Threads {
-    /// Returns the number of compaction threads.
-    pub fn compactors(&self) -> usize {
-        self.compactors.load(Ordering::Relaxed)
-    }
-
-    /// Prevents further threads from being started.
-    pub fn stop(&self) {
-        *self.ended.lock() = true;
-    }
-
-    /// Waits until all threads have ended.
-    pub fn end(&self) {
-        self.crew.end();
-    }
-}
 
 impl DbInner {
     /// Starts the threads that the options need from the beginning.
@@ -185,7 +119,7 @@ impl DbInner {
             let name = name.clone();
             move || inner.serve(role, &name)
         };
-        let started = self.threads.crew.start(&name, body);
+        let started = self.threads.group.start(&name, body);
         started.map_err(|error| Error::thread_limit(&self.dir, &name, error))?;
         if role == Role::Compact {
             self.threads.compactors.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,7 @@
 //! unneeded files can be removed.
 
 use super::Db;
-use super::open::list_dir;
+use super::dir::list_dir;
 use super::state::DbInner;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 //! Invariants:
 //! * A failure of background work is returned to every caller that waits for it.
 //! * While a caller waits for compactions, no compaction yields beyond the sleep it has begun.
-//! * Concurrent writers do not prolong a wait, except [`Inner::wait_idle`], which waits for a
+//! * Concurrent writers do not prolong a wait, except [`DbInner::wait_idle`], which waits for a
 //!   moment without work.
 
 use std::sync::Arc;

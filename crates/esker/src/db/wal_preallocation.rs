@@ -6,8 +6,9 @@
 //! * Its number is larger than the number of every earlier log.
 //! * An unused preallocated log is removed, at the latest by the next opening.
 
+use super::pending_wal::PendingWal;
 use super::state::DbInner;
-use super::threads::Role;
+use super::thread_roles::Role;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{ErrorKind, Result};
 use crate::fs::sync_dir;
@@ -16,30 +17,6 @@ use crate::tree::names;
 use crate::wal::LogWriter;
 use crate::wal::format::{FileHeader, LogStart};
 use crate::write::writer_state::WriterState;
-
-/// The next log is requested when this fraction (one fourth) of the memtable is full.
-pub(super) const NEXT_LOG_FROM: u64 = 4;
-
-/// State of the pending WAL.
-#[derive(Default)]
-pub(crate) enum PendingWal {
-    /// Not requested.
-    #[default]
-    Unasked,
-    /// Requested by a writer.
-    Wanted,
-    /// Being created by a thread.
-    Making,
-    /// Created.
-    Ready(Box<LogWriter>),
-}
-
-impl PendingWal {
-    /// Returns whether a thread should create the log now.
-    pub fn is_wanted(&self) -> bool {
-        matches!(self, PendingWal::Wanted)
-    }
-}
 
 impl DbInner {
     /// Requests the next log, unless there is no thread for it.

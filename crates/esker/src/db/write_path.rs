@@ -8,8 +8,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::pending_wal::NEXT_LOG_FROM;
 use super::state::{DbInner, Frozen, Queue};
-use super::wal_preallocation::NEXT_LOG_FROM;
+use super::write_throttle::{PACED_MIN, SLEEP};
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::{MAPPINGS_PER_THREAD, check_mappings};
 use crate::error::{Error, Result};
@@ -74,6 +75,44 @@ impl DbInner {
         self.slow_down(bytes);
     }
 
+    /// Throttles the writer: sleeps while the active memtable fills so fast that its room would not
+    /// last until the flush ends.
+    #[cold]
+    pub(super) fn delay_near_stall(&self, bytes: u64) {
+        let written = self.write_throttle.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if written < pressure::PACE_BYTES {
+            return;
+        }
+        let written = self.write_throttle.unpaced_bytes.swap(0, Ordering::Relaxed);
+        if written < pressure::PACE_BYTES {
+            // Another writer was faster and has counted these bytes.
+            self.write_throttle.unpaced_bytes.fetch_add(written, Ordering::Relaxed);
+            return;
+        }
+        let now = Instant::now();
+        let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
+        let room = full.saturating_sub(self.read_state.load().active.memory_bytes() as u64);
+        let due = self.write_throttle.due(now, written, room, full);
+        let mut left = due.saturating_duration_since(now);
+        // The sleep ends early when the flush does.
+        while left > PACED_MIN && self.write_throttle.is_near_stall() {
+            crate::base::sync::thread::sleep(left.min(SLEEP));
+            left = due.saturating_duration_since(Instant::now());
+        }
+        self.counters.slowed_us.add(now.elapsed().as_micros() as u64);
+    }
+
+    /// Records whether the next full memtable would make writers wait. The queue is locked.
+    pub fn update_near_stall(&self, frozen: usize) {
+        let crowded = !self.is_manual_background()
+            && frozen >= self.options.load().frozen_memtables_max as usize;
+        if !crowded {
+            let mut times = self.write_throttle.times.lock();
+            (times.due, times.room_bytes) = (None, None);
+        }
+        self.write_throttle.near_stall.store(crowded, Ordering::Relaxed);
+    }
+
     /// Sleeps for the delay of the debt throttle, in portions that a timer can keep.
     #[inline]
     fn slow_down(&self, bytes: u64) {
@@ -111,7 +150,7 @@ impl DbInner {
         let fresh = Arc::new(Memtable::with_pool(kind, order, pool, most_bytes));
         let full = std::mem::replace(&mut writer.memtable, fresh.clone());
         writer.unlogged = false;
-        writer.next_log_asked = false;
+        writer.next_log_requested = false;
         let logs_below = log.as_ref().map_or(0, LogWriter::number);
         let first_ordinal = log.as_ref().map_or(0, LogWriter::next_ordinal);
         if let Some(log) = log
@@ -196,8 +235,8 @@ impl CommitHooks for DbInner {
         let most = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         let used = writer.memtable.memory_bytes() as u64;
         if !full && used < most {
-            if used >= most / NEXT_LOG_FROM && !writer.next_log_asked {
-                writer.next_log_asked = true;
+            if used >= most / NEXT_LOG_FROM && !writer.next_log_requested {
+                writer.next_log_requested = true;
                 self.request_wal();
             }
             self.check_open()?;

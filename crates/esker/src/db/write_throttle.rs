@@ -7,7 +7,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::state::DbInner;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::write::pressure;
@@ -15,36 +14,36 @@ use crate::write::pressure;
 /// Maximum sleep of a throttled writer for one write.
 const PACED_MAX: Duration = Duration::from_millis(25);
 /// Time after which a sleeping writer checks again whether it must wait.
-const SLEEP: Duration = Duration::from_millis(5);
+pub(super) const SLEEP: Duration = Duration::from_millis(5);
 /// Sleeps up to this length are skipped.
-const PACED_MIN: Duration = Duration::from_micros(50);
+pub(super) const PACED_MIN: Duration = Duration::from_micros(50);
 /// A flush of less than this fraction (one fourth) of a memtable is not timed: its time is mostly
 /// that of a sync, and says little about a full memtable.
 const MIN_TIMED_FRACTION: u64 = 4;
 
 /// The times that the throttle works with.
 #[derive(Default)]
-struct Times {
+pub(super) struct Times {
     /// Start and size in bytes of the running flush.
     running_flush: Option<(Instant, u64)>,
     /// Room in the active memtable when a writer last checked, in bytes.
-    room_bytes: Option<u64>,
+    pub room_bytes: Option<u64>,
     /// The time until which the writes so far should take.
-    due: Option<Instant>,
+    pub due: Option<Instant>,
 }
 
 /// State of the write throttle.
 #[derive(Default)]
 pub(crate) struct WriteThrottle {
     /// Near stall: whether the next full memtable would make writers wait.
-    near_stall: AtomicBool,
+    pub(super) near_stall: AtomicBool,
     /// Whether deletes are ahead of the search for empty-range hints.
     pub hints_behind: AtomicBool,
     /// Recent flush rate, in memtable bytes per second; 0 before the first flush.
     flush_rate: AtomicU64,
     /// Bytes written since a writer last read the clock.
-    unpaced_bytes: AtomicU64,
-    times: Mutex<Times>,
+    pub(super) unpaced_bytes: AtomicU64,
+    pub(super) times: Mutex<Times>,
 }
 
 impl WriteThrottle {
@@ -76,7 +75,7 @@ impl WriteThrottle {
 
     /// Returns the time until which a writer should sleep that arrives at `now`, after `written`
     /// more bytes of batches, with `room_bytes` left in a memtable of `memtable_bytes`.
-    fn due(&self, now: Instant, written: u64, room_bytes: u64, memtable_bytes: u64) -> Instant {
+    pub fn due(&self, now: Instant, written: u64, room_bytes: u64, memtable_bytes: u64) -> Instant {
         let rate = self.flush_rate.load(Ordering::Relaxed);
         let mut times = self.times.lock();
         // A write takes more room than its bytes: three times as much for short pairs. If there is
@@ -93,46 +92,6 @@ impl WriteThrottle {
         let due = due.min(now + PACED_MAX);
         times.due = Some(due);
         due
-    }
-}
-
-impl DbInner {
-    /// Throttles the writer: sleeps while the active memtable fills so fast that its room would not
-    /// last until the flush ends.
-    #[cold]
-    pub(super) fn delay_near_stall(&self, bytes: u64) {
-        let written = self.write_throttle.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if written < pressure::PACE_BYTES {
-            return;
-        }
-        let written = self.write_throttle.unpaced_bytes.swap(0, Ordering::Relaxed);
-        if written < pressure::PACE_BYTES {
-            // Another writer was faster and has counted these bytes.
-            self.write_throttle.unpaced_bytes.fetch_add(written, Ordering::Relaxed);
-            return;
-        }
-        let now = Instant::now();
-        let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
-        let room = full.saturating_sub(self.read_state.load().active.memory_bytes() as u64);
-        let due = self.write_throttle.due(now, written, room, full);
-        let mut left = due.saturating_duration_since(now);
-        // The sleep ends early when the flush does.
-        while left > PACED_MIN && self.write_throttle.is_near_stall() {
-            crate::base::sync::thread::sleep(left.min(SLEEP));
-            left = due.saturating_duration_since(Instant::now());
-        }
-        self.counters.slowed_us.add(now.elapsed().as_micros() as u64);
-    }
-
-    /// Records whether the next full memtable would make writers wait. The queue is locked.
-    pub fn update_near_stall(&self, frozen: usize) {
-        let crowded = !self.is_manual_background()
-            && frozen >= self.options.load().frozen_memtables_max as usize;
-        if !crowded {
-            let mut times = self.write_throttle.times.lock();
-            (times.due, times.room_bytes) = (None, None);
-        }
-        self.write_throttle.near_stall.store(crowded, Ordering::Relaxed);
     }
 }
 

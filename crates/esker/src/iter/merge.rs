@@ -8,7 +8,7 @@
 //! that few comparisons touch keys.
 //!
 //! A seek is *deferred* for children that know, without a search, that their entry is not near
-//! ([`Cursor::seek_late`]). They are materialized when the merge reaches their bound.
+//! ([`Cursor::seek_deferred`]). They are materialized when the merge reaches their bound.
 //!
 //! Invariants while the merge is valid:
 //! 1. Going forward, every child without a deferred seek is positioned on its first entry at or

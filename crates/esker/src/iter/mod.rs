@@ -25,7 +25,7 @@ pub fn same_key(order: &KeyOrder, a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Clears `buffer`, and frees its memory if that exceeds [`RESTING_BYTES_MAX`].
+/// Clears `buffer`, and frees its memory if that exceeds [`IDLE_BUFFER_BYTES_MAX`].
 fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.shrink_to(IDLE_BUFFER_BYTES_MAX);

@@ -53,13 +53,13 @@ pub struct VisibleCursor<C: Cursor> {
     batch_key: KeyBuf,
     /// Number of moves before the source is asked for the next row batch.
     walk_after: u32,
-    /// Entries stepped over since the last [`Self::take_stepped_over`].
+    /// Entries stepped over since the last [`Self::take_skipped_count`].
     pub(super) stepped_over: u64,
     /// Backward: current key.
     saved_key: Vec<u8>,
     /// Backward: current value.
     saved_value: Vec<u8>,
-    /// Invisible keys in a row before `detours` is used. [`u64::MAX`] without skip state.
+    /// Invisible keys in a row before `skips` is used. [`u64::MAX`] without skip state.
     asked_at: u64,
     pub(super) skips: Option<Box<SkipState>>,
 }

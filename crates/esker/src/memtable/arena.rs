@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. [`Arena::append`] writes an entry once, before it returns the entry's reference. The entry's
 //!    bytes never change and never move until the arena is dropped.
-//! 2. Any number of threads append and read concurrently. One compare-and-swap claims the bump
+//! 2. Any number of threads may append and read concurrently, although only one thread at a time
+//!    adds to a memtable (see [`super`]). One compare-and-swap claims the bump
 //!    position, so no two entries overlap.
 //! 3. Only `append` creates an [`EntryRef`], and it is used only with the arena that created it.
 //!

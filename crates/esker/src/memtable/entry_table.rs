@@ -136,7 +136,8 @@ impl Index {
     }
 }
 
-/// A sorted table of entries. Any number of threads add and read concurrently.
+/// A sorted table of entries. One thread at a time adds, and any number of threads read at the same
+/// time.
 pub(super) struct EntryTable {
     pub space: EntrySpace,
     pub filter: KeyFilter,

@@ -4,8 +4,9 @@
 //! ([`MemtableKind`]) holds references to the entries in internal order, behind a read-write lock.
 //!
 //! Invariants:
-//! 1. Any number of threads add and read concurrently. An entry is readable as soon as it is added.
-//!    Sequence numbers decide which entries a reader may see.
+//! 1. One thread at a time adds, which the lock of the writer state ensures. Any number of threads
+//!    read at the same time. An entry is readable as soon as it is added. Sequence numbers decide
+//!    which entries a reader may see.
 //! 2. A visible entry never changes or disappears while the memtable lives. A value can therefore
 //!    be borrowed, or pinned by [`MemSlice`], without a lock.
 //! 3. A `(key, seqno)` pair is added at most once.
@@ -67,7 +68,8 @@ const SEEKS_DECLINED: u64 = 1 << 62;
 /// processor's caches.
 const SOUGHT_BYTES_MIN: usize = if cfg!(debug_assertions) { 64 << 10 } else { 1 << 20 };
 
-/// A sorted table of entries in memory. Any number of threads write and read concurrently.
+/// A sorted table of entries in memory. One thread at a time writes, and any number of threads read
+/// at the same time.
 pub struct Memtable {
     /// The entries. Values and cursors that borrow from this part keep it alive.
     entries: Arc<EntryTable>,
@@ -164,7 +166,7 @@ impl Memtable {
         Some(MemHit { seqno, kind, part: &self.entries, entry })
     }
 
-    /// Prefetches the filter word that [`Memtable::look`] reads first for a key with this hash.
+    /// Prefetches the filter word that [`Memtable::get_hit`] reads first for a key with this hash.
     #[inline]
     pub fn prefetch_filter(&self, hash: u64) {
         self.entries.filter.prefetch(hash);
@@ -256,7 +258,7 @@ impl Memtable {
     }
 
     /// Records `seeks` cursor seeks in this memtable. Returns true if the memtable has just become
-    /// [seek-heavy](Memtable::is_sought).
+    /// [seek-heavy](Memtable::is_seek_heavy).
     pub fn note_seeks(&self, seeks: u64) -> bool {
         let written = self.seqnos().1;
         if self.seek_heavy_at.swap(written, Atomic::Relaxed) != written {

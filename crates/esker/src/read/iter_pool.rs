@@ -62,7 +62,7 @@ impl PooledIter {
         Ok(PooledIter { cursor: walker, tables: tables.clone(), fill_cache, filled_memtables })
     }
 
-    /// Returns whether [`Kept::new`] would create identical cursors.
+    /// Returns whether [`PooledIter::new`] would create identical cursors.
     fn fits(&self, view: &ReadState, tables: &Arc<Tables>, fill_cache: bool) -> bool {
         self.fill_cache == fill_cache
             && Arc::ptr_eq(&self.tables, tables)

@@ -85,7 +85,7 @@ impl DbIterator {
     }
 
     /// Returns the tombstone run around `key`; see
-    /// [`VisibleCursor::dead_run`](crate::iter::visible::VisibleCursor::dead_run).
+    /// [`VisibleCursor::tombstone_run`](crate::iter::visible::VisibleCursor::tombstone_run).
     pub(crate) fn tombstone_run(
         mut self,
         key: &[u8],

@@ -42,7 +42,7 @@ pub enum TableGet<T> {
 
 impl<T> TableGet<T> {
     /// Returns the found value. Only for a get that is allowed to do I/O, because such a get never
-    /// returns [`Looked::Unread`].
+    /// returns [`TableGet::NeedsIo`].
     #[inline]
     pub fn found(self) -> Option<T> {
         match self {

@@ -60,6 +60,14 @@ impl ReadAhead {
     }
 }
 
+impl Table {
+    /// Returns a cursor over the entries, not yet positioned. With `fill_cache`, blocks read from
+    /// the file are offered to the cache.
+    pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
+        TableCursor::new(Arc::clone(self), fill_cache)
+    }
+}
+
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>, fill_cache: bool) -> TableCursor {
         TableCursor {

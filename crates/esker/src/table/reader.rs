@@ -28,7 +28,6 @@ use super::format::{
     decode_range_deletes, unseal,
 };
 use super::index::{Begun, Index};
-use super::iter::TableCursor;
 use super::{ReadConfig, TableInfo, TableSource};
 
 /// Largest per-thread buffer that is kept for the next compressed block, in bytes.
@@ -449,7 +448,7 @@ impl Table {
     }
 
     /// Writes to `out` a bound for `key`, whose block by [`Table::find_block`] is `block`; see
-    /// [`super::outline`]. Returns false if there is none.
+    /// [`super::block_sketch`]. Returns false if there is none.
     #[inline]
     pub(super) fn bound(&self, block: usize, key: &[u8], out: &mut KeyBuf) -> bool {
         self.sketches.bound(block, key, out)
@@ -482,12 +481,6 @@ impl Table {
     #[inline(never)]
     fn covering_in_set(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
         self.meta.range_deletes.covering(self.order(), key, seqno)
-    }
-
-    /// Returns a cursor over the entries, not yet positioned. With `fill_cache`, blocks read from
-    /// the file are offered to the cache.
-    pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
-        TableCursor::new(Arc::clone(self), fill_cache)
     }
 
     /// Returns the approximate file offset of `key`, or of its place if it is absent, in bytes.

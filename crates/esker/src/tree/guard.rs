@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::fragment::{FileMeta, Fragment};
 use super::key_head_index::KeyHeadIndex;
-use super::seek_stats::SeekStats;
 use crate::base::key::head16;
 use crate::base::order::KeyOrder;
+use crate::base::sync::atomic::AtomicU64;
 
 /// The slices of a run: disjoint, in key order, and cheap to clone.
 #[derive(Debug, Clone)]
@@ -92,6 +92,16 @@ impl Run {
     /// Returns the estimated size in bytes.
     pub fn bytes(&self) -> u64 {
         self.fragments.iter().map(|f| f.est_bytes()).sum()
+    }
+}
+
+/// Number of runs that seeks searched beyond the first.
+#[derive(Debug, Default)]
+pub struct SeekStats(pub(super) AtomicU64);
+
+impl Clone for SeekStats {
+    fn clone(&self) -> SeekStats {
+        SeekStats::default()
     }
 }
 

@@ -4,7 +4,6 @@
 //! [`set::VersionSet`] writes the edit to the manifest before it publishes the version. `cursor.rs`
 //! reads the tables of a version, and `output.rs` writes them.
 
-pub mod candidates;
 pub mod current;
 pub mod cursor;
 pub mod edit;

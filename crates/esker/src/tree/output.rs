@@ -306,3 +306,25 @@ impl Output {
         }
     }
 }
+
+impl Tables {
+    /// Returns the memory in bytes that open tables of `version` use besides cached blocks. It
+    /// includes the free memory between their allocations.
+    pub fn memory_bytes(&self, version: &Version) -> u64 {
+        version.tables_memory_bytes() + self.config.pages.free_bytes() as u64
+    }
+
+    /// Hands open tables of new files to the files of `version`, for its readers.
+    pub fn adopt(&self, version: &Version, tables: Vec<Table>) {
+        if tables.is_empty() {
+            return;
+        }
+        let files = version.files();
+        for table in tables {
+            match files.binary_search_by_key(&table.number(), |file| file.number) {
+                Ok(at) => files[at].adopt(table),
+                Err(_) => table.forget_blocks(),
+            }
+        }
+    }
+}

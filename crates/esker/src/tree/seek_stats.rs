@@ -9,9 +9,12 @@
 //! Invariants: seek statistics are only a heuristic. A change of the level discards them, and
 //! correctness does not depend on them.
 
-use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::cell::Cell;
+
+use crate::base::sync::atomic::Ordering::Relaxed;
 
 use super::guard::Guard;
+use super::tables::Tables;
 use super::version::Version;
 
 /// Bytes of compaction that one superfluous search of a run by a seek pays for. Reading and writing
@@ -25,15 +28,11 @@ const BYTES_PER_SEEK_LEVEL_0: u64 = 8 * BYTES_PER_SEEK;
 /// of its own.
 const BYTES_MIN: u64 = 1 << 20;
 
-/// Number of runs that seeks searched beyond the first.
-#[derive(Debug, Default)]
-pub struct SeekStats(AtomicU64);
+/// Sampling interval of seeks, per thread. One in this many seeks updates the seek statistics.
+const SEEKS_PER_SAMPLE: u64 = 16;
 
-impl Clone for SeekStats {
-    fn clone(&self) -> SeekStats {
-        SeekStats::default()
-    }
-}
+/// Number of steps over entries that cost about as much as a seek in one run.
+const STEPS_PER_SEEK: u64 = 8;
 
 /// Returns the level whose guards hold the seek statistics.
 fn level_of(version: &Version) -> usize {
@@ -76,4 +75,32 @@ pub fn is_candidate(version: &Version) -> impl Iterator<Item = (usize, &Guard)> 
         };
         (runs > 1 && heat >= seeks_needed(level, bytes)).then_some((level, &**guard))
     })
+}
+
+impl Tables {
+    /// Records that a reader of `version` seeks `key`. If this seek is sampled, returns the number
+    /// of the thread's seeks that the sample represents.
+    #[inline]
+    pub fn note_seek(&self, version: &Version, key: &[u8]) -> Option<u64> {
+        thread_local! {
+            static SEEKS: Cell<u64> = const { Cell::new(0) };
+        }
+        let seeks = SEEKS.get() + 1;
+        SEEKS.set(seeks);
+        if !seeks.is_multiple_of(SEEKS_PER_SAMPLE) || self.on_candidate.get().is_none() {
+            return None;
+        }
+        if note(version, key, SEEKS_PER_SAMPLE) {
+            self.wake();
+        }
+        Some(SEEKS_PER_SAMPLE)
+    }
+
+    /// Records that a reader of `version` stepped over `steps` entries before it reached `key`.
+    #[cold]
+    pub fn note_steps(&self, version: &Version, key: &[u8], steps: u64) {
+        if self.on_candidate.get().is_some() && note(version, key, steps / STEPS_PER_SEEK) {
+            self.wake();
+        }
+    }
 }

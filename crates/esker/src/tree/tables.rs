@@ -4,7 +4,6 @@
 //! Invariants: a table is opened under its own number in the store's directory. Its identity and
 //! size are checked against the manifest.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -12,26 +11,18 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 
 use super::fragment::FileMeta;
 use super::names;
-use super::seek_stats;
-use super::version::Version;
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::table::{OpenPermit, ReadConfig, Table, TableSource};
-
-/// Sampling interval of seeks, per thread. One in this many seeks updates the seek statistics.
-const SEEKS_PER_SAMPLE: u64 = 16;
-
-/// Number of steps over entries that cost about as much as a seek in one run.
-const STEPS_PER_SEEK: u64 = 8;
 
 /// Opens and reads the tables of a store.
 pub struct Tables {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
-    config: ReadConfig,
+    pub(super) config: ReadConfig,
     open_files_max: u64,
     kept_open: Arc<AtomicU64>,
-    on_candidate: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    pub(super) on_candidate: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Tables {
@@ -54,24 +45,6 @@ impl Tables {
         let _ = self.on_candidate.set(wake);
     }
 
-    /// Records that a reader of `version` seeks `key`. If this seek is sampled, returns the number
-    /// of the thread's seeks that the sample represents.
-    #[inline]
-    pub fn note_seek(&self, version: &Version, key: &[u8]) -> Option<u64> {
-        thread_local! {
-            static SEEKS: Cell<u64> = const { Cell::new(0) };
-        }
-        let seeks = SEEKS.get() + 1;
-        SEEKS.set(seeks);
-        if !seeks.is_multiple_of(SEEKS_PER_SAMPLE) || self.on_candidate.get().is_none() {
-            return None;
-        }
-        if seek_stats::note(version, key, SEEKS_PER_SAMPLE) {
-            self.wake();
-        }
-        Some(SEEKS_PER_SAMPLE)
-    }
-
     /// Calls the callback for seek-compaction candidates.
     #[cold]
     pub fn wake(&self) {
@@ -80,25 +53,9 @@ impl Tables {
         }
     }
 
-    /// Records that a reader of `version` stepped over `steps` entries before it reached `key`.
-    #[cold]
-    pub fn note_steps(&self, version: &Version, key: &[u8], steps: u64) {
-        if self.on_candidate.get().is_some()
-            && seek_stats::note(version, key, steps / STEPS_PER_SEEK)
-        {
-            self.wake();
-        }
-    }
-
     /// Returns the read configuration.
     pub fn config(&self) -> &ReadConfig {
         &self.config
-    }
-
-    /// Returns the memory in bytes that open tables of `version` use besides cached blocks. It
-    /// includes the free memory between their allocations.
-    pub fn memory_bytes(&self, version: &Version) -> u64 {
-        version.tables_memory_bytes() + self.config.pages.free_bytes() as u64
     }
 
     /// Returns the open table of `file`.
@@ -138,19 +95,5 @@ impl Tables {
         let more = |kept| (kept < most).then_some(kept + 1);
         let counted = self.kept_open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         counted.is_ok().then(|| OpenPermit::new(&self.kept_open))
-    }
-
-    /// Hands open tables of new files to the files of `version`, for its readers.
-    pub fn adopt(&self, version: &Version, tables: Vec<Table>) {
-        if tables.is_empty() {
-            return;
-        }
-        let files = version.files();
-        for table in tables {
-            match files.binary_search_by_key(&table.number(), |file| file.number) {
-                Ok(at) => files[at].adopt(table),
-                Err(_) => table.forget_blocks(),
-            }
-        }
     }
 }

@@ -3,19 +3,18 @@
 //! A level is stored as guard bounds and file parts. Guards and slices are derived from them.
 //! Adding a bound therefore splits existing files without rewriting them.
 //!
-//! Invariants, checked for each new version: guards partition the key space. The slices of a run
-//! are disjoint and in key order. The runs of a guard are newest first with distinct ages. Level 0
-//! is one guard.
+//! Invariants:
+//! 1. By construction: the guards of a level partition the key space.
+//! 2. Checked for each new version: the slices of a run are disjoint and in key order. The runs of
+//!    a guard are newest first with distinct ages. Level 0 is one guard.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use super::candidates::{CandidateFragments, LevelMask};
 use super::edit::{AddedFile, AddedSlice, RemovedSlice, VersionEdit};
 use super::fragment::{FileMeta, Fragment};
-use super::guard::{FilePart, Fragments, Guard, Level, Run};
+use super::guard::{FilePart, Fragments, Guard, Level, Run, SeekStats};
 use super::key_head_index::KeyHeadIndex;
-use super::seek_stats::SeekStats;
 use super::tables::Tables;
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeleteRun;
@@ -45,9 +44,11 @@ type Content = (Vec<Vec<u8>>, Vec<FilePart>);
 
 /// Query of [`Version::older_ranges`].
 pub struct OlderThan<'a> {
-    /// First level whose older slices count.
+    /// Level of the job. Slices of upper levels do not count. Slices of deeper levels always count
+    /// as older.
     pub level: usize,
-    /// Newest age among the inputs, per level.
+    /// Pairs of a level and the number of its newest input run. Only the pair of `level` is used:
+    /// newer slices of that level do not count.
     pub newest: &'a [(usize, u64)],
     /// The inputs' files with their level. Slices of these files do not count.
     pub inputs: &'a [(usize, u64)],
@@ -431,5 +432,64 @@ pub(crate) fn estimate(file: &FileMeta, lo: Option<&[u8]>, hi: Option<&[u8]>, sh
             to.saturating_sub(from)
         }
         None => file.info.size_bytes / share.max(1),
+    }
+}
+
+/// Bit mask of the non-empty levels: bit n is level n.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LevelMask(u32);
+
+impl LevelMask {
+    /// Builds the mask of `levels`.
+    pub fn of(levels: &[Arc<Level>]) -> LevelMask {
+        let bit = |(number, level): (usize, &Arc<Level>)| u32::from(!level.is_empty()) << number;
+        LevelMask(levels.iter().enumerate().map(bit).sum())
+    }
+}
+
+/// Iterator over the slices that may hold a key, with their levels, newest first.
+pub struct CandidateFragments<'v, 'k> {
+    version: &'v Version,
+    key: &'k [u8],
+    /// Levels not yet searched.
+    left: LevelMask,
+    /// Level of `runs`.
+    level: usize,
+    /// Runs of the level's guard that are not yet searched.
+    runs: std::slice::Iter<'v, Run>,
+}
+
+impl<'v, 'k> CandidateFragments<'v, 'k> {
+    /// Creates the iterator over the slices of `version` that may hold `key`. `left` is the mask of
+    /// the version's non-empty levels.
+    #[inline]
+    pub(super) fn new(
+        version: &'v Version,
+        left: LevelMask,
+        key: &'k [u8],
+    ) -> CandidateFragments<'v, 'k> {
+        CandidateFragments { version, key, left, level: 0, runs: [].iter() }
+    }
+}
+
+impl<'v> Iterator for CandidateFragments<'v, '_> {
+    type Item = (usize, &'v Arc<Fragment>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            for run in &mut self.runs {
+                if let Some(fragment) = run.fragments.candidate(self.version.order(), self.key) {
+                    return Some((self.level, fragment));
+                }
+            }
+            let LevelMask(left) = self.left;
+            if left == 0 {
+                return None;
+            }
+            self.level = left.trailing_zeros() as usize;
+            self.left = LevelMask(left & (left - 1));
+            self.runs = self.version.guard_of(self.level, self.key).runs.iter();
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Layer 2: the WAL (the log). Every logged write is in it before it is in memory.
+//! Layer 2: the WAL (the log). A logged write is appended to the log before it is applied to the
+//! memtable.
 //!
 //! `format.rs` defines the bytes, `writer.rs` appends, and `reader.rs` determines how far a log is
 //! intact and whether its end is a crash or corruption.

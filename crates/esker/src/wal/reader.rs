@@ -256,7 +256,7 @@ impl LogReader {
         }
     }
 
-    /// Does [`LogReader::look`] for the expected record. A record that does not continue the
+    /// Does [`LogReader::read_record`] for the expected record. A record that does not continue the
     /// previous one is bad. The mark of a sync counts as nothing.
     fn read_expected(&mut self, offset: u64) -> Result<RecordAt> {
         let found = self.read_record(offset)?;

@@ -78,7 +78,7 @@ fn every_cut_leaves_whole_records_from_the_start() {
 }
 
 #[test]
-fn every_flip_is_noticed() {
+fn a_bit_flip_never_yields_a_wrong_record() {
     let bytes = bytes_of(five, true);
     let (all, _) = read(&bytes).unwrap();
     for at in 0..bytes.len() {
@@ -191,7 +191,7 @@ fn every_flip_below_a_later_durable_mark_is_corruption() {
 }
 
 #[test]
-fn zeros_in_place_of_a_sector_are_a_torn_tail_unless_it_was_durable() {
+fn zeroed_records_are_corruption_only_if_synced() {
     for (write, durable) in [(five as fn(&mut LogWriter), false), (synced, true)] {
         let bytes = bytes_of(write, false);
         // The header is always durable before the first record.
@@ -217,7 +217,7 @@ fn zeros_in_place_of_a_sector_are_a_torn_tail_unless_it_was_durable() {
 }
 
 #[test]
-fn a_witness_is_found_across_the_windows_of_the_scan() {
+fn later_record_is_found_across_scan_windows() {
     for filler in 65_300..65_560 {
         let mut bytes = bytes_of(
             |log| {
@@ -234,7 +234,7 @@ fn a_witness_is_found_across_the_windows_of_the_scan() {
 }
 
 #[test]
-fn a_file_made_to_look_like_records_everywhere_ends_soon() {
+fn overlapping_fake_records_are_bounded_work() {
     let mut bytes = bytes_of(|log| log.append(1, b"first").unwrap(), false);
     bytes[FIRST + RECORD_HEADER_BYTES] ^= 1;
     let total = 4 << 20;
@@ -300,7 +300,7 @@ fn a_log_that_another_continues_says_which() {
 }
 
 #[test]
-fn a_log_made_ahead_holds_nothing_until_it_begins() {
+fn preallocated_log_is_empty() {
     let fs = MemFs::new();
     let mut log = LogWriter::prepare(&*fs, Path::new(PATH), HEADER, true).unwrap();
     let prepared = fs.read(Path::new(PATH), u64::MAX).unwrap();
@@ -328,10 +328,10 @@ fn a_log_made_ahead_holds_nothing_until_it_begins() {
     assert!(read(&whole).unwrap_err().is_corruption());
 }
 
-/// A log that is written during the read. The last record may be half written when a later record,
-/// which states that it was synced, is already visible.
+/// While a log is written, a reader can see a later record, which says that an earlier one is
+/// synced, before it sees the earlier one.
 #[test]
-fn a_reader_of_a_log_that_is_written_goes_no_further_than_it_was_told() {
+fn reader_stops_at_its_limit() {
     let mut seen = 0;
     let mut bytes = bytes_of(
         |log| {
@@ -354,7 +354,7 @@ fn a_reader_of_a_log_that_is_written_goes_no_further_than_it_was_told() {
 }
 
 #[test]
-fn a_start_holds_every_number_a_store_reaches_and_no_other() {
+fn log_start_bounds() {
     let header = FileHeader { number: u64::MAX, generation: u64::MAX };
     assert_eq!(FileHeader::decode(&header.encode()), Some((VERSION, Some(header))));
     let most = LogStart {
@@ -372,7 +372,7 @@ fn a_start_holds_every_number_a_store_reaches_and_no_other() {
 }
 
 #[test]
-fn a_record_beyond_what_its_header_can_say_is_refused() {
+fn seqno_delta_over_u32_is_refused() {
     let fs = MemFs::new();
     let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();
     let last = START.first_seqno + u64::from(u32::MAX);
@@ -385,7 +385,7 @@ fn a_record_beyond_what_its_header_can_say_is_refused() {
 }
 
 #[test]
-fn no_payload_has_the_length_that_is_a_mark() {
+fn lengths_above_max_are_marks() {
     let header = |payload_bytes: u32| {
         let mut bytes = [0; RECORD_HEADER_BYTES];
         bytes[8..12].copy_from_slice(&payload_bytes.to_le_bytes());
@@ -398,7 +398,7 @@ fn no_payload_has_the_length_that_is_a_mark() {
 }
 
 #[test]
-fn a_log_is_full_by_the_numbers_its_records_carry() {
+fn log_is_full_at_seqno_limit() {
     let fs = MemFs::new();
     let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();
     assert!(!log.is_full());
@@ -420,7 +420,7 @@ fn what_was_synced_is_known_to_be_durable() {
 }
 
 #[test]
-fn a_second_beginning_names_no_log_that_goes_on() {
+fn second_begin_record_ends_the_log() {
     let bytes = bytes_of(|log| log.begin(START).unwrap(), false);
     assert_eq!(read(&bytes).unwrap(), (Vec::new(), LogEnd::Closed));
 }
@@ -443,7 +443,7 @@ fn synced_to_the_end() -> (Vec<u8>, usize) {
 }
 
 #[test]
-fn every_flip_in_a_log_that_was_synced_to_its_end_is_corruption() {
+fn a_bit_flip_never_loses_a_synced_record() {
     let (bytes, end) = synced_to_the_end();
     let (all, at_end) = read(&bytes).unwrap();
     assert_eq!((all.len(), at_end), (4, LogEnd::Clean));
@@ -468,9 +468,9 @@ fn every_flip_in_a_log_that_was_synced_to_its_end_is_corruption() {
     }
 }
 
-/// Marks are not synced. A power failure may keep or lose them, and the data that overwrote them.
+/// Marks are not synced. A power failure may keep either a mark or the data that overwrote it.
 #[test]
-fn the_mark_of_a_sync_proves_nothing_of_what_came_after_it() {
+fn sync_mark_does_not_cover_later_records() {
     let (marked, end) = synced_to_the_end();
     let later = bytes_of(
         |log| {
@@ -485,7 +485,7 @@ fn the_mark_of_a_sync_proves_nothing_of_what_came_after_it() {
     );
     let (all, _) = read(&later).unwrap();
     assert_eq!(all.len(), 6);
-    // The mark survives and the data that overwrote it does not: by sectors, or within one.
+    // One of the two survives on each side of a split at any 4-byte offset.
     for cut in (end..end + 1100).step_by(4) {
         for (first, second) in [(&marked, &later), (&later, &marked)] {
             let mut bytes = later.clone();
@@ -529,7 +529,7 @@ fn the_mark_of_a_sync_says_that_older_logs_were_synced() {
 }
 
 #[test]
-fn a_log_that_ends_takes_the_mark_of_a_sync_with_it() {
+fn close_and_continuation_overwrite_the_sync_mark() {
     let marked = |end: fn(LogWriter)| {
         let fs = MemFs::new();
         let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();

@@ -43,9 +43,9 @@ pub enum BatchOp<'a> {
     },
     /// Deletes the keys in `[start, end)`.
     DeleteRange {
-        /// First key of the range.
+        /// Start key, inclusive.
         start: &'a [u8],
-        /// First key after the range.
+        /// End key, exclusive.
         end: &'a [u8],
     },
 }
@@ -87,7 +87,8 @@ impl Batch {
         self
     }
 
-    /// Appends all operations of `other`.
+    /// Appends all operations of `other`. If the result is too large, the write of the whole batch
+    /// fails. The limits are just under 4 GiB of keys, values and framing, and 2^32 - 1 operations.
     pub fn append(&mut self, other: &Batch) -> &mut Batch {
         let count = self.count.checked_add(other.count);
         match count {
@@ -97,7 +98,9 @@ impl Batch {
                 self.user_bytes += other.user_bytes;
                 self.error = self.error.take().or_else(|| other.error.clone());
             }
-            _ => self.error = Some(too_long()),
+            _ => {
+                self.error.get_or_insert_with(too_long);
+            }
         }
         self
     }
@@ -120,7 +123,7 @@ impl Batch {
         self.count == 0
     }
 
-    /// Returns the memory of the operations, in bytes.
+    /// Returns the encoded size in bytes.
     pub fn size_bytes(&self) -> usize {
         self.payload.len()
     }
@@ -184,6 +187,8 @@ pub fn check_value(value: &[u8]) -> Result<()> {
 
 fn too_long() -> Error {
     Error::invalid(format!(
-        "the batch is longer than {BATCH_BYTES_MAX} bytes; split it into several batches"
+        "the batch has more than {BATCH_BYTES_MAX} bytes or {} operations; split it into several \
+         batches",
+        u32::MAX
     ))
 }

@@ -2,7 +2,7 @@
 //!
 //! The thread that holds the writer state is the leader. It commits for all waiting writers, with
 //! one append and at most one sync per group. A leader that syncs waits briefly before its commit
-//! for the writers of recent groups ([`super::rivals`]).
+//! for the writers of recent groups ([`super::group_commit_delay`]).
 //!
 //! Invariants:
 //! 1. An operation is in the log before it is in the memtable, and in the memtable before its
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::group_commit_delay::GroupCommitDelay;
-use super::writer_state::{CommitHooks, Member, Visible, WriterState, smallvec};
+use super::writer_state::{CommitHooks, Member, Visible, WriterState, last_seqnos};
 use crate::base::key::SeqNo;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
@@ -47,7 +47,7 @@ struct Request {
     /// Per-request lock, so that the writers of one group wake in parallel and not one after the
     /// other through the queue's lock.
     signal: Mutex<Signal>,
-    /// Signals a change of `news`.
+    /// Notified after a change of `signal`.
     woken: Condvar,
 }
 
@@ -282,8 +282,8 @@ impl Committer {
                 Role::LeadAfter(most) => {
                     mine.wait_for(most);
                     let mut line = self.queue.lock();
-                    // Checked before the queue: by now another leader may wait, and `awaited` may
-                    // be its value.
+                    // Checked before the queue: by now another leader may wait, and
+                    // `expected_syncs` may be its value.
                     if let Some(outcome) = mine.take_outcome() {
                         return outcome;
                     }
@@ -369,7 +369,7 @@ impl Committer {
         writer: &mut WriterState,
         members: &[Member<'_>],
         hooks: &dyn CommitHooks,
-    ) -> Result<smallvec::Ends> {
+    ) -> Result<last_seqnos::Ends> {
         let began = Instant::now();
         let ends = writer.commit_group(members, hooks)?;
         let synced = members.iter().filter(|m| m.durability == Durability::Sync).count();
@@ -453,7 +453,7 @@ mod tests {
             memtable: Arc::new(Memtable::new(MemtableKind::Btree, KeyOrder::Bytewise)),
             next_seqno: 1,
             unlogged: false,
-            next_log_asked: false,
+            next_log_requested: false,
             hints: HintKeeper::new(KeyOrder::Bytewise),
             poisoned: None,
             visible: Arc::new(Visible::new(0)),

@@ -3,10 +3,11 @@
 //! The threads that one sync served return together, within a few microseconds. Without a delay the
 //! first of them would sync alone, and the others would wait for that sync. So the leader waits
 //! until the number of writers reaches the recent number, but at most for half the time of a commit
-//! with its sync. This is the idea of PostgreSQL's `commit_delay`, with both numbers measured
-//! instead of configured.
+//! with its sync, and never longer than 500 µs. This is the idea of PostgreSQL's `commit_delay` and
+//! `commit_siblings`, with both numbers measured instead of configured.
 //!
-//! Invariant: the delay is advice only. After a wait in vain, there is no wait for a while.
+//! The delay changes only the grouping of writers, never the result of a commit. After a wait in
+//! vain some groups get no delay. This back-off is a heuristic.
 
 use std::time::Duration;
 
@@ -79,27 +80,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_waited_for_who_was_not_there_and_not_again_after_it_was_in_vain() {
-        let rivals = GroupCommitDelay::default();
-        assert_eq!(rivals.worth_waiting_for(1), None, "no other writer is known");
-        rivals.note(3, Duration::from_micros(100));
-        assert_eq!(rivals.worth_waiting_for(2), Some((3, Duration::from_micros(50))));
-        assert_eq!(rivals.worth_waiting_for(3), None, "all known writers are present");
+    fn delay_backs_off_after_timeouts() {
+        let delay = GroupCommitDelay::default();
+        assert_eq!(delay.worth_waiting_for(1), None, "no other writer is known");
+        delay.note(3, Duration::from_micros(100));
+        assert_eq!(delay.worth_waiting_for(2), Some((3, Duration::from_micros(50))));
+        assert_eq!(delay.worth_waiting_for(3), None, "all known writers are present");
         for without in [1, 2, 4, 8, GROUPS_WITHOUT_MAX, GROUPS_WITHOUT_MAX] {
-            assert!(rivals.worth_waiting_for(2).is_some());
-            rivals.note_in_vain();
+            assert!(delay.worth_waiting_for(2).is_some());
+            delay.note_in_vain();
             for group in 0..without {
                 assert_eq!(
-                    rivals.worth_waiting_for(2),
+                    delay.worth_waiting_for(2),
                     None,
                     "a wait in vain was repeated for group {group}"
                 );
             }
         }
-        rivals.note_all_came();
-        rivals.note_in_vain();
-        assert_eq!(rivals.worth_waiting_for(2), None, "the first pause lasts for one group");
-        rivals.note(3, Duration::from_secs(60));
-        assert_eq!(rivals.worth_waiting_for(2), Some((3, WAIT_MAX)));
+        delay.note_all_came();
+        delay.note_in_vain();
+        assert_eq!(delay.worth_waiting_for(2), None, "the first pause lasts for one group");
+        delay.note(3, Duration::from_secs(60));
+        assert_eq!(delay.worth_waiting_for(2), Some((3, WAIT_MAX)));
     }
 }

@@ -16,7 +16,7 @@ use crate::metrics::Counters;
 use crate::options::kinds::Durability;
 use crate::wal::LogWriter;
 
-/// The last visible sequence number. All operations up to it are in the memtable and readable.
+/// The last visible sequence number. All operations up to it have been applied and are readable.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Visible(AtomicU64);
@@ -49,7 +49,7 @@ pub trait CommitHooks {
     fn publish_hints(&self, hints: Arc<Hints>);
     /// Requests a search for an empty-range hint around `sample`, a deleted key.
     fn request_hint_search(&self, sample: Vec<u8>);
-    /// Closes a synced log, which may be removed already, without a delay for writers.
+    /// Closes a synced log in the background. Its file may already be deleted.
     fn close_log(&self, log: LogWriter);
     /// Returns the counters for bytes and syncs.
     fn counters(&self) -> &Counters;
@@ -69,7 +69,7 @@ pub struct WriterState {
     /// Whether the memtable holds operations that no log has.
     pub unlogged: bool,
     /// Whether preallocation of the next log was requested.
-    pub next_log_asked: bool,
+    pub next_log_requested: bool,
     /// The empty-range hints.
     pub hints: HintKeeper,
     /// Reason for refusing writes after a failure of the log or a panic.
@@ -92,7 +92,7 @@ impl WriterState {
         &mut self,
         members: &[Member<'_>],
         hooks: &dyn CommitHooks,
-    ) -> Result<smallvec::Ends> {
+    ) -> Result<last_seqnos::Ends> {
         if let Some(error) = &self.poisoned {
             return Err(refused(error));
         }
@@ -110,9 +110,9 @@ impl WriterState {
                 self.0.poisoned.get_or_insert_with(panicked);
             }
         }
-        let unwound = PoisonGuard(self);
-        let done = work(&mut *unwound.0);
-        std::mem::forget(unwound);
+        let guard = PoisonGuard(self);
+        let done = work(&mut *guard.0);
+        std::mem::forget(guard);
         done
     }
 
@@ -121,11 +121,11 @@ impl WriterState {
         &mut self,
         members: &[Member<'_>],
         hooks: &dyn CommitHooks,
-    ) -> Result<smallvec::Ends> {
+    ) -> Result<last_seqnos::Ends> {
         hooks.make_room(self)?;
         let first = self.next_seqno;
         self.log_group(members, first, hooks)?;
-        let mut ends = smallvec::Ends::new(members.len());
+        let mut ends = last_seqnos::Ends::new(members.len());
         let mut seqno = first;
         if is_seeded(Bug::PublishFirst) {
             let count: u64 = members.iter().map(|m| u64::from(m.count)).sum();
@@ -256,8 +256,9 @@ pub fn apply(
 fn panicked() -> Error {
     Error::new(
         ErrorKind::ReadOnly,
-        "the store refuses writes because a write panicked; reads still work; correct the code \
-         that panicked, such as a custom key order, then close the store and open it again",
+        "the store refuses writes because the store's code panicked while it held the write lock; \
+         reads still work; correct the code that panicked, such as a custom key order, then close \
+         the store and open it again",
     )
 }
 
@@ -276,7 +277,7 @@ fn refused(cause: &Error) -> Error {
 }
 
 /// A list of sequence numbers that does not allocate for one member.
-pub(super) mod smallvec {
+pub(super) mod last_seqnos {
     use crate::base::key::SeqNo;
 
     /// The last sequence number of each member of a group.

@@ -1,6 +1,7 @@
 //! A driver without instrumentation: valid inputs, changed at random, for a number of cases.
 //!
-//! Invariants: the same seed makes the same inputs. A failure reports the case's seed and bytes.
+//! Invariants: the same seed makes the same inputs. A failure reports the seed and the case number,
+//! and the first 4 KiB of the input.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Compares a cache with admission control ([`BlockCache::wants`]) with a cache that inserts all.
+//! Compares a cache with admission control ([`BlockCache::should_admit`]) with a cache that inserts
+//! all.
 
 use super::*;
 

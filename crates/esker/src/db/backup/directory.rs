@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::meta::BackupMeta;
 use super::place::told_entries;
-use crate::db::open::list_dir;
+use crate::db::dir::list_dir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileLock, Fs, sync_dir};
 use crate::tree::names;

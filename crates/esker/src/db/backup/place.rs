@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::db::open::list_dir;
+use crate::db::dir::list_dir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{DirEntry, Fs, parent_of};
 use crate::tree::current::Current;

@@ -21,8 +21,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Db;
+use super::dir::list_dir;
 use super::lifecycle::sizes_here;
-use super::open::{list_dir, refuse_newer, take_lock};
+use super::open::{refuse_newer, take_lock};
 use crate::cache::BlockCache;
 use crate::compaction::TreeLimits;
 use crate::error::{Error, ErrorKind, Result};

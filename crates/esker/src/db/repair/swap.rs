@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::open::list_dir;
+use super::super::dir::list_dir;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, sync_dir};
 use crate::tree::names;
@@ -19,8 +19,6 @@ use crate::tree::names;
 const ASIDE: &str = "rebuilt-moving-aside";
 /// Marker directory: the originals are out, and the rebuilt files are being moved in.
 const IN: &str = "rebuilt-moving-in";
-/// Common prefix of the two marker directories.
-pub(in crate::db) const INTERRUPTED: &str = "rebuilt-moving-";
 /// Prefix, before the number, of the name of a directory of originals.
 const KEPT: &str = "before-repair-";
 

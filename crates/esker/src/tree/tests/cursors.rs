@@ -4,7 +4,7 @@
 //! Files hold several versions of each key. They are divided into slices at keys that they contain,
 //! so that every seek target is the start or the end of a slice in some run.
 
-use crate::tree::seek_stats::SeekStats;
+use crate::tree::guard::SeekStats;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

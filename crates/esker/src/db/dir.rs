@@ -1,0 +1,83 @@
+//! The entries of a store's directory: whether it holds a store, an interrupted repair, or files of
+//! another program.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{DirEntry, Fs};
+use crate::tree::{foreign, names};
+
+/// Common prefix of the two marker directories.
+pub(super) const INTERRUPTED: &str = "rebuilt-moving-";
+
+/// The entries of a directory.
+pub(super) struct DirListing {
+    pub entries: Vec<DirEntry>,
+}
+
+/// Lists `dir`. A missing directory counts as an empty one.
+pub(super) fn list_dir(fs: &dyn Fs, dir: &Path) -> Result<DirListing> {
+    let missing = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
+    match fs.list(dir) {
+        Ok(entries) => Ok(DirListing { entries }),
+        Err(error) if missing(&error) => Ok(DirListing { entries: Vec::new() }),
+        Err(error) => Err(Error::io(dir, "list the directory", error)),
+    }
+}
+
+impl DirListing {
+    fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|e| e.name == name)
+    }
+
+    /// Returns whether a repair was interrupted while it moved files. The next repair undoes or
+    /// finishes the move.
+    pub fn has_interrupted_repair(&self) -> bool {
+        self.entries.iter().any(|e| e.name.starts_with(INTERRUPTED))
+    }
+
+    /// Refuses a directory that another program created.
+    pub fn refuse_foreign(&self, dir: &Path) -> Result<()> {
+        let entries: Vec<&str> = self.entries.iter().map(|e| e.name.as_str()).collect();
+        match foreign::identify(&entries) {
+            Some(what) => {
+                let mut message =
+                    format!("this is {what}, not an Esker store; it was left untouched");
+                if what == foreign::LEVELDB {
+                    let dir = dir.display();
+                    message += &format!(
+                        "; `esker import leveldb {dir} NEW` copies it into an Esker store"
+                    );
+                }
+                Err(Error::new(ErrorKind::Incompatible, message).with_path(dir))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether a complete store exists here. An interrupted repair is an error. Store
+    /// files without `CURRENT` are an error if they may hold data. Without data they are the
+    /// remains of a creation that a crash interrupted, and the result is `false`.
+    pub fn is_store(&self, dir: &Path) -> Result<bool> {
+        self.refuse_foreign(dir)?;
+        if self.has_interrupted_repair() {
+            // Checked even if CURRENT exists: a crash may have kept its name and lost others.
+            let message =
+                "a repair of this store was interrupted; run `repair` again to complete it";
+            return Err(Error::corruption(dir, 0, message));
+        }
+        if self.has(names::CURRENT) {
+            return Ok(true);
+        }
+        let data = |e: &&DirEntry| {
+            names::parse_table(&e.name).is_some()
+                || names::parse_log(&e.name).is_some() && e.len_bytes > 0
+        };
+        if let Some(entry) = self.entries.iter().find(data) {
+            let message =
+                "CURRENT is missing but the store's files are here; `repair` can rebuild it";
+            return Err(Error::corruption(&dir.join(&entry.name), 0, message));
+        }
+        Ok(false)
+    }
+}

@@ -2,7 +2,7 @@
 .PHONY: bench results crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
 .PHONY: kills powercut mapped soak tsan asan
-.PHONY: mutants coverage shim dropin apps capi wheel pytest overhead
+.PHONY: portable mutants coverage shim dropin apps capi wheel pytest overhead
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -61,6 +61,9 @@ asan:   ## both C interfaces under AddressSanitizer, where nightly is installed
 
 schedules: ## the engine's threads under many orders of steps; SCHEDULES says how many
 	scripts/schedules.sh
+
+portable: ## the engine with the standard library alone; FULL=yes for all of its tests
+	scripts/portable.sh
 
 miri:   ## the memtables under Miri, where it is installed; SEEDS orders of the threads' steps
 	scripts/miri.sh

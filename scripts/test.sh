@@ -27,6 +27,7 @@ engine)
     step env QUICK=yes scripts/mapped.sh
     step env QUICK=yes scripts/crash.sh
     step scripts/schedules.sh
+    step scripts/portable.sh
     step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
     exit 0
     ;;

@@ -223,12 +223,15 @@ impl Error {
 
 /// Returns the remedy for an operating-system error that reports a lack of file descriptors.
 fn descriptor_limit_hint(raw_os_error: i32) -> Option<&'static str> {
-    match rustix::io::Errno::from_raw_os_error(raw_os_error) {
-        rustix::io::Errno::MFILE => Some(
+    // The same numbers on every Unix.
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    match raw_os_error {
+        EMFILE if cfg!(unix) => Some(
             ": the process has reached its limit of open files; raise the limit (ulimit -n), keep \
              fewer stores open, or lower open_files_max",
         ),
-        rustix::io::Errno::NFILE => Some(
+        ENFILE if cfg!(unix) => Some(
             ": the system has reached its limit of open files; raise fs.file-max, or keep fewer \
              stores open",
         ),

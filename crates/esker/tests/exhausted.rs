@@ -35,6 +35,7 @@ fn inside() {
     match what.as_str() {
         "threads" => few_threads(dir),
         "no threads" => no_threads(dir),
+        #[cfg(all(target_os = "linux", not(esker_portable)))]
         "mappings" => few_mappings(dir),
         "no descriptors" => no_descriptors(dir),
         other => panic!("no test has the name {other}"),
@@ -149,8 +150,11 @@ fn a_store_without_threads_is_refused_with_a_sentence() {
     run_alone("no threads");
 }
 
+// The portable half cannot check the limit of mappings: beyond it, the standard library aborts the
+// process.
 /// Makes single pages of an inaccessible range readable until the process reaches its mapping
 /// limit. Then releases about `count` mappings.
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 fn leave_mappings(count: usize) {
     let (page, pages) = (64 << 10, 1 << 20);
     // SAFETY: a new mapping touches no memory in use.
@@ -171,6 +175,7 @@ fn leave_mappings(count: usize) {
 
 /// Opens stores until the process reaches its mapping limit. The last opening fails with an error.
 /// The other stores write, read and close.
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 fn few_mappings(dir: &Path) {
     let options = || Options {
         memory_budget_bytes: Some(64 << 20),
@@ -215,6 +220,7 @@ fn few_mappings(dir: &Path) {
     open(count).unwrap().close().unwrap();
 }
 
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 #[test]
 fn a_store_without_mappings_is_refused_with_a_sentence() {
     run_alone("mappings");

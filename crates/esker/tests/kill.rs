@@ -91,7 +91,12 @@ fn acknowledged_writes_survive_kill_9() {
         let windows = log_bytes_most / WINDOW_BYTES;
         assert!(number == 0 || windows > 8, "no victim got beyond {windows} windows of its log");
         let place = dir.path().display();
-        assert!(mapped_bytes_most > 0, "no log was mapped: can {place} map and allocate files?");
+        // The portable half maps no log.
+        let may_map = cfg!(all(target_os = "linux", not(esker_portable)));
+        assert!(
+            !may_map || mapped_bytes_most > 0,
+            "no log was mapped: can {place} map and allocate files?"
+        );
     }
 }
 

@@ -16,7 +16,6 @@ use std::alloc::System;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use cap::Cap;
 use esker::{Db, ErrorKind, Options, WriteOptions};
@@ -49,6 +48,7 @@ fn inside() {
         "long log" => long_log(dir),
         "replay" => replayed_in_little_memory(dir),
         "fork" => forked(dir),
+        #[cfg(all(target_os = "linux", not(esker_portable)))]
         "forks" => forked_at_any_moment(dir),
         "file size" => short_files(dir),
         other => panic!("no test has the name {other}"),
@@ -325,9 +325,13 @@ fn a_forked_child_is_refused_and_the_parent_goes_on() {
     run_alone("fork", dir.path());
 }
 
+// The portable half has no `pthread_atfork`: a child that is forked while a thread of a store starts
+// or ends may hang.
 /// Forks children while the threads of their parent's store start, begin to wait or work. Each
 /// child opens its own store, whatever locks these threads held.
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 fn forked_at_any_moment(dir: &Path) {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     let shared = Db::open(dir.join("shared"), Options::default()).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -369,6 +373,7 @@ fn forked_at_any_moment(dir: &Path) {
 }
 
 /// Returns the exit status of `child`. Kills a child that hangs, and returns `None`.
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 fn ended(child: libc::pid_t) -> Option<i32> {
     let mut status = -1;
     for _ in 0..600_000 {
@@ -385,6 +390,7 @@ fn ended(child: libc::pid_t) -> Option<i32> {
     None
 }
 
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 #[test]
 fn children_forked_at_any_moment_open_stores_of_their_own() {
     let dir = tempfile::tempdir().unwrap();

@@ -26,15 +26,23 @@ pub const CHUNK_BYTES: usize = CHUNK_WORDS * 8;
 /// Minimum page size, in bytes.
 const PAGE_BYTES_MIN: usize = 4096;
 
-/// The memory of a chunk, aligned to a huge page.
-#[cfg_attr(not(any(miri, esker_shuttle)), repr(C, align(2097152)))]
+/// The memory of a chunk, aligned to a huge page. In the portable half it is aligned to a page: the
+/// allocator's alignment to 2 MiB would take up to twice the memory.
 #[cfg_attr(any(miri, esker_shuttle), repr(C))]
+#[cfg_attr(
+    all(target_os = "linux", not(any(miri, esker_shuttle, esker_portable))),
+    repr(C, align(2097152))
+)]
+#[cfg_attr(
+    all(any(not(target_os = "linux"), esker_portable), not(any(miri, esker_shuttle))),
+    repr(C, align(4096))
+)]
 struct Memory([MaybeUninit<u64>; CHUNK_WORDS]);
 
 /// Alignment of a chunk, in bytes.
 pub const CHUNK_ALIGNMENT: usize = align_of::<Memory>();
 
-/// An owned chunk of [`CHUNK_BYTES`] bytes, aligned to a huge page.
+/// An owned chunk of [`CHUNK_BYTES`] bytes, aligned to [`CHUNK_ALIGNMENT`].
 #[derive(Debug)]
 pub struct Chunk(NonNull<Memory>);
 
@@ -92,7 +100,7 @@ impl Drop for Chunk {
 }
 
 /// Chunk memory from the kernel, with the allocator as the fallback.
-#[cfg(all(target_os = "linux", not(any(miri, esker_shuttle))))]
+#[cfg(all(target_os = "linux", not(any(miri, esker_shuttle, esker_portable))))]
 mod source {
     use std::alloc::{Layout, alloc, dealloc};
     use std::ffi::c_void;
@@ -205,8 +213,8 @@ mod source {
     }
 }
 
-/// Chunk memory from the allocator, for other systems, Miri and Shuttle.
-#[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle)))))]
+/// Chunk memory from the allocator, for other systems, the portable half, Miri and Shuttle.
+#[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle, esker_portable)))))]
 mod source {
     use std::alloc::{Layout, alloc, dealloc};
     use std::ptr::NonNull;
@@ -239,13 +247,13 @@ mod tests {
     #[test]
     fn chunks_begin_where_large_pages_do_and_share_no_byte() {
         let count = if cfg!(miri) { 3 } else { 40 };
-        #[cfg(all(target_os = "linux", not(any(miri, esker_shuttle))))]
+        #[cfg(all(target_os = "linux", not(any(miri, esker_shuttle, esker_portable))))]
         let fresh = |n| match n % 3 {
             0 => Chunk(source::take_of_twice().expect("there is memory")),
             1 => Chunk(source::allocate().expect("there is memory")),
             _ => Chunk::fresh(n % 2 == 1),
         };
-        #[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle)))))]
+        #[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle, esker_portable)))))]
         let fresh = |n| Chunk::fresh(n % 2 == 0);
         let made = |n| {
             let mut chunk = fresh(n);

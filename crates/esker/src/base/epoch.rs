@@ -251,7 +251,7 @@ impl Drop for EpochGuard<'_> {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(miri, esker_shuttle))))]
+#[cfg(all(target_os = "linux", not(any(miri, esker_shuttle, esker_portable))))]
 mod barrier {
     use rustix::thread::{MembarrierCommand, membarrier};
     use std::sync::atomic::{Ordering, fence};
@@ -274,7 +274,7 @@ mod barrier {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle)))))]
+#[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle, esker_portable)))))]
 mod barrier {
     use super::super::sync::atomic::{Ordering, fence};
 

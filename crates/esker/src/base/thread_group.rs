@@ -142,7 +142,7 @@ fn catch_panic(body: impl FnOnce()) {
 }
 
 /// The process-wide fork lock and the check for memory mappings, on Linux.
-#[cfg(all(target_os = "linux", not(any(miri, esker_shuttle))))]
+#[cfg(all(target_os = "linux", not(any(miri, esker_shuttle, esker_portable))))]
 mod process {
     use std::cell::Cell;
     use std::ffi::c_int;
@@ -240,8 +240,8 @@ mod process {
     }
 }
 
-/// The fallback for other systems, Miri and Shuttle: no fork lock and no check.
-#[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle)))))]
+/// The fallback for other systems, the portable half, Miri and Shuttle: no fork lock and no check.
+#[cfg(not(all(target_os = "linux", not(any(miri, esker_shuttle, esker_portable)))))]
 mod process {
     use std::io;
 

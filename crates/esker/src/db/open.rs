@@ -54,7 +54,8 @@ impl Db {
     /// renamed, or when the process changes its working directory. [`Db::path`] and messages show
     /// the absolute path at the time of this call. When the directory is removed, calls that need
     /// a new file fail with a message that says so, at the latest [`Db::close`]. Nothing is
-    /// created in a directory that has the same name later.
+    /// created in a directory that has the same name later. Outside Linux, the store continues
+    /// under the absolute path instead: do not rename or remove the directory of an open store.
     ///
     /// # Threads and fork
     /// The store has two threads when this returns, and starts others when they have work.
@@ -66,7 +67,9 @@ impl Db {
     /// * a `clone` system call that bypasses the C library;
     /// * threads that the program starts itself: a child that is forked while such a thread starts
     ///   or ends may hang when it starts a thread, and so when it opens a store;
-    /// * the one-time initialization that a process does when it opens its first store.
+    /// * the one-time initialization that a process does when it opens its first store;
+    /// * systems other than Linux: a child that is forked while a store's thread starts or ends may
+    ///   hang when it opens a store.
     ///
     /// # Errors
     /// * `NotFound` when there is no store and `create_if_missing` is off.

@@ -1,6 +1,7 @@
 //! Layer 1: the file system interface, through which all file access goes. Implementations: the
 //! operating system's file system ([`OsFs`]), one in memory ([`MemFs`]), and, in the
-//! testkit, failing ones.
+//! testkit, failing ones. [`OsFs`] has two implementations: `os` for Linux, and `portable`, which
+//! uses only the standard library, for other systems and for `--cfg esker_portable`.
 //!
 //! Names are paths. No implementation accesses any path other than the given one. A store holds its
 //! directory open and looks up its names in that directory ([`Fs::pinned`]), so that a rename of
@@ -9,17 +10,31 @@
 //! Durable after a crash: file contents up to the last [`WritableFile::sync`], and names up to the
 //! last [`Fs::sync_dir`] of their directory. A crash may lose later changes.
 
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 pub(crate) mod fork;
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 mod guarded;
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 mod mapped;
 mod mem;
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 pub(crate) mod memory;
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 mod os;
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 mod pin;
+#[cfg(not(all(target_os = "linux", not(esker_portable))))]
+mod portable;
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 pub(crate) mod processor;
 
 pub use mem::MemFs;
+#[cfg(all(target_os = "linux", not(esker_portable)))]
 pub use os::OsFs;
+#[cfg(not(all(target_os = "linux", not(esker_portable))))]
+pub use portable::OsFs;
+#[cfg(not(all(target_os = "linux", not(esker_portable))))]
+pub(crate) use portable::{fork, memory, processor};
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,6 @@
 //! ```
 //! Invariants: the file is durable before the backup counts, and it is never changed.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::base::checksum::checksum;
@@ -45,17 +43,33 @@ pub(super) fn tables_checksum(version: &Version) -> u64 {
     checksum(&fields.flat_map(u64::to_le_bytes).collect::<Vec<u8>>(), 0)
 }
 
+/// Returns the bytes of a path: on Unix its own, elsewhere UTF-8.
+fn bytes_of(path: &Path) -> Vec<u8> {
+    #[cfg(unix)]
+    return std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec();
+    #[cfg(not(unix))]
+    return path.to_string_lossy().into_owned().into_bytes();
+}
+
+/// Returns the path that has these bytes.
+fn path_of(bytes: &[u8]) -> PathBuf {
+    #[cfg(unix)]
+    return PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes));
+    #[cfg(not(unix))]
+    return PathBuf::from(String::from_utf8_lossy(bytes).into_owned());
+}
+
 impl BackupMeta {
     /// Returns the file's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let path = self.store_path.as_os_str().as_bytes();
+        let path = bytes_of(&self.store_path);
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&(path.len() as u32).to_le_bytes());
         out.extend_from_slice(&self.store_id.to_le_bytes());
         out.extend_from_slice(&self.created_unix_ms.to_le_bytes());
         out.extend_from_slice(&self.tables.to_le_bytes());
-        out.extend_from_slice(path);
+        out.extend_from_slice(&path);
         let sum = checksum(&out, 0);
         out.extend_from_slice(&sum.to_le_bytes());
         out
@@ -77,7 +91,7 @@ impl BackupMeta {
         let path_bytes = reader.u32()? as usize;
         let (store_id, created_unix_ms, tables) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let path = reader.take(path_bytes).filter(|_| reader.is_empty())?;
-        let store_path = PathBuf::from(OsStr::from_bytes(path));
+        let store_path = path_of(path);
         Some((version, Some(BackupMeta { store_id, created_unix_ms, tables, store_path })))
     }
 
@@ -146,7 +160,7 @@ mod tests {
         let dir = Path::new("/b");
         fs.create_dir(dir).unwrap();
         assert_eq!(BackupMeta::read(&*fs, dir).unwrap(), None);
-        let path = PathBuf::from(OsStr::from_bytes(b"/data/\xff db"));
+        let path = path_of(b"/data/\xff db");
         let mark = BackupMeta {
             store_id: 7 << 50,
             created_unix_ms: 1_700_000_000_123,

@@ -1,5 +1,6 @@
 //! Checks of the source tree's structure against the promises of `ARCHITECTURE.md`.
 
+pub mod cycles;
 pub mod dead;
 pub mod imports;
 pub mod links;
@@ -36,6 +37,7 @@ pub fn problems(root: &Path) -> io::Result<Vec<String>> {
         imports::check(source, &mut problems);
     }
     dead::check(&sources, &mut problems);
+    cycles::check(&sources, &mut problems);
     paper::check(root, &mut problems)?;
     Ok(problems)
 }

@@ -39,7 +39,8 @@ impl Source {
     /// Returns the code without inline `#[cfg(test)]` modules.
     pub fn code_without_tests(&self) -> String {
         let mut code = self.code.clone();
-        while let Some(at) = code.find("#[cfg(test)]") {
+        let test = |code: &str| code.find("#[cfg(test)]").or_else(|| code.find("#[cfg(all(test,"));
+        while let Some(at) = test(&code) {
             let end = match code[at..].find(['{', ';']).map(|i| at + i) {
                 Some(open) if code.as_bytes()[open] == b'{' => closing_brace(&code, open),
                 Some(semicolon) => semicolon,

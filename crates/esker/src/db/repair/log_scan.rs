@@ -9,8 +9,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::context::SalvageContext;
 use super::parts::SalvagePart;
-use super::salvage::Salvage;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::error::Error;
@@ -93,7 +93,7 @@ impl Chain {
     }
 
     /// Moves to the next readable entry; returns `false` at the end.
-    pub fn advance(&mut self, salvage: &mut Salvage) -> Walked<bool> {
+    pub fn advance(&mut self, salvage: &mut SalvageContext) -> Walked<bool> {
         self.at += 1;
         while self.at >= self.rows.rows.len() {
             if !self.load(salvage)? {
@@ -106,7 +106,7 @@ impl Chain {
 
     /// Reads the next block, possibly of the next table. The block may turn out empty. Returns
     /// `false` at the end.
-    fn load(&mut self, salvage: &mut Salvage) -> Walked<bool> {
+    fn load(&mut self, salvage: &mut SalvageContext) -> Walked<bool> {
         salvage.held.less(self.rows.rows.len());
         self.rows.clear();
         let Some(reading) = self.reading.as_mut() else {

@@ -10,6 +10,7 @@
 //! * Memory does not grow with the store, except for its range tombstones, which every reader holds
 //!   too.
 
+mod context;
 mod log_chain;
 mod log_scan;
 mod parts;

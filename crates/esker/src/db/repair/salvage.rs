@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::context::SalvageContext;
 use super::log_chain::Trail;
 use super::log_scan::{Chain, Stop, Walked};
 use super::parts::{SalvagePart, chains, windows};
 use crate::base::checksum::checksum;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::ops::Ops;
-use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDeleteRef, RangeDeletes, RangeDeletesBuilder};
 use crate::db::background::table_options;
 use crate::db::lifecycle::sizes_here;
@@ -35,33 +35,9 @@ use crate::wal::{LogEnd, LogReader};
 /// Maximum number of chains merged at once, which is the number of open tables.
 const WIDTH_MAX: usize = 64;
 
-/// Count of the entries in memory: the current number and the maximum so far.
-#[derive(Debug, Default)]
-pub struct EntryCount {
-    now: u64,
-    /// Maximum number at once.
-    pub max: u64,
-}
-
-impl EntryCount {
-    /// Adds `count` entries.
-    pub fn more(&mut self, count: usize) {
-        self.now += count as u64;
-        self.max = self.max.max(self.now);
-    }
-
-    /// Subtracts `count` entries.
-    pub fn less(&mut self, count: usize) {
-        self.now -= count as u64;
-    }
-}
-
 /// State of a running repair.
 pub struct Salvage {
-    pub(super) fs: Arc<dyn Fs>,
-    pub(super) order: KeyOrder,
-    pub(super) config: ReadConfig,
-    pub(super) held: EntryCount,
+    context: SalvageContext,
     /// Directory of the new tables.
     rebuilt: PathBuf,
     options: Options,
@@ -71,8 +47,6 @@ pub struct Salvage {
     deletes: RangeDeletesBuilder,
     numbers: Arc<AtomicU64>,
     id: u64,
-    lost: Vec<String>,
-    told: HashSet<String>,
     pairs: u64,
 }
 
@@ -103,29 +77,22 @@ impl Salvage {
     ) -> Salvage {
         let order = options.key_order.clone();
         Salvage {
-            fs: fs.clone(),
-            config,
-            held: EntryCount::default(),
+            context: SalvageContext::new(fs.clone(), order.clone(), config),
             rebuilt: rebuilt.to_path_buf(),
             options: options.clone(),
-            memtable: Arc::new(Memtable::new(options.memtable_kind, order.clone())),
+            memtable: Arc::new(Memtable::new(options.memtable_kind, order)),
             memtable_bytes: sizes_here(options).memtable_bytes as usize,
-            order,
             parts: Vec::new(),
             deletes: RangeDeletesBuilder::default(),
             numbers: Arc::new(AtomicU64::new(first_number)),
             id,
-            lost: Vec::new(),
-            told: HashSet::new(),
             pairs: 0,
         }
     }
 
     /// Lists a loss, once.
     pub fn record_loss(&mut self, what: String) {
-        if self.told.insert(what.clone()) {
-            self.lost.push(what);
-        }
+        self.context.record_loss(what);
     }
 
     /// Adds a part, without its range tombstones.
@@ -135,7 +102,7 @@ impl Salvage {
 
     /// Adds the range tombstones of a part whose visible keys are `[lo, hi)`.
     pub fn add_deletes(&mut self, set: &RangeDeletes, lo: Option<&[u8]>, hi: Option<&[u8]>) {
-        for delete in set.iter().filter_map(|delete| delete.clamp(&self.order, lo, hi)) {
+        for delete in set.iter().filter_map(|delete| delete.clamp(&self.context.order, lo, hi)) {
             self.deletes.push(delete);
         }
     }
@@ -149,7 +116,7 @@ impl Salvage {
         age: u64,
         trail: &mut Trail,
     ) -> Result<Option<u64>> {
-        let mut reader = match LogReader::open(&*self.fs, path, number) {
+        let mut reader = match LogReader::open(&*self.context.fs, path, number) {
             Ok(reader) => reader,
             Err(error) => {
                 self.record_loss(error.to_string());
@@ -222,7 +189,7 @@ impl Salvage {
     /// Adds an entry to the memtable, and writes the memtable to a table when it is full.
     fn sort(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8], age: u64) -> Result<()> {
         self.memtable.add(seqno, kind, key, value);
-        self.held.more(1);
+        self.context.held.more(1);
         if self.memtable.memory_bytes() >= self.memtable_bytes {
             self.spill(age)?;
         }
@@ -232,9 +199,10 @@ impl Salvage {
     /// Writes the memtable as parts of this age.
     pub fn spill(&mut self, age: u64) -> Result<()> {
         let config = self.output(0);
-        let files = flush::write_tables(&self.memtable, &self.order, Vec::new(), config)?;
-        self.held.less(self.memtable.len());
-        self.memtable = Arc::new(Memtable::new(self.options.memtable_kind, self.order.clone()));
+        let files = flush::write_tables(&self.memtable, &self.context.order, Vec::new(), config)?;
+        self.context.held.less(self.memtable.len());
+        self.memtable =
+            Arc::new(Memtable::new(self.options.memtable_kind, self.context.order.clone()));
         self.parts.extend(files.into_iter().map(|f| SalvagePart::own(&self.rebuilt, f, age)));
         Ok(())
     }
@@ -246,7 +214,7 @@ impl Salvage {
 
     /// Merges everything into one run of tables for `level`.
     pub fn merge_all(mut self, level: usize) -> Result<Made> {
-        let deletes = Arc::new(std::mem::take(&mut self.deletes).build(&self.order));
+        let deletes = Arc::new(std::mem::take(&mut self.deletes).build(&self.context.order));
         let files = loop {
             match self.try_merge_all(level, &deletes) {
                 Ok(files) => break files,
@@ -257,16 +225,16 @@ impl Salvage {
         Ok(Made {
             files,
             next_number: self.numbers.load(Ordering::Relaxed),
-            lost: self.lost,
             pairs: self.pairs,
-            entries_held_max: self.held.max,
+            entries_held_max: self.context.held.max,
+            lost: self.context.into_losses(),
         })
     }
 
     fn try_merge_all(&mut self, level: usize, deletes: &Arc<RangeDeletes>) -> Walked<Vec<NewFile>> {
-        while chains(&self.order, &self.parts).len() > WIDTH_MAX {
+        while chains(&self.context.order, &self.parts).len() > WIDTH_MAX {
             self.parts.sort_by_key(|part| std::cmp::Reverse(part.age));
-            for window in windows(&self.order, &self.parts, WIDTH_MAX) {
+            for window in windows(&self.context.order, &self.parts, WIDTH_MAX) {
                 let age = window[0].age;
                 let files = self.merge(&window, 0, false, deletes)?;
                 let made =
@@ -287,7 +255,7 @@ impl Salvage {
         self.parts.extend(made);
         for part in parts.iter().filter(|part| part.is_own) {
             // The next opening removes a table that stays behind.
-            let _ = self.fs.remove(&part.path);
+            let _ = self.context.fs.remove(&part.path);
         }
     }
 
@@ -299,12 +267,13 @@ impl Salvage {
         is_last: bool,
         deletes: &Arc<RangeDeletes>,
     ) -> Walked<Vec<NewFile>> {
-        let mut all: Vec<Chain> = chains(&self.order, parts).into_iter().map(Chain::new).collect();
+        let mut all: Vec<Chain> =
+            chains(&self.context.order, parts).into_iter().map(Chain::new).collect();
         let mut output = Output::new(self.output(level), Vec::new(), Vec::new());
-        let mut retain = Retain::new(self.order.clone(), Vec::new(), deletes.clone());
+        let mut retain = Retain::new(self.context.order.clone(), Vec::new(), deletes.clone());
         self.pairs = 0;
         let walked = self.walk(&mut all, &mut retain, is_last, &mut output);
-        all.iter().for_each(|chain| self.held.less(chain.held()));
+        all.iter().for_each(|chain| self.context.held.less(chain.held()));
         match walked {
             Ok(()) => Ok(output.finish()?),
             Err(stop) => {
@@ -324,11 +293,11 @@ impl Salvage {
         // Sorted merge list: the chains with a current entry, in the order of their entries.
         let mut ladder: Vec<usize> = Vec::with_capacity(all.len());
         for (at, chain) in all.iter_mut().enumerate() {
-            if chain.advance(self)? {
+            if chain.advance(&mut self.context)? {
                 ladder.push(at);
             }
         }
-        let order = self.order.clone();
+        let order = self.context.order.clone();
         ladder.sort_by(|a, b| all[*a].compare(&order, &all[*b]));
         while let Some(&first) = ladder.first() {
             let chain = &all[first];
@@ -339,7 +308,7 @@ impl Salvage {
                 self.pairs += 1;
             }
             ladder.remove(0);
-            if all[first].advance(self)? {
+            if all[first].advance(&mut self.context)? {
                 let moved = &all[first];
                 let to = ladder.partition_point(|at| all[*at].compare(&order, moved).is_lt());
                 ladder.insert(to, first);
@@ -351,7 +320,7 @@ impl Salvage {
     /// Replaces a part with unsorted entries by parts of the same entries, sorted.
     fn sort_part(&mut self, part: &Arc<SalvagePart>) -> Result<()> {
         let kept = self.parts.len();
-        match part.open(&self.fs, &self.config) {
+        match part.open(&self.context.fs, &self.context.config) {
             Ok(table) => {
                 for block in 0..table.block_count() {
                     self.sort_block(part, &table, block)?;
@@ -372,7 +341,7 @@ impl Salvage {
         block: usize,
     ) -> Result<()> {
         let mut sorted = Ok(());
-        let order = self.order.clone();
+        let order = self.context.order.clone();
         let read = table.visit_block(block, &mut |key, seqno, kind, value| {
             if sorted.is_ok() && part.shows(&order, key) {
                 sorted = self.sort(key, seqno, kind, value, part.age);
@@ -391,10 +360,10 @@ impl Salvage {
         let seed = self.id;
         let mut next_id = self.numbers.load(Ordering::Relaxed);
         OutputConfig {
-            fs: self.fs.clone(),
+            fs: self.context.fs.clone(),
             dir: self.rebuilt.clone(),
             table: table_options(&self.options, level),
-            read: self.config.clone(),
+            read: self.context.config.clone(),
             file_size_max_bytes: self.options.file_size_max_bytes,
             verify: self.options.verify_tables,
             next_number: Box::new(move || numbers.fetch_add(1, Ordering::Relaxed)),

@@ -2,11 +2,14 @@
 //!
 //! Invariants: a failure is a code with a message, or a null; no call crashes.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::{null, null_mut};
 
+use common::{c_path, taken};
 use esker_c::own::batch::*;
 use esker_c::own::common::*;
 use esker_c::own::db::*;
@@ -24,24 +27,6 @@ use proptest::prelude::*;
 
 const INVALID: i32 = 1;
 const CLOSED: i32 = 8;
-
-/// Returns the text at `message`, and frees it.
-fn taken(message: &mut *mut c_char) -> String {
-    if message.is_null() {
-        return String::new();
-    }
-    // SAFETY: a text returned by this library.
-    unsafe {
-        let text = CStr::from_ptr(*message).to_string_lossy().into_owned();
-        esker_free((*message).cast());
-        *message = null_mut();
-        text
-    }
-}
-
-fn c_path(path: &Path) -> CString {
-    CString::new(path.to_str().unwrap()).unwrap()
-}
 
 /// Asserts that calls fail with `ESKER_INVALID_ARGUMENT` and a message.
 macro_rules! refused {

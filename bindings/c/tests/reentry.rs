@@ -2,10 +2,12 @@
 //!
 //! Invariant: such a call is refused, and does not wait for the enclosing call.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::path::Path;
+mod common;
+
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
+use common::{c_path, taken};
 use esker_c::own::common::*;
 use esker_c::own::db::*;
 use esker_c::own::options::*;
@@ -13,24 +15,6 @@ use esker_c::own::read::*;
 use esker_c::own::store::*;
 
 const INVALID: i32 = 1;
-
-/// Returns the text at `message`, and frees it.
-fn taken(message: &mut *mut c_char) -> String {
-    if message.is_null() {
-        return String::new();
-    }
-    // SAFETY: a text returned by this library.
-    unsafe {
-        let text = CStr::from_ptr(*message).to_string_lossy().into_owned();
-        esker_free((*message).cast());
-        *message = null_mut();
-        text
-    }
-}
-
-fn c_path(path: &Path) -> CString {
-    CString::new(path.to_str().unwrap()).unwrap()
-}
 
 /// State of a comparator that uses its own store, and the results of its calls.
 #[derive(Default)]

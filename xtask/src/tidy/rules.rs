@@ -56,6 +56,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/c/src/own/read.rs",
     "bindings/c/src/own/store.rs",
     "bindings/c/examples/overhead.rs",
+    "bindings/c/tests/common/mod.rs",
     "bindings/c/tests/hostile.rs",
     "bindings/c/tests/reentry.rs",
     "bindings/c/tests/world/leveldb.rs",

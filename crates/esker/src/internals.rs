@@ -10,6 +10,7 @@ pub use crate::base::ops::{self, Op, Ops};
 pub use crate::base::range_delete::RangeDelete;
 pub use crate::base::rows::{KeyBuf, Rows};
 pub use crate::base::sync::{self, Bug};
+pub use crate::base::thresholds::Thresholds;
 pub use crate::base::units::{GIB, KIB, MIB, human_bytes, parse_bytes};
 pub use crate::cache::{BlockCache, BlockKey, SlotRef};
 pub use crate::compaction::{BusySet, OutputOrder, Plan, PlanKind, TreeLimits};

@@ -16,6 +16,7 @@ use common::{files, image, pairs, several_logs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::fs::OsFs;
+use esker::internals::Thresholds;
 use esker::{CachePolicy, Db, ErrorKind, FilterPolicy, KeyOrder, Options, WriteOptions};
 use esker_testkit::campaign::seal::seals;
 use esker_testkit::crash::{CrashFs, CrashModel};
@@ -476,6 +477,7 @@ fn a_read_that_fails_among_deleted_keys_and_old_versions_is_an_error() {
         keep_files_open: false,
         memtable_size_bytes: Some(16 << 20),
         memory_budget_bytes: Some(64 << 20),
+        thresholds: Thresholds::small(),
         ..Options::default()
     };
     let db = Db::open_on(fs.clone(), dir(), options).unwrap();

@@ -1,5 +1,6 @@
 //! Random operations against a `BTreeMap`, under every policy, memtable, cache, compression and
-//! search, with reopening, flushes, compactions and snapshots in between.
+//! search, with reopening, flushes, compactions and snapshots in between. The seed draws between
+//! small thresholds and those that ship.
 //!
 //! A failure prints the option set and seed; put them into `replay` to see it again.
 
@@ -13,9 +14,11 @@ use esker::{
     BlockLayout, CachePolicy, Comparator, Compression, IndexSearch, KeyOrder, MemtableKind,
     Options, Policy,
 };
+use esker_testkit::campaign::script::thresholds;
 use proptest::prelude::*;
 
 fn run(options: Options, seed: u64, key_space: u64, steps: u64) {
+    let options = Options { thresholds: thresholds(seed), ..options };
     let mut pair = Pair::new(options, seed, key_space);
     for _ in 0..steps {
         pair.step();

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use esker::internals::Thresholds;
 use esker::{
     Comparator, Db, ErrorKind, FilterPolicy, KeyOrder, MemtableKind, Options, Policy, Result,
     WriteOptions,
@@ -77,7 +78,7 @@ impl FilterPolicy for Trapped {
     }
 }
 
-/// Returns options with small sizes, for early flushes and compactions.
+/// Returns options with small sizes and thresholds, for early flushes, compactions and searches.
 fn options(trap: &Arc<Trap>) -> Options {
     Options {
         key_order: KeyOrder::Custom(Arc::new(Trapped(trap.clone()))),
@@ -87,6 +88,7 @@ fn options(trap: &Arc<Trap>) -> Options {
         guard_size_max_bytes: 64 << 10,
         background_threads: Some(2),
         compression: esker::Compression::None,
+        thresholds: Thresholds::small(),
         ..Options::default()
     }
 }

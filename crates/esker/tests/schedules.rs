@@ -17,6 +17,7 @@ use esker::fs::MemFs;
 use esker::internals::CacheBlockBuf;
 use esker::internals::Collector;
 use esker::internals::Memtable;
+use esker::internals::Thresholds;
 use esker::internals::{BlockCache, BlockKey, SlotRef};
 use esker::internals::{Bug, sync};
 use esker::{Batch, CachePolicy, Db, KeyOrder, MemtableKind, Options, Policy, WriteOptions};
@@ -47,7 +48,8 @@ fn explore(share: u64, body: impl Fn() + Send + Sync + 'static) {
     Runner::new(few, config).run(move || body());
 }
 
-/// Returns options for a store of tiny parts, with a flush thread and a compaction thread.
+/// Returns options for a store of tiny parts and small thresholds, with a flush thread and a
+/// compaction thread.
 fn tiny(policy: Policy, memtable_kind: MemtableKind) -> Options {
     Options {
         memtable_size_bytes: Some(4 << 10),
@@ -56,6 +58,7 @@ fn tiny(policy: Policy, memtable_kind: MemtableKind) -> Options {
         background_threads: Some(1),
         cache_size_bytes: Some(64 << 10),
         sync_every_ms: 0,
+        thresholds: Thresholds::small(),
         ..Options::default()
     }
 }

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use esker::fs::MemFs;
+use esker::internals::Thresholds;
 use esker::{Db, Options, Policy};
 
 const KEYS: u64 = 4_000;
@@ -17,6 +18,8 @@ fn open(merge_on_seeks: bool) -> Db {
         memtable_size_bytes: Some(1 << 20),
         merge_on_seeks,
         background_threads: Some(1),
+        // A memtable of `KEYS` keys is large enough for a flush because of seeks.
+        thresholds: Thresholds::small(),
         ..Options::default()
     };
     Db::open_on(MemFs::new(), "db", options).unwrap()

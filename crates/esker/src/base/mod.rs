@@ -21,4 +21,5 @@ pub mod rows;
 pub mod sync;
 pub mod thread_group;
 pub mod thread_number;
+pub mod thresholds;
 pub mod units;

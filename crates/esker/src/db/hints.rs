@@ -34,8 +34,6 @@ const WAITS_MAX: u32 = 8;
 const WAIT: Duration = Duration::from_micros(250);
 /// A time longer than any store stays open.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
-/// Step budget: maximum number of hint lookups in one search step, about 8,000 keys.
-const PATIENCE: u64 = if cfg!(debug_assertions) { 8 } else { 256 };
 /// Maximum number of search steps from one sample.
 const STEPS_MAX: usize = 1024;
 
@@ -189,8 +187,9 @@ impl DbInner {
     fn walk(&self, begun: SearchStep) -> StepResult {
         let SearchStep { key, view, since, hints } = begun;
         let everything = (Bound::Unbounded, Bound::Unbounded);
+        let patience = self.options.load().thresholds.hint_search_lookups_max;
         let run = DbIterator::new(view, &self.tables, since, everything, false)
-            .and_then(|iter| iter.tombstone_run(&key, hints, PATIENCE));
+            .and_then(|iter| iter.tombstone_run(&key, hints, patience));
         StepResult { run: run.ok().flatten(), since }
     }
 }

@@ -251,6 +251,7 @@ fn open_existing(
     let cache = Arc::new(BlockCache::new(options.cache_policy, sizes.cache_bytes));
     let mut versions = VersionSet::recover(fs.clone(), dir, options.key_order.clone(), read_only)?;
     versions.rewrite_beyond(options.manifest_size_min_bytes);
+    versions.set_thresholds(&options.thresholds);
     let config = ReadConfig {
         order: options.key_order.clone(),
         index_search: options.index_search,
@@ -262,7 +263,8 @@ fn open_existing(
         keep_open: options.keep_files_open || read_only,
     };
     let open_files_max = if read_only { u64::MAX } else { options.open_files_max };
-    let tables = Arc::new(Tables::new(fs.clone(), dir.to_path_buf(), config, open_files_max));
+    let tables = Tables::new(fs.clone(), dir.to_path_buf(), config, open_files_max);
+    let tables = Arc::new(tables.with_thresholds(options.thresholds));
     if read_only {
         // Files that the writer removes from now on stay readable through these handles.
         for file in versions.current().files() {
@@ -299,7 +301,7 @@ fn assemble(
         next_seqno: replayed.last_seqno + 1,
         unlogged: false,
         next_log_requested: false,
-        hints: HintKeeper::new(options.key_order.clone()),
+        hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
         poisoned: None,
         visible: Arc::new(Visible::new(replayed.last_seqno)),
     };

@@ -150,7 +150,8 @@ struct Sink<'a, 'b> {
 impl Sink<'_, '_> {
     fn new_memtable(&self, pool: &Arc<ChunkPool>) -> Arc<Memtable> {
         let (kind, order) = (self.options.memtable_kind, self.options.key_order.clone());
-        Arc::new(Memtable::with_pool(kind, order, pool.clone(), self.memtable_bytes))
+        let fresh = Memtable::with_pool(kind, order, pool.clone(), self.memtable_bytes);
+        Arc::new(fresh.with_thresholds(&self.options.thresholds))
     }
 
     /// Applies the `count` operations of a record.

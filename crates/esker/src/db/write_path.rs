@@ -144,10 +144,11 @@ impl DbInner {
         check_mappings(MAPPINGS_PER_THREAD)
             .map_err(|error| Error::mapping_limit(&self.dir, "allocate another memtable", error))?;
         let log = self.continue_log(writer)?;
-        let kind = self.options.load().memtable_kind;
+        let options = self.options.load();
         let most_bytes = self.write_params.memtable_bytes.load(Ordering::Relaxed) as usize;
         let (order, pool) = (self.order.clone(), self.pool.clone());
-        let fresh = Arc::new(Memtable::with_pool(kind, order, pool, most_bytes));
+        let fresh = Memtable::with_pool(options.memtable_kind, order, pool, most_bytes);
+        let fresh = Arc::new(fresh.with_thresholds(&options.thresholds));
         let full = std::mem::replace(&mut writer.memtable, fresh.clone());
         writer.unlogged = false;
         writer.next_log_requested = false;

@@ -28,10 +28,9 @@ use std::sync::Arc;
 
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
+use crate::base::thresholds::Thresholds;
 use crate::metrics::Counter;
 
-/// Maximum number of hints. The hints that save the fewest steps are dropped first.
-pub const HINTS_MAX: usize = if cfg!(debug_assertions) { 8 } else { 64 };
 /// Maximum number of cuts by puts of a hint and its parts, before all of it is dropped. Each cut
 /// rebuilds the list, and the total must not cost more than finding the hint did.
 const CUTS_MAX: u8 = 15;
@@ -86,14 +85,27 @@ fn is_before(order: &KeyOrder, after: &Edge, before: &Edge) -> bool {
 }
 
 /// The hints of a store at one point in time.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Hints {
     list: Vec<Hint>,
+    /// Maximum number of hints. The hints that save the fewest steps are dropped first.
+    hints_max: usize,
     /// Number of jumps by readers.
     pub jumps: Arc<Counter>,
 }
 
+impl Default for Hints {
+    fn default() -> Hints {
+        Hints::new(Thresholds::default().hints_max)
+    }
+}
+
 impl Hints {
+    /// Creates an empty list of at most `hints_max` hints.
+    pub fn new(hints_max: usize) -> Hints {
+        Hints { list: Vec::new(), hints_max, jumps: Arc::default() }
+    }
+
     /// Returns the number of hints.
     pub fn len(&self) -> usize {
         self.list.len()
@@ -179,7 +191,7 @@ impl Hints {
     }
 
     fn keep_the_longest(&mut self) {
-        while self.list.len() > HINTS_MAX {
+        while self.list.len() > self.hints_max {
             let shortest = (0..self.list.len()).min_by_key(|&at| self.list[at].dead);
             self.list.remove(shortest.unwrap_or(0));
         }
@@ -209,6 +221,9 @@ mod tests {
     use super::*;
     use crate::base::order::Comparator;
 
+    /// Maximum number of hints in these tests.
+    const HINTS_MAX: usize = 8;
+
     fn edge(key: &[u8]) -> Edge {
         Some(Arc::from(key))
     }
@@ -233,7 +248,7 @@ mod tests {
     #[test]
     fn overlapping_hints_become_one_and_touching_ones_do_not() {
         let order = KeyOrder::Bytewise;
-        let mut hints = Hints::default();
+        let mut hints = Hints::new(HINTS_MAX);
         assert!(hints.add(&order, hint(10, 20, 1)));
         assert!(hints.add(&order, hint(40, 50, 2)));
         // The hints say nothing about key 20 itself.
@@ -252,7 +267,7 @@ mod tests {
     #[test]
     fn a_reader_believes_hints_up_to_its_own_number_and_no_bound_is_inside() {
         let order = KeyOrder::Bytewise;
-        let mut hints = Hints::default();
+        let mut hints = Hints::new(HINTS_MAX);
         hints.add(&order, hint(10, 20, 7));
         assert!(hints.find(&order, &[15], 6).is_none());
         assert!(hints.find(&order, &[15], 7).is_some());
@@ -267,7 +282,7 @@ mod tests {
     #[test]
     fn a_put_cuts_a_hint_in_two_until_it_was_cut_too_often() {
         let order = KeyOrder::Bytewise;
-        let mut hints = Hints::default();
+        let mut hints = Hints::new(HINTS_MAX);
         hints.add(&order, hint(10, 200, 7));
         assert!(!hints.cut(&order, &[10]) && !hints.cut(&order, &[200]));
         assert!(hints.cut(&order, &[50]));
@@ -287,7 +302,7 @@ mod tests {
     fn a_hint_and_its_parts_are_cut_so_often_in_any_order() {
         let order = KeyOrder::Bytewise;
         for order_of_keys in [|n: u8| n.reverse_bits(), |n: u8| n, |n: u8| n.wrapping_mul(91)] {
-            let mut hints = Hints::default();
+            let mut hints = Hints::new(HINTS_MAX);
             hints.add(&order, Hint::new(None, None, 7, 1 << 40));
             let cuts = (1..=u8::MAX).filter(|n| hints.cut(&order, &[order_of_keys(*n)])).count();
             // The cuts that split, and one dropping cut for each remaining part.
@@ -299,7 +314,7 @@ mod tests {
     #[test]
     fn the_hints_that_spare_the_least_go_first() {
         let order = KeyOrder::Bytewise;
-        let mut hints = Hints::default();
+        let mut hints = Hints::new(HINTS_MAX);
         for at in 0..=HINTS_MAX as u8 {
             let (after, before) = (edge(&[2 * at]), edge(&[2 * at + 1]));
             hints.add(&order, Hint::new(after, before, 1, u64::from(at.abs_diff(3))));
@@ -333,7 +348,7 @@ mod tests {
         proptest!(ProptestConfig { failure_persistence: None, ..Default::default() },
         |(steps in steps, which in 0usize..3)| {
             let order = &orders[which];
-            let mut hints = Hints::default();
+            let mut hints = Hints::new(HINTS_MAX);
             let mut dead = [false; 256];
             for (since, (add, a, b)) in steps.into_iter().enumerate() {
                 if add {

@@ -22,16 +22,11 @@ use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeleteView;
 use crate::base::rows::{KeyBuf, Row, RowBatch, Visitor};
+use crate::base::thresholds::Thresholds;
 use crate::error::Result;
 
 /// Number of versions of one key to step over before seeking past the others.
 const STEPS_MAX: u32 = 8;
-/// Number of consecutive invisible keys before the first lookup in the hints.
-const TOMBSTONES_MIN: u64 = if cfg!(debug_assertions) { 2 } else { 8 };
-/// Number of further invisible keys before each next lookup.
-const TOMBSTONES_STEP: u64 = if cfg!(debug_assertions) { 3 } else { 32 };
-/// Number of moves of the source before it is asked for a row batch again.
-const MOVES_WITHOUT: u32 = if cfg!(debug_assertions) { 1 } else { 8 };
 /// Steps charged for a jump, which costs a seek that a compaction would avoid.
 const JUMP_STEPS: u64 = 64;
 
@@ -53,6 +48,8 @@ pub struct VisibleCursor<C: Cursor> {
     batch_key: KeyBuf,
     /// Number of moves before the source is asked for the next row batch.
     walk_after: u32,
+    /// Start value of `walk_after`.
+    moves_without_batch: u32,
     /// Entries stepped over since the last [`Self::take_skipped_count`].
     pub(super) stepped_over: u64,
     /// Backward: current key.
@@ -61,6 +58,10 @@ pub struct VisibleCursor<C: Cursor> {
     saved_value: Vec<u8>,
     /// Invisible keys in a row before `skips` is used. [`u64::MAX`] without skip state.
     asked_at: u64,
+    /// Start value of `asked_at` with skip state, and number of further invisible keys before each
+    /// next lookup.
+    tombstones_min: u64,
+    tombstones_step: u64,
     pub(super) skips: Option<Box<SkipState>>,
 }
 
@@ -93,6 +94,7 @@ impl<C: Cursor> VisibleCursor<C> {
         snapshot: SeqNo,
         range_deletes: Option<Box<RangeDeleteView>>,
     ) -> VisibleCursor<C> {
+        let thresholds = Thresholds::default();
         VisibleCursor {
             source,
             order,
@@ -105,12 +107,23 @@ impl<C: Cursor> VisibleCursor<C> {
             batch: None,
             batch_key: KeyBuf::default(),
             walk_after: 0,
+            moves_without_batch: thresholds.moves_without_batch,
             stepped_over: 0,
             saved_key: Vec::new(),
             saved_value: Vec::new(),
             asked_at: u64::MAX,
+            tombstones_min: thresholds.tombstones_min,
+            tombstones_step: thresholds.tombstones_step,
             skips: None,
         }
+    }
+
+    /// Sets the cursor's thresholds.
+    pub fn with_thresholds(mut self, thresholds: &Thresholds) -> VisibleCursor<C> {
+        self.moves_without_batch = thresholds.moves_without_batch;
+        self.tombstones_min = thresholds.tombstones_min;
+        self.tombstones_step = thresholds.tombstones_step;
+        self
     }
 
     /// Resets the cursor to the state after [`VisibleCursor::new`] with the same source.
@@ -144,7 +157,7 @@ impl<C: Cursor> VisibleCursor<C> {
         let (asked, stopped_at, spared) = (0, None, 0);
         self.skips =
             Some(Box::new(SkipState { hints, as_of, patience, asked, stopped_at, spared }));
-        self.asked_at = TOMBSTONES_MIN;
+        self.asked_at = self.tombstones_min;
     }
 
     /// Returns whether the cursor is positioned on a key.
@@ -341,7 +354,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Starts a row batch at the source's position, if the source has one.
     fn begin_batch(&mut self) -> bool {
-        self.walk_after = MOVES_WITHOUT;
+        self.walk_after = self.moves_without_batch;
         let Some(stretch) = self.source.row_batch(self.snapshot, self.forward) else {
             return false;
         };
@@ -433,7 +446,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// lookup. Returns `None` at the end of the data or of the step budget.
     #[cold]
     fn skip_tombstones(&mut self, dead: u64) -> Result<Option<(u64, u64)>> {
-        let walked = Some((dead, dead + TOMBSTONES_STEP));
+        let walked = Some((dead, dead + self.tombstones_step));
         let Some(detours) = self.skips.as_deref_mut() else { return Ok(walked) };
         detours.asked += 1;
         let key = self.source.key();

@@ -39,6 +39,7 @@ use crate::base::filter_policy::key_hash;
 use crate::base::key::{self, Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RANGE_BYTES, RangeDeleteRef, RangeDeletes, RecentRangeDeletes};
+use crate::base::thresholds::Thresholds;
 use crate::options::kinds::MemtableKind;
 
 /// Range tombstones in readable form: sets of the first `added` tombstones.
@@ -64,9 +65,6 @@ pub struct MemEntry<'a> {
 const BYTES_PER_SEEK: u64 = 4096;
 /// Seek count that marks a declined memtable. No real seek count reaches it.
 const SEEKS_DECLINED: u64 = 1 << 62;
-/// Minimum memtable size, in bytes, for a flush because of seeks. A smaller memtable fits in the
-/// processor's caches.
-const SOUGHT_BYTES_MIN: usize = if cfg!(debug_assertions) { 64 << 10 } else { 1 << 20 };
 
 /// A sorted table of entries in memory. One thread at a time writes, and any number of threads read
 /// at the same time.
@@ -78,6 +76,8 @@ pub struct Memtable {
     /// Number of seeks since the last write, and the greatest sequence number at that write.
     seeks: AtomicU64,
     seek_heavy_at: AtomicU64,
+    /// Minimum size, in bytes, for a flush because of seeks.
+    seek_flush_bytes_min: usize,
     ranges: Mutex<RecentRangeDeletes>,
     settled: ArcSwap<RangeDeleteSets>,
     /// Range tombstones: their number, their size in bytes, and their least and greatest sequence
@@ -110,6 +110,7 @@ impl Memtable {
             order,
             seeks: AtomicU64::new(0),
             seek_heavy_at: AtomicU64::new(0),
+            seek_flush_bytes_min: Thresholds::default().seek_flush_bytes_min,
             ranges: Mutex::default(),
             settled: ArcSwap::default(),
             range_count: AtomicUsize::new(0),
@@ -117,6 +118,12 @@ impl Memtable {
             range_seqno_min: AtomicU64::new(u64::MAX),
             range_seqno_max: AtomicU64::new(0),
         }
+    }
+
+    /// Sets the memtable's thresholds.
+    pub fn with_thresholds(mut self, thresholds: &Thresholds) -> Memtable {
+        self.seek_flush_bytes_min = thresholds.seek_flush_bytes_min;
+        self
     }
 
     /// Returns the memtable's index structure.
@@ -284,7 +291,7 @@ impl Memtable {
     fn justifies_flush(&self, seeks: u64) -> bool {
         let bytes = self.data_bytes();
         let enough = bytes as u64 / BYTES_PER_SEEK..SEEKS_DECLINED;
-        bytes >= SOUGHT_BYTES_MIN && enough.contains(&seeks)
+        bytes >= self.seek_flush_bytes_min && enough.contains(&seeks)
     }
 
     /// Returns the number of entries, without range tombstones.

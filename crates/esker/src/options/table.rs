@@ -72,9 +72,10 @@ macro_rules! rows {
             /// A user-supplied filter policy in place of the Bloom filter. Each file stores its
             /// name.
             pub filter_policy: Option<std::sync::Arc<dyn crate::base::filter_policy::FilterPolicy>>,
-            /// Makes `..Options::default()` necessary, so that a new option breaks no program.
+            /// Thresholds, which tests lower. The field also makes `..Options::default()`
+            /// necessary, so that a new option breaks no program.
             #[doc(hidden)]
-            pub more: (),
+            pub thresholds: crate::base::thresholds::Thresholds,
         }
 
         impl Default for Options {
@@ -83,7 +84,7 @@ macro_rules! rows {
                     $( $name: $default, )+
                     key_order: crate::base::order::KeyOrder::Bytewise,
                     filter_policy: None,
-                    more: (),
+                    thresholds: crate::base::thresholds::Thresholds::default(),
                 }
             }
         }

@@ -59,6 +59,7 @@ impl PooledIter {
         }
         let merged = MergeCursor::new(order.clone(), sources);
         let walker = VisibleCursor::new(merged, order.clone(), 0, None);
+        let walker = walker.with_thresholds(tables.thresholds());
         Ok(PooledIter { cursor: walker, tables: tables.clone(), fill_cache, filled_memtables })
     }
 

@@ -16,6 +16,7 @@ use super::purge::Purger;
 use super::version::Version;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
+use crate::base::thresholds::Thresholds;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, fork};
 
@@ -203,6 +204,11 @@ impl VersionSet {
     /// content.
     pub fn rewrite_beyond(&mut self, bytes: u64) {
         self.rewrite_bytes_min = bytes;
+    }
+
+    /// Sets the thresholds of the current version and of all later ones.
+    pub fn set_thresholds(&mut self, thresholds: &Thresholds) {
+        Arc::make_mut(&mut self.version).set_thresholds(thresholds);
     }
 
     /// Returns the store's identity.

@@ -11,6 +11,7 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 
 use super::fragment::FileMeta;
 use super::names;
+use crate::base::thresholds::Thresholds;
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::table::{OpenPermit, ReadConfig, Table, TableSource};
@@ -21,6 +22,7 @@ pub struct Tables {
     dir: PathBuf,
     pub(super) config: ReadConfig,
     open_files_max: u64,
+    thresholds: Thresholds,
     kept_open: Arc<AtomicU64>,
     pub(super) on_candidate: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -34,9 +36,15 @@ impl Tables {
             dir,
             config,
             open_files_max,
+            thresholds: Thresholds::default(),
             kept_open: Arc::default(),
             on_candidate: OnceLock::new(),
         }
+    }
+
+    /// Sets the thresholds of the cursors over the tables.
+    pub fn with_thresholds(self, thresholds: Thresholds) -> Tables {
+        Tables { thresholds, ..self }
     }
 
     /// Sets the callback for new seek-compaction candidates. It is called when a guard or a
@@ -56,6 +64,11 @@ impl Tables {
     /// Returns the read configuration.
     pub fn config(&self) -> &ReadConfig {
         &self.config
+    }
+
+    /// Returns the thresholds of the cursors over the tables.
+    pub fn thresholds(&self) -> &Thresholds {
+        &self.thresholds
     }
 
     /// Returns the open table of `file`.

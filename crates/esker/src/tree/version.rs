@@ -18,6 +18,7 @@ use super::key_head_index::KeyHeadIndex;
 use super::tables::Tables;
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeleteRun;
+use crate::base::thresholds::Thresholds;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::LEVELS;
 
@@ -30,14 +31,12 @@ pub struct Version {
     used: LevelMask,
     /// Number of entries in all files.
     entries: u64,
+    /// Number of entries that are many.
+    many_entries_min: u64,
     order: KeyOrder,
     with_range_deletes: Vec<Arc<Fragment>>,
     range_delete_runs: OnceLock<Arc<[RangeDeleteRun]>>,
 }
-
-/// Minimum number of entries at which a get prefetches filters and indexes. Measured: gets became
-/// slower at 1 million entries and faster at 1.3 million.
-const ENTRIES_MANY: u64 = if cfg!(debug_assertions) { 200 } else { 1_250_000 };
 
 /// A level's bounds and file parts while an edit changes them.
 type Content = (Vec<Vec<u8>>, Vec<FilePart>);
@@ -65,7 +64,21 @@ impl Version {
         let (levels, used) = (vec![level; LEVELS], LevelMask::default());
         let with_range_deletes = Vec::new();
         let range_delete_runs = OnceLock::new();
-        Version { levels, used, entries: 0, order, with_range_deletes, range_delete_runs }
+        let many_entries_min = Thresholds::default().many_entries_min;
+        Version {
+            levels,
+            used,
+            entries: 0,
+            many_entries_min,
+            order,
+            with_range_deletes,
+            range_delete_runs,
+        }
+    }
+
+    /// Sets the thresholds of this version and of those that follow from it.
+    pub fn set_thresholds(&mut self, thresholds: &Thresholds) {
+        self.many_entries_min = thresholds.many_entries_min;
     }
 
     /// Returns the key order.
@@ -90,7 +103,7 @@ impl Version {
     /// miss the CPU cache.
     #[inline]
     pub fn has_many_entries(&self) -> bool {
-        self.entries >= ENTRIES_MANY
+        self.entries >= self.many_entries_min
     }
 
     /// Returns the guards of `level` that may share a key with `[lo, hi]`. `None` is unbounded.

@@ -420,6 +420,7 @@ impl Drop for LeaderGuard<'_> {
 mod tests {
     use super::*;
     use crate::base::order::KeyOrder;
+    use crate::base::thresholds::Thresholds;
     use crate::iter::hints::Hints;
     use crate::memtable::Memtable;
     use crate::metrics::Counters;
@@ -454,7 +455,7 @@ mod tests {
             next_seqno: 1,
             unlogged: false,
             next_log_requested: false,
-            hints: HintKeeper::new(KeyOrder::Bytewise),
+            hints: HintKeeper::new(KeyOrder::Bytewise, &Thresholds::default()),
             poisoned: None,
             visible: Arc::new(Visible::new(0)),
         })

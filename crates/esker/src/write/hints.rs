@@ -15,15 +15,13 @@ use std::sync::Arc;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::sync::{Bug, is_seeded};
+use crate::base::thresholds::Thresholds;
 use crate::iter::hints::{BOUND_BYTES_MAX, Edge, Hint, Hints};
 use crate::iter::tombstone_run::TombstoneRun;
 
-/// Number of deletes between two searches for a hint around a deleted key.
-const ASK_EVERY: u32 = if cfg!(debug_assertions) { 16 } else { 4096 };
-/// Maximum of this number after searches that found nothing.
-const ASK_EVERY_MAX: u32 = 4 * ASK_EVERY;
-/// Minimum number of entries in a tombstone run for a hint.
-const DEAD_MIN: u64 = if cfg!(debug_assertions) { 4 } else { 256 };
+/// Maximum factor by which searches that found nothing raise the number of deletes between two
+/// searches.
+const ASK_LESS_MAX: u32 = 4;
 
 /// Puts around a key since the start of a search there.
 struct Watch {
@@ -45,21 +43,27 @@ pub struct HintKeeper {
     armed: bool,
     changed: bool,
     deletes: u32,
+    /// Number of deletes between two searches for a hint around a deleted key, and its minimum.
     ask_every: u32,
+    ask_every_min: u32,
+    /// Minimum number of entries in a tombstone run for a hint.
+    entries_min: u64,
     sample: Option<Vec<u8>>,
 }
 
 impl HintKeeper {
     /// Creates a keeper without hints.
-    pub fn new(order: KeyOrder) -> HintKeeper {
+    pub fn new(order: KeyOrder, thresholds: &Thresholds) -> HintKeeper {
         HintKeeper {
             order,
-            hints: Hints::default(),
+            hints: Hints::new(thresholds.hints_max),
             watch: None,
             armed: false,
             changed: false,
             deletes: 0,
-            ask_every: ASK_EVERY,
+            ask_every: thresholds.hint_search_deletes,
+            ask_every_min: thresholds.hint_search_deletes,
+            entries_min: thresholds.hint_entries_min,
             sample: None,
         }
     }
@@ -146,7 +150,7 @@ impl HintKeeper {
     /// the last sequence number when the watch began. Returns `true` if there is a new hint.
     pub fn add(&mut self, run: Option<&TombstoneRun>, since: SeqNo) -> bool {
         let watch = self.watch.take();
-        let added = run.filter(|run| run.dead >= DEAD_MIN).is_some_and(|run| {
+        let added = run.filter(|run| run.dead >= self.entries_min).is_some_and(|run| {
             let (mut after, mut before) = (run.after.clone(), run.before.clone());
             if let Some(watch) = watch {
                 if watch.hit {
@@ -159,7 +163,11 @@ impl HintKeeper {
             self.hints.add(&self.order, Hint::new(after, before, since, run.dead))
         });
         self.changed |= added;
-        self.ask_every = if added { ASK_EVERY } else { (2 * self.ask_every).min(ASK_EVERY_MAX) };
+        self.ask_every = if added {
+            self.ask_every_min
+        } else {
+            (2 * self.ask_every).min(ASK_LESS_MAX * self.ask_every_min)
+        };
         self.arm();
         added
     }
@@ -180,7 +188,11 @@ mod tests {
 
     fn run(after: &[u8], before: &[u8]) -> TombstoneRun {
         let (after, before) = (Some(Arc::from(after)), Some(Arc::from(before)));
-        TombstoneRun { after, before, dead: DEAD_MIN, open: Vec::new() }
+        TombstoneRun { after, before, dead: Thresholds::small().hint_entries_min, open: Vec::new() }
+    }
+
+    fn keeper(order: KeyOrder) -> HintKeeper {
+        HintKeeper::new(order, &Thresholds::small())
     }
 
     fn bounds(hints: &Hints) -> Vec<(&[u8], &[u8])> {
@@ -191,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_is_put_while_somebody_looks_bounds_what_is_added() {
-        let mut keeper = HintKeeper::new(KeyOrder::Bytewise);
+        let mut keeper = keeper(KeyOrder::Bytewise);
         keeper.watch(b"m").expect("no hint covers the write");
         for key in [b"c", b"e", b"d", b"s", b"q", b"r"] {
             keeper.note(Kind::Put, key);
@@ -209,18 +221,19 @@ mod tests {
 
     #[test]
     fn nothing_is_added_around_a_key_that_was_put_meanwhile_nor_for_a_short_run() {
-        let mut keeper = HintKeeper::new(KeyOrder::Reverse);
+        let mut keeper = keeper(KeyOrder::Reverse);
         keeper.watch(b"m").expect("no hint covers the write");
         keeper.note(Kind::Put, b"m");
         assert!(!keeper.add(Some(&run(b"z", b"a")), 5));
         keeper.watch(b"m").expect("no hint covers the write");
-        assert!(!keeper.add(Some(&TombstoneRun { dead: DEAD_MIN - 1, ..run(b"z", b"a") }), 6));
+        let dead = keeper.entries_min - 1;
+        assert!(!keeper.add(Some(&TombstoneRun { dead, ..run(b"z", b"a") }), 6));
         assert!(keeper.changed().is_none() && !keeper.armed);
     }
 
     #[test]
     fn deletes_are_asked_about_once_in_a_while_and_less_often_in_vain() {
-        let mut keeper = HintKeeper::new(KeyOrder::Bytewise);
+        let mut keeper = keeper(KeyOrder::Bytewise);
         let mut waits = Vec::new();
         for _ in 0..4 {
             let mut deletes = 0;
@@ -232,7 +245,7 @@ mod tests {
                 }
             };
             assert_eq!(sample, [1, deletes as u8]);
-            waits.push(deletes / ASK_EVERY);
+            waits.push(deletes / keeper.ask_every_min);
             keeper.add(None, 1);
         }
         assert_eq!(waits, [1, 2, 4, 4]);

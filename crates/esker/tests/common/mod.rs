@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use esker::fs::Fs;
 use esker::fs::MemFs;
+use esker::internals::Thresholds;
 use esker::{
     Batch, Comparator, Db, Durability, KeyOrder, Options, ReadOptions, Snapshot, WriteOptions,
 };
@@ -19,7 +20,8 @@ use esker_testkit::rng::SplitMix64;
 /// Pairs in bytewise key order.
 pub type Oracle = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Returns options with small sizes: a few thousand operations reach every level.
+/// Returns options with small sizes and thresholds: a few thousand operations reach every level and
+/// every mechanism.
 pub fn tiny_options() -> Options {
     Options {
         memory_budget_bytes: Some(64 << 20),
@@ -34,6 +36,7 @@ pub fn tiny_options() -> Options {
         runs_max: 3,
         last_runs_max: 3,
         background_threads: Some(1),
+        thresholds: Thresholds::small(),
         ..Options::default()
     }
 }

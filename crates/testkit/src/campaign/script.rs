@@ -3,6 +3,7 @@
 //! Invariants: the same seed makes the same script. The stores have no threads, so a script makes
 //! the same file operations each time.
 
+use esker::internals::Thresholds;
 use esker::{
     BlockLayout, CachePolicy, Compression, IndexSearch, MemtableKind, Options, Policy, WalIo,
 };
@@ -87,6 +88,11 @@ pub struct Script {
     pub seed: u64,
 }
 
+/// Returns the thresholds of the stores of this seed: the ones that ship, or small ones.
+pub fn thresholds(seed: u64) -> Thresholds {
+    if SplitMix64::new(seed).chance(2) { Thresholds::small() } else { Thresholds::default() }
+}
+
 /// Returns options under which a few dozen writes reach every level and no thread is started.
 pub fn tiny_options() -> Options {
     Options {
@@ -103,6 +109,7 @@ pub fn tiny_options() -> Options {
         runs_max: 3,
         last_runs_max: 3,
         background_threads: Some(0),
+        thresholds: Thresholds::small(),
         ..Options::default()
     }
 }
@@ -121,6 +128,7 @@ pub fn options(policy: Policy, theme: Theme, number: u64) -> Options {
         block_layout: BlockLayout::ALL[at(BlockLayout::ALL.len(), 2)],
         filter_bits_per_key: [10.0, 0.0, 3.5][at(3, 1)],
         keep_files_open: !number.is_multiple_of(4),
+        thresholds: thresholds(number),
         ..tiny_options()
     };
     match theme {

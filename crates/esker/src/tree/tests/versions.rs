@@ -10,6 +10,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::thresholds::Thresholds;
 use crate::error::ErrorKind;
 use crate::tree::version::OlderThan;
 
@@ -290,6 +291,22 @@ proptest! {
         let again = after(&Version::empty(version.order().clone()), &version.to_edit()).unwrap();
         prop_assert_eq!(picture(&again), picture(&version));
     }
+}
+
+#[test]
+fn a_version_and_its_successors_have_the_threshold_of_many_entries() {
+    let add = |number: u64| VersionEdit {
+        added: vec![added(1, number, number, &[number as u8], &[number as u8])],
+        ..VersionEdit::default()
+    };
+    let mut small = empty();
+    small.set_thresholds(&Thresholds { many_entries_min: 20, ..Thresholds::default() });
+    // Each file has ten entries.
+    let one = after(&small, &add(1)).unwrap();
+    let two = after(&one, &add(2)).unwrap();
+    assert!(!one.has_many_entries() && two.has_many_entries());
+    let shipped = after(&after(&empty(), &add(1)).unwrap(), &add(2)).unwrap();
+    assert!(!shipped.has_many_entries());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::cursors::{Entry, KEYS, Random, key, kind, run, tables};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
+use crate::base::thresholds::Thresholds;
 use crate::fs::Fs;
 use crate::fs::MemFs;
 use crate::iter::merge::MergeCursor;
@@ -99,7 +100,9 @@ fn show(
 fn a_walk_within_blocks_shows_what_any_other_shows() {
     for (runs, more) in [(1, 40), (2, 40), (3, 40), (2, 4)] {
         let (mut within, mut showed) = (0, 0);
-        for seed in 0..60 {
+        for seed in 0..80 {
+            let thresholds =
+                if seed % 4 == 3 { Thresholds::default() } else { Thresholds::small() };
             let fs: Arc<dyn Fs> = MemFs::new();
             let mut random = Random(seed * 7 + runs);
             let (mut children, mut shown) = (Vec::new(), Vec::new());
@@ -114,7 +117,8 @@ fn a_walk_within_blocks_shows_what_any_other_shows() {
             };
             let order = KeyOrder::Bytewise;
             let merge = MergeCursor::new(order.clone(), children);
-            let mut cursor = VisibleCursor::new(merge, order, snapshot, None);
+            let cursor = VisibleCursor::new(merge, order, snapshot, None);
+            let mut cursor = cursor.with_thresholds(&thresholds);
             let counts = compare(&mut cursor, &visible(&shown, snapshot), &mut random);
             (within, showed) = (within + counts.0, showed + counts.1);
         }

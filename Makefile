@@ -35,7 +35,7 @@ check:  ## the quick part: format, lints, shape of the tree, generated documents
 fuzz:   ## every decoder for a minute; random operations, and random calls through C, longer
 	scripts/fuzz.sh
 
-crash:  ## power cuts, faults and rot, a hundred thousand times: one table
+crash:  ## power cuts, faults and corruption, a hundred thousand times: one table
 	scripts/crash.sh
 
 crash-long:  ## twenty times as much, and kill -9

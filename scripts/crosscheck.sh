@@ -51,15 +51,15 @@ row() { # TOOL: prints the tool's rows as "task tool micros"
     awk -v tool="$1" '/micros\/op/ && $2 == ":" { sub(/;$/, "", $3); print $1, tool, $3 }'
 }
 
-for turn in $(seq "$reps"); do
-    if [ $((turn % 2)) = 1 ]; then
-        theirs "$turn" | row db_bench >>"$rows"
-        ours "$turn" | row lab >>"$rows"
+for repetition in $(seq "$reps"); do
+    if [ $((repetition % 2)) = 1 ]; then
+        theirs "$repetition" | row db_bench >>"$rows"
+        ours "$repetition" | row lab >>"$rows"
     else
-        ours "$turn" | row lab >>"$rows"
-        theirs "$turn" | row db_bench >>"$rows"
+        ours "$repetition" | row lab >>"$rows"
+        theirs "$repetition" | row db_bench >>"$rows"
     fi
-    echo "turn $turn of $reps, load $(cut -d' ' -f1 /proc/loadavg)" >&2
+    echo "repetition $repetition of $reps, load $(cut -d' ' -f1 /proc/loadavg)" >&2
 done
 
 echo "$library, $num entries, medians of $reps alternating repetitions"

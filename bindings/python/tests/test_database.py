@@ -45,7 +45,9 @@ def test_every_option_of_the_engine_is_taken_by_its_name(place):
 
 
 def test_options_are_words_numbers_switches_and_none(place):
-    given = dict(policy="tiered", block_size_bytes=8192, alpha=0.5, auto_compaction=False)
+    given = dict(
+        policy="tiered", block_size_bytes=8192, base_rewrite_ratio=0.5, auto_compaction=False
+    )
     with esker.DB(place, create_if_missing=True, cache_size_bytes=None, **given) as db:
         assert db.option("policy") == "tiered"
         assert db.option("block_size_bytes") == "8192"

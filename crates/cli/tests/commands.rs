@@ -474,7 +474,7 @@ fn every_command_has_a_manual_page() {
     assert!(main.contains("EXIT STATUS") && names.iter().all(|name| main.contains(name)));
     assert!(place.ok(&["man", "bench"]).contains("write_buffer_size"));
     assert!(place.ok(&["man", "lab", "run"]).contains("repetitions"));
-    assert!(!place.path("pages/esker-lab-turn.1").exists(), "a hidden command");
+    assert!(!place.path("pages/esker-lab-round.1").exists(), "a hidden command");
     place.fails(&["man", "nonsense"], 2, "nonsense");
 }
 

@@ -184,10 +184,10 @@ fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
     let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     // At the start of the third run, two runs are in the record.
-    while !line.contains("turn 3 of 40") {
+    while !line.contains("round 3 of 40") {
         line.clear();
         let read = std::io::BufRead::read_line(&mut said, &mut line).unwrap();
-        assert!(read > 0, "it ended before its third turn");
+        assert!(read > 0, "it ended before its third round");
     }
     let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(kill.unwrap().success());
@@ -205,7 +205,11 @@ fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
     assert!(kept.lines().count() == 3 && kept.contains("readrandom"), "{kept}");
     let ran = place.run(&["lab", "run", "long.toml", "--resume", record]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(!ran.err.contains("turn 2 of 40") && ran.err.contains("turn 40 of 40"), "{}", ran.err);
+    assert!(
+        !ran.err.contains("round 2 of 40") && ran.err.contains("round 40 of 40"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

@@ -18,7 +18,7 @@ use esker::fs::MemFs;
 use esker::fs::OsFs;
 use esker::internals::Thresholds;
 use esker::{CachePolicy, Db, ErrorKind, FilterPolicy, KeyOrder, Options, WriteOptions};
-use esker_testkit::campaign::seal::seals;
+use esker_testkit::campaign::checksum_range::checksum_ranges;
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
@@ -233,11 +233,11 @@ fn damage_in_a_log_is_found_also_when_reads_fail() {
     for damage in 0..3 {
         let mut all = all.clone();
         let bytes = &mut all[logs[0]].1;
-        let seals = seals("000001.wal", bytes);
+        let ranges = checksum_ranges("000001.wal", bytes);
         match damage {
-            0 => bytes[seals[seals.len() / 2].start] ^= 1,
-            1 => bytes[seals[2].at..].fill(0),
-            _ => bytes[seals[seals.len() - 2].start] ^= 1,
+            0 => bytes[ranges[ranges.len() / 2].start] ^= 1,
+            1 => bytes[ranges[2].at..].fill(0),
+            _ => bytes[ranges[ranges.len() - 2].start] ^= 1,
         }
         let disk = image(dir(), &all);
         refused(Db::open_on(disk, dir(), lazy_options()), ErrorKind::Corruption, ".wal");
@@ -300,8 +300,8 @@ fn a_log_record_without_operations_is_a_loss_that_a_repair_lists() {
     std::mem::forget(db);
     let (name, bytes) = all.iter_mut().find(|(name, _)| name.ends_with(".wal")).unwrap();
     // The file's header, the log's start record, then one record per key.
-    let seals = seals(name, bytes);
-    let second = seals[3];
+    let ranges = checksum_ranges(name, bytes);
+    let second = ranges[3];
     bytes[second.end - 8..second.end].fill(0xee);
     second.close(bytes);
     let name = name.clone();

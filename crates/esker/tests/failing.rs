@@ -14,7 +14,7 @@ use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::fs::OsFs;
 use esker::{Db, ErrorKind, KeyOrder, Options, WriteOptions};
-use esker_testkit::campaign::seal::seals;
+use esker_testkit::campaign::checksum_range::checksum_ranges;
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
@@ -118,7 +118,7 @@ fn reads_of_logs_with_a_gap_and_of_their_repair() {
     let mut all = several_logs(dir(), &WriteOptions::BUFFERED);
     let logs: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".wal")).collect();
     assert!(logs.len() >= 3, "{}", logs.len());
-    let marks = seals(&all[logs[0]].0, &all[logs[0]].1);
+    let marks = checksum_ranges(&all[logs[0]].0, &all[logs[0]].1);
     all[logs[0]].1[marks[marks.len() / 2].at..].fill(0);
     let opened = |fs: Arc<dyn Fs>| {
         Db::open_on(fs, dir(), lazy_options()).map(|db| pairs(db.iter().unwrap()).len())

@@ -120,7 +120,7 @@ proptest! {
         file in 12u32..18,
         fan_out in 2u64..9,
         runs in 1u64..9,
-        alpha in 0.1f64..3.0,
+        base_rewrite_ratio in 0.1f64..3.0,
         threads in 1u64..4,
     ) {
         let options = Options {
@@ -139,7 +139,7 @@ proptest! {
             runs_max: runs,
             last_runs_max: runs,
             l0_runs_max: 1 + runs / 2,
-            alpha,
+            base_rewrite_ratio,
             background_threads: Some(threads),
             frozen_memtables_max: 1 + (words[6] as u64 % 3),
             ..tiny_options()

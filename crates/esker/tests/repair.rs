@@ -15,7 +15,7 @@ use common::{Oracle, Pair, Turned, files, image, in_order, pairs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::{Compression, Db, ErrorKind, KeyOrder, Options, Policy, WriteOptions};
-use esker_testkit::campaign::seal::seals;
+use esker_testkit::campaign::checksum_range::checksum_ranges;
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
@@ -359,7 +359,7 @@ fn records_that_are_missing_between_logs_and_at_their_end_are_losses_that_are_li
     let all = files(&*fs, Path::new(DIR));
     let log = all.iter().position(|(name, _)| name.ends_with(".wal")).unwrap();
     let mut cut = all.clone();
-    let middle = seals(&all[log].0, &all[log].1)[10];
+    let middle = checksum_ranges(&all[log].0, &all[log].1)[10];
     cut[log].1[middle.at..].fill(0);
     let mut gone = all.clone();
     gone.remove(log);

@@ -14,7 +14,7 @@ use common::tiny_options;
 use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::{Db, Options, WriteOptions};
-use esker_testkit::campaign::seal::seals;
+use esker_testkit::campaign::checksum_range::checksum_ranges;
 
 const DIR: &str = "/db";
 
@@ -51,7 +51,7 @@ fn verify_reads_tables_logs_and_the_manifest_of_an_open_store() {
         let len = if entry.name.ends_with(".wal") {
             // The zeros after a memory-mapped log do not belong to the log, nor does the mark of a
             // sync.
-            let records = seals(&entry.name, &bytes);
+            let records = checksum_ranges(&entry.name, &bytes);
             records[records.len() - 2].end as u64 - 1
         } else {
             bytes.len() as u64 - 1

@@ -51,7 +51,7 @@ fn bytes_in(fs: &dyn Fs, dir: &Path, tables: bool) -> u64 {
 }
 
 /// Returns the maximum number of copies of the live data in the tables, during overwriting and once
-/// no work is pending, as documented. The base rewrite ratio (`alpha`) is 1 here.
+/// no work is pending, as documented. `base_rewrite_ratio` is 1 here.
 fn copies_max(policy: Policy) -> (u64, u64) {
     match policy {
         Policy::Leveled => (3, 2),

@@ -189,7 +189,7 @@ impl Listener for Told<'_> {
 }
 
 impl Observer for Told<'_> {
-    fn turn_done(&mut self, record: &RunRecord) {
+    fn round_done(&mut self, record: &RunRecord) {
         if let Some(file) = self.file {
             save(file, record, self.talk);
         }

@@ -87,7 +87,7 @@ fn every_point_is_measured_in_every_repetition() {
     assert_eq!(outcome.record.sessions.len(), 5 * 2);
     assert_eq!(outcome.record.samples.len(), (2 * 3 + 3) * 2);
     assert_eq!(outcome.record.points[0].entries, 500);
-    assert!(talk.contains("turn 10 of 10") && talk.contains("apt install nothing"), "{talk}");
+    assert!(talk.contains("round 10 of 10") && talk.contains("apt install nothing"), "{talk}");
     let saved = load_lab(&outcome.record_path.expect("saved")).expect("readable");
     assert_eq!(saved.samples.len(), outcome.record.samples.len());
 }
@@ -109,7 +109,7 @@ fn a_stopped_run_goes_on_where_it_was() {
     let (again, talk) = run(&experiment, &options);
     assert_eq!(again.record.sessions.len(), 10);
     assert_eq!(again.record.samples.len(), outcome.record.samples.len());
-    assert!(!talk.contains("turn 7 of 10") && talk.contains("turn 8 of 10"), "{talk}");
+    assert!(!talk.contains("round 7 of 10") && talk.contains("round 8 of 10"), "{talk}");
     options.scale_text = "2".into();
     let refused = lab::run(&experiment, &options, &[], &|| {}, &mut Vec::new());
     assert!(refused.expect_err("another scale").to_string().contains("scale"));

@@ -18,7 +18,8 @@ struct At<'a> {
     params: &'a [(String, String)],
     /// Step, from 1; 0 without steps.
     step: u64,
-    turn: usize,
+    /// Repetition, from 0.
+    round: usize,
 }
 
 impl At<'_> {
@@ -87,28 +88,30 @@ fn record(
             given: Default::default(),
             not_available: None,
         });
-        for (engine, turn) in point.engines.iter().flat_map(|e| (0..3).map(move |turn| (e, turn))) {
-            one_turn(&mut record, (experiment, index, point), (engine, turn), &fill);
+        for (engine, round) in
+            point.engines.iter().flat_map(|e| (0..3).map(move |round| (e, round)))
+        {
+            one_round(&mut record, (experiment, index, point), (engine, round), &fill);
         }
     }
     record.note_sizes();
     record
 }
 
-/// Adds a run of `engine` at a point.
-fn one_turn(
+/// Adds a round of `engine` at a point.
+fn one_round(
     record: &mut LabRecord,
     (experiment, index, point): (&Experiment, usize, &Point),
-    (engine, turn): (&String, usize),
+    (engine, round): (&String, usize),
     fill: &impl Fn(&At<'_>, &mut TaskSample),
 ) {
     let series = experiment.series(point.series);
     let steps = series.steps.as_ref().map_or(0, |steps| *steps.get_ref());
     for step in steps.min(1)..=steps {
         for (position, phase) in phase_labels(series).iter().enumerate() {
-            let mut sample = TaskSample::new(engine, phase, position, turn);
+            let mut sample = TaskSample::new(engine, phase, position, round);
             sample.operations = point.entries;
-            fill(&At { engine, phase, params: &point.params, step, turn }, &mut sample);
+            fill(&At { engine, phase, params: &point.params, step, round }, &mut sample);
             let named = (step as f64 * series.step_size.unwrap_or(1.0)).to_string();
             let (step, phase) = ((step > 0).then_some(named), phase.clone());
             record.samples.push(LabSample { point: index, phase, step, sample });
@@ -116,8 +119,8 @@ fn one_turn(
     }
     let session = SessionRecord {
         engine: engine.clone(),
-        repetition: turn,
-        turn,
+        repetition: round,
+        round,
         elapsed_seconds: 1.0,
         used: None,
         user_written_bytes: 0,
@@ -129,9 +132,9 @@ fn one_turn(
     record.sessions.push(LabSession { point: index, session });
 }
 
-/// Sets the operations per second, slightly increasing with every run.
+/// Sets the operations per second, slightly increasing with every round.
 fn speed(at: &At<'_>, sample: &mut TaskSample, ops_per_sec: f64) {
-    let speed = ops_per_sec * (1.0 + at.turn as f64 / 100.0);
+    let speed = ops_per_sec * (1.0 + at.round as f64 / 100.0);
     sample.ops_per_sec = Some(speed);
     sample.micros_per_op = Some(1e6 / speed);
     sample.elapsed_seconds = sample.operations as f64 / speed;
@@ -442,7 +445,7 @@ fn only_phases_far_apart_have_scales_of_their_own_and_a_slow_turn_parts_none() {
         knob(at, sample);
         let times = match at.phase {
             "compact" => 1e-6,
-            "readseq" if at.turn == 0 => 1e-4,
+            "readseq" if at.round == 0 => 1e-4,
             "readseq" => 9.0,
             _ => 1.0,
         };

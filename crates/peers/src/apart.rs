@@ -5,10 +5,10 @@ use std::io::{Read, Write};
 use esker_lab::BenchConfig;
 use esker_lab::error::{LabError, LabErrorKind, Result};
 use esker_lab::experiment::check::Experiment;
-use esker_lab::lab::turn::LabTurn;
+use esker_lab::lab::round::LabRound;
 use esker_lab::mix::ycsb::Properties;
 use esker_lab::run::apart::{Reply, Request, Work};
-use esker_lab::run::interleave::single_turn;
+use esker_lab::run::interleave::single_round;
 
 use crate::bench::{config, engine_named, split_spec};
 use crate::library::trim_memory;
@@ -44,35 +44,35 @@ fn answer(input: &mut dyn Read, talk: &mut dyn Write) -> Result<Reply> {
             let samples = unlabelled.map(|sample| (String::new(), None, sample)).collect();
             Ok(Reply { samples, ..Reply::default() })
         }
-        work => turn(&request.engine, &base, work, talk),
+        work => round(&request.engine, &base, work, talk),
     }
 }
 
-fn turn(spec: &str, base: &BenchConfig, work: Work, talk: &mut dyn Write) -> Result<Reply> {
+fn round(spec: &str, base: &BenchConfig, work: Work, talk: &mut dyn Write) -> Result<Reply> {
     let (name, path) = split_spec(spec);
     let engine = engine_named(name, path)?;
     match work {
-        Work::Bench { base_dir, repetition, turn } => {
-            let place = (base_dir.as_path(), repetition, turn);
-            let (samples, session) = single_turn(base, engine.as_ref(), place, &trim_memory)?;
+        Work::Bench { base_dir, repetition, round } => {
+            let place = (base_dir.as_path(), repetition, round);
+            let (samples, session) = single_round(base, engine.as_ref(), place, &trim_memory)?;
             let samples = samples.into_iter().map(|sample| (String::new(), None, sample)).collect();
             Ok(Reply { samples, session: Some(session), ..Reply::default() })
         }
-        Work::Lab { name, text, point, seed, base_dir, repetition, turn } => {
+        Work::Lab { name, text, point, seed, base_dir, repetition, round } => {
             let experiment = Experiment::parse(&name, &text, &crate::lab::known())
                 .map_err(|_| LabError::usage(format!("the experiment {name} is not right")))?;
-            let turn = LabTurn {
+            let round = LabRound {
                 experiment: &experiment,
                 point: &point,
                 engine: engine.as_ref(),
                 repetition,
-                turn,
+                number: round,
                 seed,
                 base,
                 base_dir: &base_dir,
                 settle_memory: &trim_memory,
             };
-            let done = turn.run(talk)?;
+            let done = round.run(talk)?;
             Ok(Reply {
                 samples: done.samples,
                 session: Some(done.session),
@@ -81,6 +81,6 @@ fn turn(spec: &str, base: &BenchConfig, work: Work, talk: &mut dyn Write) -> Res
                 error: None,
             })
         }
-        Work::Ycsb { .. } => Err(LabError::usage("YCSB by itself is no turn")),
+        Work::Ycsb { .. } => Err(LabError::usage("YCSB by itself has no rounds")),
     }
 }

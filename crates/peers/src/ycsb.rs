@@ -7,7 +7,7 @@ use esker_lab::bench::Base;
 use esker_lab::error::{LabError, Result};
 use esker_lab::experiment::plan::set_for;
 use esker_lab::mix::phase::{Phase, Start};
-use esker_lab::mix::session::{self, MixTurn};
+use esker_lab::mix::session::{self, MixRound};
 use esker_lab::mix::ycsb::{Properties, Workload};
 use esker_lab::record::schema::TaskSample;
 use esker_lab::run::apart::{self, Request, Work};
@@ -87,7 +87,7 @@ pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> 
     let base = Base::make(&config)?;
     let place = Place::prepare(&base.dir, name)?;
     place.empty()?;
-    let turn = MixTurn {
+    let round = MixRound {
         engine: engine.as_ref(),
         store: &config.store,
         space: &space,
@@ -97,12 +97,12 @@ pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> 
         seed: config.seed,
         place: &place,
         repetition: 0,
-        turn: 0,
+        number: 0,
         progress: config.progress,
         settle_memory: &trim_memory,
         limit: None,
     };
-    let (samples, _) = session::run(&turn, &mut Quiet(talk));
+    let (samples, _) = session::run(&round, &mut Quiet(talk));
     if config.db.is_none() {
         place.remove()?;
     }

@@ -4,17 +4,17 @@
 //! any operation; a store that does not reopen; damage returned as data; errors taken for the end.
 
 use esker::Policy;
-use esker_testkit::campaign::chores::{self, Chore, World};
+use esker_testkit::campaign::corruption::{self, Store};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
-use esker_testkit::campaign::mends;
 use esker_testkit::campaign::model;
-use esker_testkit::campaign::rot::{self, Store};
+use esker_testkit::campaign::repair_failures;
 use esker_testkit::campaign::script::{Step, Theme, script};
 use esker_testkit::campaign::tally::{Tally, in_parallel};
+use esker_testkit::campaign::task_faults::{self, InitialState, Task};
 use esker_testkit::crash::Flaws;
 
-fn sound(tally: &Tally) {
+fn assert_no_failure(tally: &Tally) {
     println!("{:?}", tally.counts);
     assert!(tally.failures.is_empty(), "{}", tally.report());
 }
@@ -30,7 +30,7 @@ fn a_power_cut_after_any_operation_leaves_what_was_promised() {
         let tally = in_parallel(&themes, |(number, theme)| {
             cuts::run(&script(*policy, **theme, (seed * 8 + number) as u64, 60), &effort())
         });
-        sound(&tally);
+        assert_no_failure(&tally);
         for what in ["images", "nested images", "images of depth 3", "checkpoints"] {
             assert!(tally.of(what) > 0, "{policy} had no {what}");
         }
@@ -51,7 +51,7 @@ fn any_operation_may_fail_once_or_for_ever() {
         let mut script = script(*policy, Theme::ALL[seed], seed as u64, 30);
         script.steps.retain(|step| !matches!(step, Step::Kill));
         let tally = faults::run(&script, &Cause::ALL, |fs| fs);
-        sound(&tally);
+        assert_no_failure(&tally);
         assert!(tally.of("positions") > 200, "{policy}");
     }
 }
@@ -59,12 +59,14 @@ fn any_operation_may_fail_once_or_for_ever() {
 #[test]
 fn damage_is_never_served() {
     for closed in [true, false] {
-        let tally = rot::every_bit(&Store::make(Policy::Leveled, Theme::Levels, 1, 12, closed));
-        sound(&tally);
+        let tally =
+            corruption::every_bit(&Store::make(Policy::Leveled, Theme::Levels, 1, 12, closed));
+        assert_no_failure(&tally);
         // The last write was synced, and some record proves it, whichever bit flips.
         assert_eq!(tally.of("unproven tail"), 0);
-        let tally = rot::random(&Store::make(Policy::Fluid, Theme::Mixed, 2, 80, closed), 1, 2_000);
-        sound(&tally);
+        let tally =
+            corruption::random(&Store::make(Policy::Fluid, Theme::Mixed, 2, 80, closed), 1, 2_000);
+        assert_no_failure(&tally);
         assert!(tally.of("detected") > 500 && tally.of("forged") > 500);
     }
 }
@@ -72,7 +74,7 @@ fn damage_is_never_served() {
 #[test]
 fn all_option_sets_answer_alike() {
     let tally = model::run(&model::option_sets(16), 5, 1_000, 300);
-    sound(&tally);
+    assert_no_failure(&tally);
     assert_eq!(tally.of("option sets"), 80);
     assert!(tally.of("merges") > 500);
 }
@@ -80,22 +82,22 @@ fn all_option_sets_answer_alike() {
 #[test]
 fn any_operation_of_a_chore_may_fail_once_or_for_ever() {
     for (policy, theme) in [(Policy::Leveled, Theme::Mixed), (Policy::Fluid, Theme::Logs)] {
-        let world = World::make(&script(policy, theme, 5, 40));
-        let tally = chores::run(&world, &Chore::ALL, |fs| fs);
-        sound(&tally);
+        let state = InitialState::make(&script(policy, theme, 5, 40));
+        let tally = task_faults::run(&state, &Task::ALL, |fs| fs);
+        assert_no_failure(&tally);
         assert!(tally.of("positions") > 1000, "{policy}");
     }
     // Tables with range tombstones, in guards.
-    let world = World::make(&script(Policy::Fragmented, Theme::Ranges, 8, 80));
-    sound(&chores::run(&world, &[Chore::Read, Chore::Seek, Chore::Merge], |fs| fs));
+    let state = InitialState::make(&script(Policy::Fragmented, Theme::Ranges, 8, 80));
+    assert_no_failure(&task_faults::run(&state, &[Task::Read, Task::Seek, Task::Merge], |fs| fs));
 }
 
 #[test]
 fn any_operation_of_opening_what_a_cut_left_may_fail() {
-    for (policy, theme) in [(Policy::Lazy, Theme::Lives), (Policy::Leveled, Theme::Rollover)] {
-        let worlds = World::after_cuts(&script(policy, theme, 11, 40), 12);
-        let tally = in_parallel(&worlds, |world| chores::run(world, &[Chore::Open], |fs| fs));
-        sound(&tally);
+    for (policy, theme) in [(Policy::Lazy, Theme::Restarts), (Policy::Leveled, Theme::Rollover)] {
+        let states = InitialState::after_cuts(&script(policy, theme, 11, 40), 12);
+        let tally = in_parallel(&states, |state| task_faults::run(state, &[Task::Open], |fs| fs));
+        assert_no_failure(&tally);
         assert!(tally.of("positions") > 1000, "{policy}");
     }
 }
@@ -103,8 +105,8 @@ fn any_operation_of_opening_what_a_cut_left_may_fail() {
 #[test]
 fn any_operation_of_a_repair_may_fail_also_after_one_that_was_killed() {
     for (policy, theme) in [(Policy::Leveled, Theme::Mixed), (Policy::Fluid, Theme::Ranges)] {
-        let tally = mends::faults(&Store::make(policy, theme, 7, 25, false));
-        sound(&tally);
+        let tally = repair_failures::faults(&Store::make(policy, theme, 7, 25, false));
+        assert_no_failure(&tally);
         assert!(tally.of("positions") > 1000, "{policy}");
     }
 }
@@ -113,8 +115,8 @@ fn any_operation_of_a_repair_may_fail_also_after_one_that_was_killed() {
 fn a_repair_of_anything_ends_with_a_whole_store_or_an_error() {
     let stores = [(Policy::Leveled, Theme::Levels, false), (Policy::Tiered, Theme::Logs, true)];
     for (policy, theme, closed) in stores {
-        let tally = rot::repaired(&Store::make(policy, theme, 3, 80, closed), 1, 2_000);
-        sound(&tally);
+        let tally = corruption::repaired(&Store::make(policy, theme, 3, 80, closed), 1, 2_000);
+        assert_no_failure(&tally);
         assert!(
             tally.of("repaired partly") > 200 && tally.of("repaired completely") > 50,
             "{policy}"
@@ -129,8 +131,8 @@ fn a_power_cut_during_a_repair_loses_nothing_that_could_be_saved() {
     {
         let store = Store::make(policy, theme, 7, 40, closed);
         let effort = Effort { nest_one_in: 40, ..effort() };
-        let tally = mends::run(&store, &effort);
-        sound(&tally);
+        let tally = repair_failures::cuts(&store, &effort);
+        assert_no_failure(&tally);
         for what in ["images", "nested images", "images of depth 3", "refused", "opened"] {
             assert!(tally.of(what) > 0, "{policy} had no {what}");
         }

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use esker::fs::MemFs;
 use esker::fs::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 use esker::{Options, Policy};
-use esker_testkit::campaign::chores::{self, Chore, World};
+use esker_testkit::campaign::corruption::{self, Store};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
 use esker_testkit::campaign::ledger::{Ledger, Op};
-use esker_testkit::campaign::life::Life;
-use esker_testkit::campaign::mends;
-use esker_testkit::campaign::rot::{self, Store};
+use esker_testkit::campaign::repair_failures;
 use esker_testkit::campaign::script::{Step, Theme, script, tiny_options};
+use esker_testkit::campaign::script_run::ScriptRun;
 use esker_testkit::campaign::tally::{Tally, Verdict};
+use esker_testkit::campaign::task_faults::{self, InitialState, Task};
 use esker_testkit::crash::Flaws;
 use parking_lot::Mutex;
 
@@ -52,16 +52,17 @@ fn a_disk_that_ignores_syncs_of_directories_is_noticed() {
 fn a_disk_that_ignores_syncs_of_directories_is_noticed_by_a_repair() {
     let store = Store::make(Policy::Leveled, Theme::Mixed, 7, 40, false);
     let flaws = Flaws { dir_sync_ignored: true, ..Flaws::default() };
-    let tally = mends::run(&store, &Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws });
+    let tally =
+        repair_failures::cuts(&store, &Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws });
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 
 /// A file system that reports success for every write and sync, whatever happened.
-struct Liar(Arc<dyn Fs>);
+struct ErrorSwallowingFs(Arc<dyn Fs>);
 
-struct LiarFile(Box<dyn WritableFile>);
+struct ErrorSwallowingFile(Box<dyn WritableFile>);
 
-impl WritableFile for LiarFile {
+impl WritableFile for ErrorSwallowingFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let _ = self.0.append(bytes);
         Ok(())
@@ -79,12 +80,12 @@ impl WritableFile for LiarFile {
     }
 }
 
-impl Fs for Liar {
+impl Fs for ErrorSwallowingFs {
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        Ok(Box::new(LiarFile(self.0.create_new(path)?)))
+        Ok(Box::new(ErrorSwallowingFile(self.0.create_new(path)?)))
     }
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        Ok(Box::new(LiarFile(self.0.open_write(path)?)))
+        Ok(Box::new(ErrorSwallowingFile(self.0.open_write(path)?)))
     }
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
         self.0.open_read(path)
@@ -129,7 +130,7 @@ fn a_store_that_swallows_the_errors_of_writes_is_noticed() {
     let mut script = script(Policy::Leveled, Theme::Levels, 3, 30);
     script.steps.retain(|step| !matches!(step, Step::Kill));
     for cause in [Cause::Full, Cause::SyncDrops] {
-        let tally = faults::run(&script, &[cause], |fs| Arc::new(Liar(fs)));
+        let tally = faults::run(&script, &[cause], |fs| Arc::new(ErrorSwallowingFs(fs)));
         assert!(!tally.failures.is_empty(), "{cause:?}: {:?}", tally.counts);
     }
 }
@@ -137,7 +138,7 @@ fn a_store_that_swallows_the_errors_of_writes_is_noticed() {
 #[test]
 fn a_store_without_checksums_is_noticed() {
     let store = Store::make(Policy::Leveled, Theme::Levels, 3, 40, true);
-    let tally = rot::without_checksums(&store, 1, 400);
+    let tally = corruption::without_checksums(&store, 1, 400);
     assert!(tally.failed(Verdict::Wrong) > 0, "{:?}", tally.counts);
 }
 
@@ -145,7 +146,7 @@ fn a_store_without_checksums_is_noticed() {
 fn a_log_reader_that_skips_the_durable_marks_is_noticed() {
     // Without a flush, the log is long.
     let store = Store::make(Policy::Leveled, Theme::Logs, 3, 40, false);
-    let tally = rot::without_marks(&store);
+    let tally = corruption::without_marks(&store);
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 
@@ -155,21 +156,21 @@ fn a_store_that_forgets_a_write_is_noticed() {
     fs.create_dir(Path::new("/data")).unwrap();
     let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
     let options = Options { ..tiny_options() };
-    let mut life = Life::new(fs, options, ledger.clone());
-    life.open().unwrap();
+    let mut script_run = ScriptRun::new(fs, options, ledger.clone());
+    script_run.open().unwrap();
     let op = Op::Put(b"k".to_vec(), b"v".to_vec());
-    life.step(&Step::Write(vec![op], true)).unwrap();
-    assert!(life.read().is_ok());
+    script_run.step(&Step::Write(vec![op], true)).unwrap();
+    assert!(script_run.read().is_ok());
     ledger.lock().attempt(&[Op::Put(b"forgotten".to_vec(), Vec::new())]);
     ledger.lock().acknowledge(true);
-    assert!(life.read().is_err());
+    assert!(script_run.read().is_err());
 }
 
 #[test]
 fn a_chore_that_swallows_the_errors_of_writes_is_noticed() {
-    let world = World::make(&script(Policy::Leveled, Theme::Mixed, 5, 30));
-    for chore in [Chore::Checkpoint, Chore::Backup, Chore::Restore, Chore::Repair] {
-        let tally = chores::run(&world, &[chore], |fs| Arc::new(Liar(fs)));
-        assert!(!tally.failures.is_empty(), "{chore:?}: {:?}", tally.counts);
+    let state = InitialState::make(&script(Policy::Leveled, Theme::Mixed, 5, 30));
+    for task in [Task::Checkpoint, Task::Backup, Task::Restore, Task::Repair] {
+        let tally = task_faults::run(&state, &[task], |fs| Arc::new(ErrorSwallowingFs(fs)));
+        assert!(!tally.failures.is_empty(), "{task:?}: {:?}", tally.counts);
     }
 }

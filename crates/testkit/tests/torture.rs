@@ -8,8 +8,9 @@ fn torture(arguments: &[&str]) {
     std::fs::create_dir_all(&dir).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_torture"));
     let ran = command.args(arguments).arg("--dir").arg(&dir).output().unwrap();
-    let (row, said) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success() && row.contains("| 0 | 0 | 0 |"), "{row}\n{said}");
+    let (row, stderr_text) =
+        (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && row.contains("| 0 | 0 | 0 |"), "{row}\n{stderr_text}");
     std::fs::remove_dir_all(&dir).unwrap();
 }
 

@@ -44,7 +44,7 @@ enum What {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Run an experiment, saving every run at once
+    /// Run an experiment, saving every round at once
     Run(RunArgs),
     /// Report a record as text, Markdown, CSV or an HTML page
     Report(ReportArgs),
@@ -52,9 +52,9 @@ enum What {
     Ycsb(super::ycsb::YcsbArgs),
     /// List the engines that can be measured, or install one
     Engines(super::engines::EnginesArgs),
-    /// Execute the run described on standard input; called only by the lab itself
+    /// Execute the round described on standard input; called only by the lab itself
     #[command(hide = true)]
-    Turn,
+    Round,
     /// Compare two records of one experiment; exit code 1 if a measure got slower
     Compare {
         /// Record before: a file, or an experiment's name for its newest record (NAME~1: the record
@@ -130,7 +130,7 @@ impl LabArgs {
             What::Run(args) => args.json,
             What::Report(args) => args.json,
             What::Engines(args) => args.json(),
-            What::Ycsb(_) | What::Turn | What::Compare { .. } => false,
+            What::Ycsb(_) | What::Round | What::Compare { .. } => false,
         }
     }
 }
@@ -151,13 +151,13 @@ pub fn run(args: &LabArgs) -> Outcome {
         What::Report(args) => report(args),
         What::Ycsb(args) => super::ycsb::run(args),
         What::Engines(args) => super::engines::run(args),
-        What::Turn => turn(),
+        What::Round => round(),
         What::Compare { before, after, force } => compare(before, after, *force),
     }
 }
 
-/// Executes one run in this subprocess, which ends together with its parent process.
-fn turn() -> Outcome {
+/// Executes one round in this subprocess, which ends together with its parent process.
+fn round() -> Outcome {
     interrupt::exit_after(|| super::bench::remove_stores(std::process::id()));
     esker_lab::run::apart::end_with_parent();
     let (mut input, mut out) = (std::io::stdin(), std::io::stdout());

@@ -40,7 +40,7 @@ pub struct TreeLimits {
     pub fan_out: u64,
     /// Base rewrite ratio: a `fluid` last-level guard is merged whole once the size of its small
     /// runs reaches this fraction of its base.
-    pub alpha: f64,
+    pub base_rewrite_ratio: f64,
     /// Size at which an output file is closed, in bytes.
     pub file_size_max_bytes: u64,
     /// Size beyond which a guard is split, in bytes.
@@ -63,7 +63,7 @@ impl TreeLimits {
             runs_max: options.runs_max as usize,
             last_runs_max: options.last_runs_max as usize,
             fan_out: options.fan_out,
-            alpha: options.alpha,
+            base_rewrite_ratio: options.base_rewrite_ratio,
             file_size_max_bytes: options.file_size_max_bytes,
             guard_size_max_bytes,
             guard_piece_min_bytes: options.guard_piece_min_bytes.clamp(least, guard_size_max_bytes),

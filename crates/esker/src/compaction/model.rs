@@ -128,14 +128,14 @@ impl Model {
         }
     }
 
-    /// Merges the small runs of the last level into its base once they reach `alpha` times the
-    /// base. Before that, merges the small runs with each other when they are too many.
+    /// Merges the small runs of the last level into its base once they reach `base_rewrite_ratio`
+    /// times the base. Before that, merges the small runs with each other when they are too many.
     fn tend_base(&mut self) {
         let last = self.last().min(self.levels.len() - 1);
         let runs = &mut self.levels[last];
         let Some(base) = runs.last().copied().filter(|_| runs.len() > 1) else { return };
         let small: f64 = runs.iter().sum::<f64>() - base;
-        if small >= self.limits.alpha * base {
+        if small >= self.limits.base_rewrite_ratio * base {
             self.written += small + base;
             *runs = vec![small + base];
         } else if runs.len() > self.limits.last_runs_max.max(2) {

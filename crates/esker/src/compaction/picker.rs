@@ -208,7 +208,7 @@ impl PickContext<'_> {
         }
         let base = guard.runs.last().map_or(0, |r| r.bytes());
         let small = guard.bytes().saturating_sub(base);
-        if small as f64 >= self.limits.alpha * base as f64 {
+        if small as f64 >= self.limits.base_rewrite_ratio * base as f64 {
             return Some(self.merge_within(
                 level,
                 guard,

@@ -34,7 +34,7 @@ fn limits(policy: Policy) -> TreeLimits {
         runs_max: 3,
         last_runs_max: 3,
         fan_out: 4,
-        alpha: 1.0,
+        base_rewrite_ratio: 1.0,
         file_size_max_bytes: 1000,
         guard_size_max_bytes: 3000,
         guard_piece_min_bytes: 500,

@@ -191,8 +191,8 @@ rows! {
         "In `fragmented` and `fluid`: number of runs that triggers a push of an inner-level guard.";
     last_runs_max: u64 = 8, 1 => 1024, "runs", Live, [],
         "In `fluid`: maximum number of runs in a last-level guard. Beyond it, the guard's small runs are merged with each other.";
-    alpha: f64 = 1.0, 0.01 => 100.0, "", Live, [],
-        "In `fluid`: base rewrite ratio. A last-level guard is merged completely when its small runs reach this fraction of its base.";
+    base_rewrite_ratio: f64 = 1.0, 0.01 => 100.0, "", Live, ["alpha"],
+        "In `fluid`: a last-level guard is merged completely when its small runs reach this fraction of its base.";
     guard_size_max_bytes: u64 = 128 * MIB, 4 * KIB => 64 * GIB, "bytes", Live, [],
         "Maximum guard size. A guard that a merge leaves larger is split. The effective minimum is a sixteenth of the memtable size or of `file_size_max_bytes`, whichever is smaller.";
     guard_piece_min_bytes: u64 = 8 * MIB, KIB => GIB, "bytes", Live, [],

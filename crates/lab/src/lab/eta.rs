@@ -1,4 +1,4 @@
-//! The line before each run: its number, the total number of runs, and the estimated time left.
+//! The line before each round: its number, the total number of rounds, and the estimated time left.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use indicatif::HumanDuration;
 use crate::experiment::check::Experiment;
 use crate::experiment::plan::Point;
 
-/// Counts runs and estimates the time left from the completed runs, by their number of pairs.
+/// Counts rounds and estimates the time left from the completed rounds, by their number of pairs.
 pub struct Eta {
-    turns: usize,
+    rounds: usize,
     begun: usize,
     weight_left: f64,
     weight_done: f64,
@@ -17,37 +17,37 @@ pub struct Eta {
 }
 
 fn weight(point: &Point) -> f64 {
-    // A run has a fixed cost besides the cost of its pairs.
+    // A round has a fixed cost besides the cost of its pairs.
     point.entries as f64 * point.threads as f64 + 2000.0
 }
 
 impl Eta {
-    /// Creates an estimate for all runs of `points` with available engines.
+    /// Creates an estimate for all rounds of `points` with available engines.
     pub fn new(points: &[Point], runs: impl Fn(&str) -> bool) -> Eta {
         let mut eta =
-            Eta { turns: 0, begun: 0, weight_left: 0.0, weight_done: 0.0, seconds_done: 0.0 };
+            Eta { rounds: 0, begun: 0, weight_left: 0.0, weight_done: 0.0, seconds_done: 0.0 };
         for point in points {
-            let turns = point.engines.iter().filter(|name| runs(name)).count() * point.repetitions;
-            eta.turns += turns;
-            eta.weight_left += turns as f64 * weight(point);
+            let rounds = point.engines.iter().filter(|name| runs(name)).count() * point.repetitions;
+            eta.rounds += rounds;
+            eta.weight_left += rounds as f64 * weight(point);
         }
         eta
     }
 
-    /// Counts a run that was already measured.
+    /// Counts a round that was already measured.
     pub fn skip(&mut self, point: &Point) {
         self.begun += 1;
         self.weight_left -= weight(point);
     }
 
-    /// Counts a completed run.
+    /// Counts a completed round.
     pub fn done(&mut self, point: &Point, _engine: &str, seconds: f64) {
         self.weight_left -= weight(point);
         self.weight_done += weight(point);
         self.seconds_done += seconds;
     }
 
-    /// Returns the line for the run that starts now.
+    /// Returns the line for the round that starts now.
     pub fn line(
         &mut self,
         experiment: &Experiment,
@@ -72,9 +72,9 @@ impl Eta {
             String::new()
         };
         format!(
-            "turn {} of {}{left}: {} {}, {engine}, repetition {}",
+            "round {} of {}{left}: {} {}, {engine}, repetition {}",
             self.begun,
-            self.turns,
+            self.rounds,
             experiment.series(point.series).name,
             params.join(" "),
             repetition + 1

@@ -1,12 +1,13 @@
-//! Execution of an experiment: every point, every engine, every repetition, one run after another.
+//! Execution of an experiment: every point, every engine, every repetition, one round after
+//! another.
 //!
 //! A repetition goes through all points, and runs every engine at each point, with a rotating first
 //! engine. Slow drifts of the machine therefore affect all points and engines alike. The record is
-//! saved after every run. `resume` continues an interrupted experiment.
+//! saved after every round. `resume` continues an interrupted experiment.
 
 mod eta;
+pub mod round;
 pub mod teach;
-pub mod turn;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -28,7 +29,7 @@ use crate::run::config::BenchConfig;
 use crate::run::interleave::{Candidate, order};
 use crate::workload::csv::read_pairs;
 use eta::Eta;
-use turn::LabTurn;
+use round::LabRound;
 
 /// Options of an experiment's execution.
 #[derive(Clone, Debug)]
@@ -64,7 +65,7 @@ pub struct LabOutcome {
     pub record: LabRecord,
     /// Path of the record, if it could be written.
     pub record_path: Option<PathBuf>,
-    /// Whether a run failed or an expectation was not met.
+    /// Whether a round failed or an expectation was not met.
     pub failed: bool,
 }
 
@@ -119,7 +120,7 @@ pub fn run(
         file: file.as_ref(),
         started,
         before,
-        turn: record.sessions.len(),
+        rounds: record.sessions.len(),
         left_out: Vec::new(),
     };
     runner.all(&mut record, talk);
@@ -231,7 +232,8 @@ struct Runner<'a> {
     file: Option<&'a RecordFile>,
     started: Instant,
     before: f64,
-    turn: usize,
+    /// Number of rounds that have begun.
+    rounds: usize,
     /// Points whose data is not available.
     left_out: Vec<usize>,
 }
@@ -282,24 +284,24 @@ impl Runner<'_> {
         let point = &self.points[index];
         let found = self.candidates.iter().find(|candidate| candidate.name == name);
         let Some(Ok(engine)) = found.map(|candidate| candidate.engine.as_ref()) else { return };
-        let turn = LabTurn {
+        let round = LabRound {
             experiment: self.experiment,
             point,
             engine: engine.as_ref(),
             repetition,
-            turn: self.turn,
+            number: self.rounds,
             seed: self.seed,
             base: &self.options.base,
             base_dir: &self.base.dir,
             settle_memory: self.settle_memory,
         };
-        self.turn += 1;
-        // A memory limit may make the kernel kill the process, so the run uses a subprocess.
+        self.rounds += 1;
+        // A memory limit may make the kernel kill the process, so the round uses a subprocess.
         let limited = || point.memory_limit.map(|_| self.options.spec_of(name));
         let apart = engine.apart().or_else(limited);
         let outcome = match apart.filter(|_| self.options.base.child.is_some()) {
-            Some(spec) => turn.run_apart(spec, talk),
-            None => turn.run(talk),
+            Some(spec) => round.run_apart(spec, talk),
+            None => round.run(talk),
         };
         crate::run::place::wait_when_ending();
         match outcome {

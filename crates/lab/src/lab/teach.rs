@@ -93,7 +93,7 @@ fn debts(record: &LabRecord) -> Vec<String> {
         }
         if waited > 1.0 && waited > worked * DEBT_SHARE_MAX {
             told.push(format!(
-                "{engine} worked in the background for {waited:.1} s after turns of {worked:.1} s: \
+                "{engine} worked in the background for {waited:.1} s after rounds of {worked:.1} s: \
                  its throughput excludes that work, and the \"quiet\" figures include it"
             ));
         }

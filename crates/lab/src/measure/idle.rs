@@ -87,9 +87,9 @@ mod tests {
     #[test]
     fn it_wakes_while_others_work_and_ends_when_told() {
         // On a busy machine the thread's first sleep may outlast this thread's.
-        let noted = (0..12).find_map(|turn| {
+        let noted = (0..12).find_map(|round| {
             let watch = IdleWatch::start();
-            std::thread::sleep(Duration::from_millis(30 << turn));
+            std::thread::sleep(Duration::from_millis(30 << round));
             watch.finish()
         });
         let noted = noted.expect("it woke");

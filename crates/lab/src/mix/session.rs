@@ -1,4 +1,4 @@
-//! One engine's run through the phases of a mixed workload, measured and checked.
+//! One round: one engine runs through the phases of a mixed workload, measured and checked.
 
 use std::sync::Barrier;
 use std::time::Instant;
@@ -23,8 +23,8 @@ use crate::run::session::{Listener, idle_cpu_seconds, keep, note_close, read_amp
 use crate::target::{Engine, StoreOptions, Target};
 use crate::workload::rng::mix;
 
-/// Input of a run.
-pub struct MixTurn<'a> {
+/// Input of a round: one engine runs all phases once.
+pub struct MixRound<'a> {
     /// Engine to run.
     pub engine: &'a dyn Engine,
     /// Options for opening the store.
@@ -43,8 +43,8 @@ pub struct MixTurn<'a> {
     pub place: &'a Place,
     /// Repetition, from 0.
     pub repetition: usize,
-    /// Index of the run in the benchmark, from 0.
-    pub turn: usize,
+    /// Number of the round in the benchmark, from 0.
+    pub number: usize,
     /// Whether live progress lines are shown.
     pub progress: bool,
     /// Returns freed memory to the operating system.
@@ -54,7 +54,7 @@ pub struct MixTurn<'a> {
 }
 
 struct Session<'a> {
-    turn: &'a MixTurn<'a>,
+    round: &'a MixRound<'a>,
     target: Option<Box<dyn Target>>,
     state: State,
     baseline_bytes: u64,
@@ -64,20 +64,20 @@ struct Session<'a> {
     clock: Clock,
 }
 
-/// Runs all phases. An engine's error ends the run; the samples measured before it are returned.
-pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>, SessionRecord) {
+/// Runs all phases. An engine's error ends the round; the samples measured before it are returned.
+pub fn run(round: &MixRound<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>, SessionRecord) {
     let start = Instant::now();
-    let state = State::empty(turn.space.fields());
+    let state = State::empty(round.space.fields());
     let baseline_bytes = host::memory().resident_bytes.unwrap_or(0);
     let (mapped_bytes, filled_bytes) = (0, 0);
     let clock = Clock::new();
     let mut session =
-        Session { turn, target: None, state, baseline_bytes, mapped_bytes, filled_bytes, clock };
+        Session { round, target: None, state, baseline_bytes, mapped_bytes, filled_bytes, clock };
     let moment = Moment::now();
     let mut samples: Vec<TaskSample> = Vec::new();
     for (position, phase) in turn.phases.iter().enumerate() {
         let mut sample =
-            TaskSample::new(turn.engine.name(), &phase.name, position, turn.repetition);
+            TaskSample::new(round.engine.name(), &phase.name, position, round.repetition);
         sample.hidden = phase.hidden;
         let result = session.phase(phase, &mut sample);
         if !keep(sample, result, listener, &mut samples) {
@@ -97,17 +97,17 @@ pub fn run(turn: &MixTurn<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample>,
     let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
     let user_written_bytes = written + session.filled_bytes;
     let amplified = used.write_amplification(user_written_bytes);
-    let persistent = turn.engine.capabilities().persistent;
+    let persistent = round.engine.capabilities().persistent;
     let record = SessionRecord {
-        engine: turn.engine.name().into(),
-        repetition: turn.repetition,
-        turn: turn.turn,
+        engine: round.engine.name().into(),
+        repetition: round.repetition,
+        round: round.number,
         elapsed_seconds: start.elapsed().as_secs_f64(),
         used: Some(used),
         user_written_bytes,
         write_amplification: amplified.filter(|_| persistent).map(|(ratio, _)| ratio),
         read_amplification: read_amplification(&phases_used, &samples),
-        data_bytes: Some(turn.space.data_bytes(turn.entries)),
+        data_bytes: Some(round.space.data_bytes(round.entries)),
         memory_limit: None,
     };
     (samples, record)
@@ -123,26 +123,26 @@ impl Session<'_> {
     fn quiet(&self, since: &Moment, samples: &mut [TaskSample]) {
         let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
         let (Some(target), Some(last)) = (&self.target, samples.last_mut()) else { return };
-        if last.error.is_some() || !self.turn.engine.capabilities().persistent {
+        if last.error.is_some() || !self.round.engine.capabilities().persistent {
             return;
         }
         let waited = quiet::wait(target.as_ref());
         let used = since.used().with_mapped(self.mapped_so_far());
         let amplified = used.write_amplification(written + self.filled_bytes);
         let amplified = amplified.map(|(ratio, _)| ratio);
-        let place = self.turn.place.store();
+        let place = self.round.place.store();
         last.quiet = Some(Quiet::found(waited, amplified, self.live_bytes(), &place));
     }
 
     /// Returns the bytes of the live pairs, estimated from their mean.
     fn live_bytes(&self) -> f64 {
-        self.state.live().1 as f64 * self.turn.space.pair_bytes_mean()
+        self.state.live().1 as f64 * self.round.space.pair_bytes_mean()
     }
 
     /// Checks the store's content at the end; returns a sentence about the mistake, if any.
     fn content(&self) -> Result<Option<String>> {
         let Some(target) = &self.target else { return Ok(None) };
-        content(target.as_ref(), self.turn.space, &self.state)
+        content(target.as_ref(), self.round.space, &self.state)
     }
 
     fn mapped_so_far(&self) -> u64 {
@@ -151,8 +151,8 @@ impl Session<'_> {
 
     fn open(&mut self) -> Result<()> {
         if self.target.is_none() {
-            let place = self.turn.place.store();
-            self.target = Some(self.turn.engine.open(&place, self.turn.store)?);
+            let place = self.round.place.store();
+            self.target = Some(self.round.engine.open(&place, self.round.store)?);
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Session<'_> {
     fn begin(&mut self, start: Start, position: usize) -> Result<()> {
         if start != Start::Kept {
             self.close()?;
-            self.turn.place.empty()?;
+            self.round.place.empty()?;
             self.state.clear();
         }
         self.open()?;
@@ -178,9 +178,9 @@ impl Session<'_> {
     }
 
     fn draw(&self, phase: &Phase, position: usize, threads: usize) -> Drawn {
-        let part = ((self.turn.repetition as u64) << 32) | position as u64;
-        let seed = mix(self.turn.seed ^ mix(part));
-        draw(phase, self.turn.space, &self.state, self.turn.entries, threads, seed)
+        let part = ((self.round.repetition as u64) << 32) | position as u64;
+        let seed = mix(self.round.seed ^ mix(part));
+        draw(phase, self.round.space, &self.state, self.round.entries, threads, seed)
     }
 
     fn finish(&mut self, phase: &Phase, drawn: &Drawn) {
@@ -194,18 +194,18 @@ impl Session<'_> {
     /// Adds the lab's memory to the memory limit: `own_bytes` and the expected state of the store.
     /// Returns the bytes left for engine and page cache, if the limit is in effect.
     fn spare(&self, own_bytes: u64) -> Option<u64> {
-        let limit = self.turn.limit?;
+        let limit = self.round.limit?;
         limit.spare(own_bytes + self.state.memory_bytes()).then(|| limit.bytes())
     }
 
     fn phase(&mut self, phase: &Phase, sample: &mut TaskSample) -> Result<()> {
         self.begin(phase.start, sample.position)?;
         // Rough estimate: a drawn operation takes about eight bytes.
-        self.spare(self.turn.entries * 32);
-        let drawn = self.draw(phase, sample.position, self.turn.threads);
+        self.spare(self.round.entries * 32);
+        let drawn = self.draw(phase, sample.position, self.round.threads);
         let title = format!("[{}] {:10} {}", sample.repetition + 1, sample.engine, phase.name);
-        let progress = Progress::new(self.turn.progress, &title, drawn.operations().max(1));
-        (self.turn.settle_memory)();
+        let progress = Progress::new(self.round.progress, &title, drawn.operations().max(1));
+        (self.round.settle_memory)();
         sample.memory_limit_bytes = self.spare(drawn.memory_bytes());
         host::reset_peak();
         let mapped = self.mapped_so_far();
@@ -231,7 +231,7 @@ impl Session<'_> {
         let threads = drawn.threads.len();
         let shared = Shared {
             target,
-            space: self.turn.space,
+            space: self.round.space,
             state: &self.state,
             phase,
             threads,
@@ -301,12 +301,12 @@ impl Session<'_> {
         }
         sample.latency = all.summary();
         sample.timeline = Some(done.timeline);
-        if self.turn.engine.capabilities().persistent {
+        if self.round.engine.capabilities().persistent {
             let used = sample.used;
             let amplified = used.and_then(|u| u.write_amplification(sample.user_written_bytes));
             sample.write_amplification = amplified.map(|(ratio, _)| ratio);
             sample.write_source = amplified.map(|(_, source)| source);
-            let disk = host::disk_use(&self.turn.place.store());
+            let disk = host::disk_use(&self.round.place.store());
             sample.disk_bytes = Some(disk.allocated_bytes);
             sample.disk_files = Some(disk.files);
         }

@@ -1,4 +1,4 @@
-//! The record of an experiment: its text, its points, and every sample and run at each point.
+//! The record of an experiment: its text, its points, and every sample and round at each point.
 //!
 //! The complete text is kept, so that a report can be made from the record alone, years later.
 
@@ -60,13 +60,13 @@ pub struct PointRecord {
     pub params_run: Vec<(String, String)>,
     /// Number of pairs in the runs.
     pub entries: u64,
-    /// Bytes of keys and values of that many pairs; known after the first run.
+    /// Bytes of keys and values of that many pairs; known after the first round.
     #[serde(default)]
     pub bytes: Option<u64>,
     /// Number of pairs in the document.
     #[serde(default)]
     pub document_entries: Option<u64>,
-    /// Data written up to each step; filled after the first run of a point with steps.
+    /// Data written up to each step; filled after the first round of a point with steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepRecord>,
     /// Fraction of the document's size.
@@ -79,7 +79,7 @@ pub struct PointRecord {
     pub not_available: Option<String>,
 }
 
-/// Data written in a run up to the end of a step.
+/// Data written in a round up to the end of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepRecord {
     /// Step, in the document's counting.
@@ -105,18 +105,18 @@ pub struct LabSample {
     pub sample: TaskSample,
 }
 
-/// A run at a point.
+/// A round at a point.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LabSession {
     /// Index of the point in the record.
     pub point: usize,
-    /// Record of the run.
+    /// Record of the round.
     #[serde(flatten)]
     pub session: SessionRecord,
 }
 
 impl LabRecord {
-    /// Returns whether this run was already measured.
+    /// Returns whether this round was already measured.
     pub fn has(&self, point: usize, engine: &str, repetition: usize) -> bool {
         self.sessions.iter().any(|done| {
             done.point == point
@@ -125,13 +125,13 @@ impl LabRecord {
         })
     }
 
-    /// Adds to each point the sizes of its first complete run. This fills the gaps of records from
-    /// before these fields, and adds the sizes of new runs.
+    /// Adds to each point the sizes of its first complete round. This fills the gaps of records
+    /// from before these fields, and adds the sizes of new rounds.
     pub fn note_sizes(&mut self) {
         for index in 0..self.points.len() {
             let missing = self.points[index].steps.is_empty();
             let steps = if missing { self.steps_put(index) } else { Vec::new() };
-            let of_point = |turn: &&LabSession| turn.point == index;
+            let of_point = |round: &&LabSession| round.point == index;
             let bytes = self.sessions.iter().filter(of_point).find_map(|t| t.session.data_bytes);
             let point = &mut self.points[index];
             let named = point.params.iter().find(|(name, _)| name == "entries");
@@ -151,22 +151,22 @@ impl LabRecord {
         }
     }
 
-    /// Returns each step of a point and the bytes written until its end, from the first run without
-    /// a failure.
+    /// Returns each step of a point and the bytes written until its end, from the first round
+    /// without a failure.
     fn steps_put(&self, index: usize) -> Vec<(String, u64)> {
         let own = || self.samples.iter().filter(|sample| sample.point == index);
-        let whole = |turn: &&LabSession| {
-            let session = &turn.session;
-            let mut of_turn = own().filter(|s| {
+        let whole = |round: &&LabSession| {
+            let session = &round.session;
+            let mut of_round = own().filter(|s| {
                 s.sample.engine == session.engine && s.sample.repetition == session.repetition
             });
-            turn.point == index && of_turn.all(|sample| !sample.sample.failed())
+            round.point == index && of_round.all(|sample| !sample.sample.failed())
         };
         if own().all(|sample| sample.step.is_none()) {
             return Vec::new();
         }
-        let Some(turn) = self.sessions.iter().find(whole) else { return Vec::new() };
-        let session = &turn.session;
+        let Some(round) = self.sessions.iter().find(whole) else { return Vec::new() };
+        let session = &round.session;
         let mut steps: Vec<(String, u64)> = Vec::new();
         let mut put = 0;
         for sample in own() {

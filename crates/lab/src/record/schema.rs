@@ -198,15 +198,16 @@ pub struct KindSample {
     pub latency: LatencySummary,
 }
 
-/// One engine's run in one repetition: all tasks from an empty directory to the close.
+/// One round: one engine's run in one repetition, all tasks from an empty directory to the close.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionRecord {
     /// Name of the engine.
     pub engine: String,
     /// Repetition, from 0.
     pub repetition: usize,
-    /// Index in the benchmark, from 0, which shows the order of the engines.
-    pub turn: usize,
+    /// Number of the round in the benchmark, from 0, which shows the order of the engines.
+    #[serde(rename = "turn")]
+    pub round: usize,
     /// Wall time in seconds, including preparation.
     pub elapsed_seconds: f64,
     /// CPU and I/O use of the tasks and of open and close.

@@ -60,7 +60,8 @@ impl Sheet<'_> {
     }
 }
 
-/// An engine's description of its durability contains these words if writes do not survive `kill -9`.
+/// An engine's description of its durability contains these words if a killed process
+/// loses writes.
 const LOSES_WITH_PROCESS: &str = "a killed process loses";
 
 type Measure = (&'static str, fn(&EngineTotal) -> Option<f64>, fn(f64) -> String);
@@ -164,8 +165,8 @@ fn common(record: &RunRecord) -> String {
     let base = record.base_engine.as_deref().unwrap_or("none");
     format!(
         "Microseconds per operation, {} pairs of {:.0} + {:.0} bytes, {} thread(s), medians of {} \
-         interleaved turn(s) of each engine. In brackets: speed as a multiple of {base}'s; ~ means \
-         no significant difference at 95 %, ? means no interval, because there was one turn.",
+         interleaved round(s) of each engine. In brackets: speed as a multiple of {base}'s; ~ means \
+         no significant difference at 95 %, ? means no interval, because there was one round.",
         work.rows, work.key_bytes_mean, work.value_bytes_mean, work.threads, work.repetitions
     )
 }

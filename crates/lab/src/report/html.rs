@@ -45,7 +45,7 @@ pub(super) fn sections(page: &mut String, record: &RunRecord) {
     speed(page, record, &cells);
     latencies(page, record, &cells);
     amplification(page, record, &cells);
-    whole_turns(page, record, &totals(record));
+    whole_rounds(page, record, &totals(record));
     comparison(page, record, &cells);
     engines(page, record);
     samples(page, &cells);
@@ -224,7 +224,7 @@ fn amplification(page: &mut String, record: &RunRecord, cells: &[Cell]) {
 
 type Measure = (&'static str, &'static str, fn(&EngineTotal) -> Option<f64>, fn(f64) -> String);
 
-fn whole_turns(page: &mut String, record: &RunRecord, totals: &[EngineTotal]) {
+fn whole_rounds(page: &mut String, record: &RunRecord, totals: &[EngineTotal]) {
     let measures: [Measure; 4] = [
         (
             "Write amplification",
@@ -237,7 +237,7 @@ fn whole_turns(page: &mut String, record: &RunRecord, totals: &[EngineTotal]) {
         ("Disk", "maximum after a task", |total| total.disk_bytes_max, bytes_text),
     ];
     page.push_str(
-        "<h2>Whole turns</h2><p class=\"soft\">All tasks of an engine together; shorter is \
+        "<h2>Whole rounds</h2><p class=\"soft\">All tasks of an engine together; shorter is \
          better.</p><div class=\"grid\">\n",
     );
     for (name, about, of, text) in measures {

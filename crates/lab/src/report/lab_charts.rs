@@ -303,7 +303,7 @@ fn caption(
         told.push(format!("a {kind} for each {}", each(&plan.lines)));
     }
     if part.figures.iter().any(|figure| figure.samples.len() > 1) {
-        told.push("thin lines from the smallest to the largest turn".into());
+        told.push("thin lines from the smallest to the largest round".into());
     }
     let panels: usize = groups.iter().map(Vec::len).sum();
     match (panels > 1, by_measure, groups.len() > 1) {

@@ -94,7 +94,7 @@ fn contents(
     {
         page.push_str(if there { link } else { "" });
     }
-    page.push_str(" <a href=\"#turns\">Whole turns</a> <a href=\"#given\">Terms</a></nav>\n");
+    page.push_str(" <a href=\"#rounds\">Whole rounds</a> <a href=\"#given\">Terms</a></nav>\n");
 }
 
 /// Returns a series' name, with its unit if an earlier view shows it in another unit.

@@ -14,52 +14,52 @@ use crate::record::lab::LabRecord;
 use crate::record::schema::SessionRecord;
 use crate::stats::compare::median;
 
-type Measure = (&'static str, &'static str, fn(&Turn<'_>) -> Option<f64>, fn(f64) -> String);
+type Measure = (&'static str, &'static str, fn(&Round<'_>) -> Option<f64>, fn(f64) -> String);
 
 const MEASURES: &[Measure] = &[
     (
         "Write amplification",
         "bytes written per byte the user wrote, including the close",
-        |turn| turn.session.write_amplification,
+        |round| round.session.write_amplification,
         |ratio| format!("{ratio:.2}"),
     ),
     (
         "Write amplification, quiet",
         "the same after the background work has ended, before the close",
-        |turn| turn.quiet.and_then(|quiet| quiet.write_amplification),
+        |round| round.quiet.and_then(|quiet| quiet.write_amplification),
         |ratio| format!("{ratio:.2}"),
     ),
     (
         "Space amplification",
         "bytes on disk per byte of live pairs, after the background work has ended",
-        |turn| turn.quiet.and_then(|quiet| quiet.space_amplification),
+        |round| round.quiet.and_then(|quiet| quiet.space_amplification),
         |ratio| format!("{ratio:.2}"),
     ),
     (
         "Read amplification",
         "bytes read by system calls per byte the user read or wrote; memory-mapped reads are not \
          counted",
-        |turn| turn.session.read_amplification,
+        |round| round.session.read_amplification,
         |ratio| format!("{ratio:.2}"),
     ),
     (
         "CPU seconds",
         "of all threads",
-        |turn| turn.session.used.map(|used| used.cpu_seconds),
+        |round| round.session.used.map(|used| used.cpu_seconds),
         |seconds| format!("{seconds:.2}"),
     ),
 ];
 
-/// One engine's run, and its state when quiet.
-struct Turn<'a> {
+/// A round, and the engine's state when quiet.
+struct Round<'a> {
     session: &'a SessionRecord,
     quiet: Option<Quiet>,
 }
 
-/// Returns the runs of an engine at a point.
-fn turns<'a>(record: &'a LabRecord, point: usize, engine: &'a str) -> Vec<Turn<'a>> {
+/// Returns the rounds of an engine at a point.
+fn rounds<'a>(record: &'a LabRecord, point: usize, engine: &'a str) -> Vec<Round<'a>> {
     let own = record.sessions.iter().filter(|t| t.point == point && t.session.engine == engine);
-    let turn = |session: &'a SessionRecord| {
+    let round = |session: &'a SessionRecord| {
         let mut samples = record.samples.iter().filter(|sample| {
             let own = &sample.sample;
             sample.point == point
@@ -67,19 +67,19 @@ fn turns<'a>(record: &'a LabRecord, point: usize, engine: &'a str) -> Vec<Turn<'
                 && own.repetition == session.repetition
                 && own.quiet.is_some()
         });
-        Turn { session, quiet: samples.next().and_then(|sample| sample.sample.quiet) }
+        Round { session, quiet: samples.next().and_then(|sample| sample.sample.quiet) }
     };
-    own.map(|t| turn(&t.session)).collect()
+    own.map(|t| round(&t.session)).collect()
 }
 
-/// Draws whole runs: one picture per measure, with a row per series.
+/// Draws whole rounds: one picture per measure, with a row per series.
 pub fn measures(page: &mut String, experiment: &Experiment, record: &LabRecord, whos: &Whos) {
     if record.sessions.is_empty() {
         return;
     }
     page.push_str(
-        "<h2 id=\"turns\">Whole turns</h2><p class=\"soft\">All phases of an engine together, medians \
-         of the turns, at the last point of each series; less is better.</p>\n",
+        "<h2 id=\"rounds\">Whole rounds</h2><p class=\"soft\">All phases of an engine together, medians \
+         of the rounds, at the last point of each series; less is better.</p>\n",
     );
     let names = record.measured_engines();
     let marks = names.iter().map(|name| (colour(whos, name), *name, false));
@@ -91,7 +91,7 @@ pub fn measures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
             let last = record.points.iter().rposition(|point| point.series == series.name);
             let Some(last) = last else { continue };
             let dot = |engine: &&str| {
-                let own = turns(record, last, engine);
+                let own = rounds(record, last, engine);
                 let value = median(&own.iter().filter_map(of).collect::<Vec<f64>>());
                 Dot {
                     style: colour(whos, engine),
@@ -101,7 +101,7 @@ pub fn measures(page: &mut String, experiment: &Experiment, record: &LabRecord, 
                     reported: false,
                 }
             };
-            let ran = |engine: &&&str| !turns(record, last, engine).is_empty();
+            let ran = |engine: &&&str| !rounds(record, last, engine).is_empty();
             let dots: Vec<Dot> = names.iter().filter(ran).map(dot).collect();
             if dots.iter().any(|dot| dot.value.is_some()) {
                 let place =

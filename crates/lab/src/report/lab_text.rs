@@ -72,7 +72,7 @@ pub fn write(
         out,
         "\nIn brackets: above 1 is better than {base} at the same point, in the unit of the table; \
          ~ means no significant difference at 95 %, ? means no interval, because there was one \
-         turn. Reported figures are from other machines."
+         round. Reported figures are from other machines."
     )
 }
 
@@ -106,8 +106,8 @@ fn terms(experiment: &Experiment, record: &LabRecord, out: &mut dyn Write) -> io
 /// Describes the memory limits of the engines of a series.
 pub fn limits(record: &LabRecord, series: &str) -> Vec<String> {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
-    let own = record.sessions.iter().filter(|turn| record.points[turn.point].series == series);
-    for session in own.map(|turn| &turn.session) {
+    let own = record.sessions.iter().filter(|round| record.points[round.point].series == series);
+    for session in own.map(|round| &round.session) {
         let Some(limit) = &session.memory_limit else { continue };
         let place = told.iter().position(|(text, _)| text == limit).unwrap_or(told.len());
         if place == told.len() {

@@ -52,18 +52,18 @@ details { margin-top:.8rem; } summary { cursor:pointer; }
 
 /// Description of the method and its limits.
 pub const METHOD: &str = "\
-<p>Each engine takes one turn in each repetition, and the order of the engines changes from repetition to repetition. \
+<p>Each engine runs one round in each repetition, and the order of the engines changes from repetition to repetition. \
 Only one engine is open at a time, in its own directory. Keys, values and the order of operations are prepared \
 before the clock starts and are the same for every engine. Every read is compared with the written data.</p>\
 <p>Times are medians over the repetitions; the thin line on a bar runs from the smallest to the largest sample. \
 A ratio compares with the base engine, by operations per second unless the text names another unit, and above 1 is \
 better. Its interval is a bootstrap of both medians at 95 %. \
 <em>~</em> marks an interval that contains 1: there is no significant difference. \
-<em>?</em> marks a ratio of single turns, which have no interval. With three repetitions an interval is little \
+<em>?</em> marks a ratio of single rounds, which have no interval. With three repetitions an interval is little \
 more than the range of the samples.</p>\
 <p>Write amplification is the number of bytes that the process passed to write calls (the system's <code>wchar</code>; \
 for an engine that writes to a memory map, the dirtied pages, <code>write_bytes</code>) per byte of keys and values \
-written. Work that an engine defers until after a task counts where it happens: the figures of whole turns include it \
+written. Work that an engine defers until after a task counts where it happens: the figures of whole rounds include it \
 up to the close. Peak memory is the maximum resident memory, minus the memory of the lab; mapped file pages count. \
 Disk is the number of allocated blocks in bytes.</p>\
 <p>These measurements do not show a disk without a cache, a store much larger than memory, a machine under other \

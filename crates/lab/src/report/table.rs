@@ -197,7 +197,7 @@ pub fn write_comparison(record: &RunRecord, out: &mut dyn Write) -> io::Result<(
     }
     align_right(&mut table, 2);
     writeln!(out, "{table}")?;
-    writeln!(out, "\nWhole turns: all tasks of one engine, including the open and the close")?;
+    writeln!(out, "\nWhole rounds: all tasks of one engine, including the open and the close")?;
     let mut table = plain_table(&["engine", "write amp", "CPU s", "peak mem", "most disk"]);
     for total in totals(record) {
         table.add_row(vec![

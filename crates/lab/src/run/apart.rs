@@ -21,7 +21,7 @@ use crate::measure::limit::MemoryLimit;
 use crate::record::schema::{SessionRecord, TaskSample};
 
 /// Arguments of the child.
-pub const CHILD_ARGUMENTS: &[&str] = &["lab", "turn"];
+pub const CHILD_ARGUMENTS: &[&str] = &["lab", "round"];
 
 /// Request to the child.
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,8 +43,8 @@ pub enum Work {
         base_dir: PathBuf,
         /// Repetition, from 0.
         repetition: usize,
-        /// Index of the run in the benchmark.
-        turn: usize,
+        /// Number of the round in the benchmark.
+        round: usize,
     },
     /// A point of an experiment.
     Lab {
@@ -60,8 +60,8 @@ pub enum Work {
         base_dir: PathBuf,
         /// Repetition, from 0.
         repetition: usize,
-        /// Index of the run in the experiment.
-        turn: usize,
+        /// Number of the round in the experiment.
+        round: usize,
     },
     /// A single YCSB workload.
     Ycsb {

@@ -192,7 +192,7 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("csv", "FILE", "take pairs from this file: CSV, or JSON lines where its name ends in .jsonl"),
     ("key-column", "COLUMN", "key column, by name or number (1)"),
     ("value-column", "COLUMN", "value column, by name or number (2)"),
-    ("repetitions", "N", "turns of each engine (3)"),
+    ("repetitions", "N", "rounds of each engine (3)"),
     ("json", "", "print one JSON object per line"),
     ("record", "DIR", "folder of the record file (bench/record; none: no record)"),
     ("html", "FILE", "write a page with pictures"),

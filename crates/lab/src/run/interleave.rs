@@ -1,14 +1,15 @@
-//! Order of the runs: in each repetition every engine runs once, with a rotating first engine.
+//! Order of the rounds: in each repetition every engine has one round, with a rotating first
+//! engine.
 //!
-//! A B C, B C A, C A B: slow drifts of the machine and the effects of earlier runs affect all
-//! engines alike. Only one engine is open at any time, and dirty pages are synced between runs.
+//! A B C, B C A, C A B: slow drifts of the machine and the effects of earlier rounds affect all
+//! engines alike. Only one engine is open at any time, and dirty pages are synced between rounds.
 
 use std::path::Path;
 
 use super::apart::{self, Request, Work};
 use super::config::BenchConfig;
 use super::place::Place;
-use super::session::{self, Listener, Turn};
+use super::session::{self, Listener, Round};
 use crate::error::{LabError, Result};
 use crate::record::schema::{RunRecord, SessionRecord, TaskSample};
 use crate::target::Engine;
@@ -40,8 +41,8 @@ pub struct Run<'a> {
 
 /// Receiver of progress during the benchmark.
 pub trait Observer: Listener {
-    /// A run ended and its samples are in the record.
-    fn turn_done(&mut self, record: &RunRecord);
+    /// A round ended and its samples are in the record.
+    fn round_done(&mut self, record: &RunRecord);
 }
 
 /// Returns the order of the engine indices in `repetition`.
@@ -49,7 +50,7 @@ pub fn order(engines: usize, repetition: usize) -> Vec<usize> {
     (0..engines).map(|place| (place + repetition) % engines.max(1)).collect()
 }
 
-/// Executes every run and adds the samples to `record`, whose engines are in the order of
+/// Executes every round and adds the samples to `record`, whose engines are in the order of
 /// `candidates`. An engine that fails is excluded from then on; the others continue.
 pub fn run(
     run: &Run<'_>,
@@ -57,7 +58,7 @@ pub fn run(
     record: &mut RunRecord,
     observer: &mut dyn Observer,
 ) {
-    let mut turn = 0;
+    let mut round = 0;
     for repetition in 0..run.config.repetitions {
         for index in order(candidates.len(), repetition) {
             let Ok(engine) = &candidates[index].engine else { continue };
@@ -65,8 +66,8 @@ pub fn run(
                 continue;
             }
             let outcome = match engine.apart().filter(|_| run.config.child.is_some()) {
-                Some(spec) => turn_apart(run, spec, repetition, turn, observer),
-                None => one_turn(run, engine.as_ref(), repetition, turn, observer),
+                Some(spec) => round_apart(run, spec, repetition, round, observer),
+                None => one_round(run, engine.as_ref(), repetition, round, observer),
             };
             super::place::wait_when_ending();
             match outcome {
@@ -79,21 +80,21 @@ pub fn run(
                 }
                 Err(error) => record.engines[index].error = Some(error.to_string()),
             }
-            turn += 1;
-            observer.turn_done(record);
+            round += 1;
+            observer.round_done(record);
         }
     }
 }
 
-fn turn_apart(
+fn round_apart(
     run: &Run<'_>,
     engine: String,
     repetition: usize,
-    turn: usize,
+    round: usize,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<TaskSample>, SessionRecord)> {
     let base_dir = run.base_dir.to_path_buf();
-    let work = Work::Bench { base_dir, repetition, turn };
+    let work = Work::Bench { base_dir, repetition, round };
     let request = Request { engine, flags: run.config.flags_given(), work };
     let mut said = Vec::new();
     let reply = apart::run(run.config.child.as_deref(), &request, &mut said)?;
@@ -101,7 +102,7 @@ fn turn_apart(
     for sample in &samples {
         observer.sample(sample);
     }
-    let session = reply.session.ok_or_else(|| LabError::engine("the turn has no final result"))?;
+    let session = reply.session.ok_or_else(|| LabError::engine("the round has no final result"))?;
     Ok((samples, session))
 }
 
@@ -113,12 +114,12 @@ impl Listener for Silent {
 }
 
 impl Observer for Silent {
-    fn turn_done(&mut self, _: &RunRecord) {}
+    fn round_done(&mut self, _: &RunRecord) {}
 }
 
-/// Executes one run of a benchmark with these settings. `place` contains the directory, the
-/// repetition and the index of the run.
-pub fn single_turn(
+/// Executes one round of a benchmark with these settings. `place` contains the directory, the
+/// repetition and the number of the round.
+pub fn single_round(
     config: &BenchConfig,
     engine: &dyn Engine,
     place: (&Path, usize, usize),
@@ -128,16 +129,16 @@ pub fn single_turn(
     let (data, _) = config.dataset()?;
     let mut config = config.clone();
     config.store.data_bytes_expected = config.data_bytes_expected(data.raw_bytes());
-    let (base_dir, repetition, turn) = place;
+    let (base_dir, repetition, round) = place;
     let run = Run { config: &config, tasks: &tasks, data: &data, base_dir, settle_memory };
-    one_turn(&run, engine, repetition, turn, &mut Silent)
+    one_round(&run, engine, repetition, round, &mut Silent)
 }
 
-fn one_turn(
+fn one_round(
     run: &Run<'_>,
     engine: &dyn Engine,
     repetition: usize,
-    turn: usize,
+    number: usize,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<TaskSample>, SessionRecord)> {
     let place = Place::prepare(run.base_dir, engine.name())?;
@@ -147,8 +148,9 @@ fn one_turn(
     (run.settle_memory)();
     let (config, data, settle_memory) = (run.config, run.data, run.settle_memory);
     let limit = None;
-    let turn = Turn { engine, config, data, place: &place, repetition, turn, settle_memory, limit };
-    let outcome = session::run(&turn, run.tasks, observer);
+    let round =
+        Round { engine, config, data, place: &place, repetition, number, settle_memory, limit };
+    let outcome = session::run(&round, run.tasks, observer);
     if run.config.db.is_none() {
         place.remove()?;
     }

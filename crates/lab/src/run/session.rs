@@ -1,4 +1,4 @@
-//! One engine's run: every task in order on its own directory, measured and checked.
+//! One round: one engine runs every task in order in its own directory, measured and checked.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +23,8 @@ use crate::workload::prepare::{OpList, Plan, Prepared, prepare};
 use crate::workload::rng::mix;
 use crate::workload::tasks::{TaskKind, TaskSpec};
 
-/// Input of a run.
-pub struct Turn<'a> {
+/// Input of a round: one engine runs all tasks once.
+pub struct Round<'a> {
     /// Engine to run.
     pub engine: &'a dyn Engine,
     /// Settings of the benchmark, with `data_bytes_expected` filled in.
@@ -35,8 +35,8 @@ pub struct Turn<'a> {
     pub place: &'a Place,
     /// Repetition, from 0.
     pub repetition: usize,
-    /// Index of the run in the benchmark, from 0.
-    pub turn: usize,
+    /// Number of the round in the benchmark, from 0.
+    pub number: usize,
     /// Returns freed memory to the operating system, so that the lab's memory for the previous task
     /// is not attributed to the engine.
     pub settle_memory: &'a dyn Fn(),
@@ -44,7 +44,7 @@ pub struct Turn<'a> {
     pub limit: Option<&'a MemoryLimit>,
 }
 
-/// Receiver of a run's progress.
+/// Receiver of a round's progress.
 pub trait Listener {
     /// A task is complete.
     fn sample(&mut self, sample: &TaskSample);
@@ -53,7 +53,7 @@ pub trait Listener {
 }
 
 struct Session<'a> {
-    turn: &'a Turn<'a>,
+    round: &'a Round<'a>,
     target: Option<Box<dyn Target>>,
     oracle: Oracle,
     generation: u32,
@@ -65,7 +65,7 @@ struct Session<'a> {
 /// Maximum number of operations of a checksum task.
 const CHECKSUM_BLOCKS: u64 = 125_000;
 
-/// Keeps the sample of a part of a run that ended with `result`; returns false if the run ends
+/// Keeps the sample of a part of a round that ended with `result`. Returns false if the round ends
 /// there.
 pub(crate) fn keep(
     mut sample: TaskSample,
@@ -92,22 +92,23 @@ pub(crate) fn note_close(closed: Result<()>, samples: &mut [TaskSample]) {
     }
 }
 
-/// Runs all tasks. An engine's error ends the run; the samples measured before it are returned.
+/// Runs all tasks. An engine's error ends the round; the samples measured before it are returned.
 pub fn run(
-    turn: &Turn<'_>,
+    round: &Round<'_>,
     tasks: &[TaskSpec],
     listener: &mut dyn Listener,
 ) -> (Vec<TaskSample>, SessionRecord) {
     let start = Instant::now();
-    let existing = turn.config.use_existing_db;
-    let oracle = if existing { Oracle::unknown(turn.data) } else { Oracle::empty(turn.data) };
+    let existing = round.config.use_existing_db;
+    let oracle = if existing { Oracle::unknown(round.data) } else { Oracle::empty(round.data) };
     let baseline_bytes = host::memory().resident_bytes.unwrap_or(0);
     let mut session =
-        Session { turn, target: None, oracle, generation: 0, baseline_bytes, mapped_bytes: 0 };
+        Session { round, target: None, oracle, generation: 0, baseline_bytes, mapped_bytes: 0 };
     let moment = Moment::now();
     let mut samples: Vec<TaskSample> = Vec::new();
     for (position, task) in tasks.iter().enumerate() {
-        let mut sample = TaskSample::new(turn.engine.name(), task.name, position, turn.repetition);
+        let mut sample =
+            TaskSample::new(round.engine.name(), task.name, position, round.repetition);
         let result = session.task(task, &mut sample, listener);
         if !keep(sample, result, listener, &mut samples) {
             break;
@@ -119,17 +120,17 @@ pub fn run(
     used.cpu_seconds -= idle_cpu_seconds(&samples);
     let user_written_bytes = samples.iter().map(|sample| sample.user_written_bytes).sum();
     let amplified = used.write_amplification(user_written_bytes);
-    let persistent = turn.engine.capabilities().persistent;
+    let persistent = round.engine.capabilities().persistent;
     let record = SessionRecord {
-        engine: turn.engine.name().into(),
-        repetition: turn.repetition,
-        turn: turn.turn,
+        engine: round.engine.name().into(),
+        repetition: round.repetition,
+        round: round.number,
         elapsed_seconds: start.elapsed().as_secs_f64(),
         used: Some(used),
         user_written_bytes,
         write_amplification: amplified.filter(|_| persistent).map(|(ratio, _)| ratio),
         read_amplification: read_amplification(&used, &samples),
-        data_bytes: Some(turn.data.raw_bytes()),
+        data_bytes: Some(round.data.raw_bytes()),
         memory_limit: None,
     };
     (samples, record)
@@ -155,34 +156,34 @@ impl Session<'_> {
     fn quiet(&self, since: &Moment, samples: &mut [TaskSample]) {
         let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
         let (Some(target), Some(last)) = (&self.target, samples.last_mut()) else { return };
-        if last.failed() || !self.turn.engine.capabilities().persistent {
+        if last.failed() || !self.round.engine.capabilities().persistent {
             return;
         }
         let waited = quiet::wait(target.as_ref());
         let used = since.used().with_mapped(self.mapped_so_far());
         let amplified = used.write_amplification(written).map(|(ratio, _)| ratio);
         let live = self.live_bytes().unwrap_or(0) as f64;
-        last.quiet = Some(Quiet::found(waited, amplified, live, &self.turn.place.store()));
+        last.quiet = Some(Quiet::found(waited, amplified, live, &self.round.place.store()));
     }
 
     /// Returns the bytes of the live pairs; `None` for an existing store, whose content is unknown.
     fn live_bytes(&self) -> Option<u64> {
-        self.oracle.is_known().then(|| self.oracle.live_bytes(self.turn.data))
+        self.oracle.is_known().then(|| self.oracle.live_bytes(self.round.data))
     }
 
     /// Raises the memory limit for the lists that the lab is about to create.
     fn make_room(&self) {
-        let Some(limit) = self.turn.limit else { return };
-        let config = self.turn.config;
-        let operations = self.turn.data.rows().max(config.reads.unwrap_or(0));
-        let each = 4 * self.turn.data.key_bytes_mean() as u64 + 128;
+        let Some(limit) = self.round.limit else { return };
+        let config = self.round.config;
+        let operations = self.round.data.rows().max(config.reads.unwrap_or(0));
+        let each = 4 * self.round.data.key_bytes_mean() as u64 + 128;
         limit.spare(self.oracle.memory_bytes() + operations * config.threads as u64 * each);
     }
 
     /// Sets the limit for the task itself; returns the bytes left for engine and page cache, if the
     /// limit is in effect.
     fn tighten(&self, prepared: &Prepared) -> Option<u64> {
-        let limit = self.turn.limit?;
+        let limit = self.round.limit?;
         let own = self.oracle.memory_bytes() + prepared.memory_bytes();
         limit.spare(own).then(|| limit.bytes())
     }
@@ -194,7 +195,7 @@ impl Session<'_> {
             return Ok(());
         }
         self.open()?;
-        let data = self.turn.data;
+        let data = self.round.data;
         let last = (0..data.rows()).max_by_key(|&row| data.key_of_row(row)).unwrap_or(0);
         let write = data.write_of_row(last, self.generation, None, true);
         if let (Some((id, value)), Some(target)) = (write, &self.target) {
@@ -211,23 +212,23 @@ impl Session<'_> {
         self.target.take().map_or(Ok(()), |target| target.close())
     }
 
-    /// Returns the bytes written through maps during this run, by the engine's count.
+    /// Returns the bytes written through maps during this round, by the engine's count.
     fn mapped_so_far(&self) -> u64 {
         self.mapped_bytes + self.target.as_ref().map_or(0, |target| target.mapped_write_bytes())
     }
 
     fn open(&mut self) -> Result<()> {
         if self.target.is_none() {
-            let store = &self.turn.config.store;
-            self.target = Some(self.turn.engine.open(&self.turn.place.store(), store)?);
+            let store = &self.round.config.store;
+            self.target = Some(self.round.engine.open(&self.round.place.store(), store)?);
         }
         Ok(())
     }
 
     fn reason_against(&self, task: &TaskSpec) -> Option<&'static str> {
-        let can = self.turn.engine.capabilities();
+        let can = self.round.engine.capabilities();
         match task.kind {
-            _ if task.fresh && self.turn.config.use_existing_db => {
+            _ if task.fresh && self.round.config.use_existing_db => {
                 Some("needs an empty store; skipped with --use_existing_db")
             }
             _ if task.sync && !can.sync => Some("the engine offers no sync"),
@@ -249,8 +250,8 @@ impl Session<'_> {
         }
         if task.fresh {
             self.close()?;
-            self.turn.place.empty()?;
-            self.oracle = Oracle::empty(self.turn.data);
+            self.round.place.empty()?;
+            self.oracle = Oracle::empty(self.round.data);
         }
         self.generation += 1;
         self.make_room();
@@ -263,16 +264,16 @@ impl Session<'_> {
         self.open()?;
         if task.kind == TaskKind::Stats {
             let text = self.target.as_ref().and_then(|target| target.stats());
-            if self.turn.repetition == 0 {
+            if self.round.repetition == 0 {
                 let text = text.as_deref().unwrap_or("the engine has no statistics\n");
-                listener.stats(self.turn.engine.name(), text);
+                listener.stats(self.round.engine.name(), text);
             }
             return Ok(());
         }
         if task.kind == TaskKind::Open {
             self.close()?;
         }
-        (self.turn.settle_memory)();
+        (self.round.settle_memory)();
         sample.memory_limit_bytes = self.tighten(&prepared);
         host::reset_peak();
         let mapped = self.mapped_so_far();
@@ -298,16 +299,16 @@ impl Session<'_> {
     }
 
     fn plan(&self, position: usize) -> Plan<'_> {
-        let config = self.turn.config;
-        let part = ((self.turn.repetition as u64) << 32) | position as u64;
+        let config = self.round.config;
+        let part = ((self.round.repetition as u64) << 32) | position as u64;
         Plan {
-            data: self.turn.data,
+            data: self.round.data,
             oracle: &self.oracle,
             threads: config.threads,
             shared: config.share_operations,
             thread: 0,
-            writes: self.turn.data.rows(),
-            reads: config.reads.unwrap_or(self.turn.data.rows()),
+            writes: self.round.data.rows(),
+            reads: config.reads.unwrap_or(self.round.data.rows()),
             seek_nexts: config.seek_nexts,
             generation: self.generation,
             seed: mix(config.seed ^ mix(part)),
@@ -320,7 +321,7 @@ impl Session<'_> {
         prepared: &Prepared,
         sample: &TaskSample,
     ) -> Result<Outcome> {
-        let config = self.turn.config;
+        let config = self.round.config;
         let total: usize = prepared.lists.iter().map(OpList::len).sum();
         let title = format!("[{}] {:10} {}", sample.repetition + 1, sample.engine, task.name);
         let progress = Progress::new(config.progress, &title, total.max(1) as u64);
@@ -333,12 +334,12 @@ impl Session<'_> {
         let target = self.target.as_deref().ok_or_else(|| LabError::engine("no store is open"))?;
         let context = Context {
             target,
-            data: self.turn.data,
+            data: self.round.data,
             checked: prepared.checked,
             histogram: config.histogram,
             progress: &progress,
         };
-        let reads = config.reads.unwrap_or(self.turn.data.rows());
+        let reads = config.reads.unwrap_or(self.round.data.rows());
         let amounts = Amounts {
             reads,
             seek_nexts: config.seek_nexts as usize,
@@ -389,12 +390,12 @@ impl Session<'_> {
                 done.wrong, done.operations
             ));
         }
-        if self.turn.engine.capabilities().persistent {
+        if self.round.engine.capabilities().persistent {
             let amplified =
                 sample.used.and_then(|used| used.write_amplification(sample.user_written_bytes));
             sample.write_amplification = amplified.map(|(ratio, _)| ratio);
             sample.write_source = amplified.map(|(_, source)| source);
-            let disk = host::disk_use(&self.turn.place.store());
+            let disk = host::disk_use(&self.round.place.store());
             sample.disk_bytes = Some(disk.allocated_bytes);
             sample.disk_files = Some(disk.files);
         }

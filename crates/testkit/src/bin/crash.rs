@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use cap::Cap;
 use esker::Policy;
-use esker_testkit::campaign::chores::{self, Chore, World};
+use esker_testkit::campaign::corruption::{self, Store};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
-use esker_testkit::campaign::mends;
 use esker_testkit::campaign::model;
-use esker_testkit::campaign::rot::{self, Store};
+use esker_testkit::campaign::repair_failures;
 use esker_testkit::campaign::script::{Script, Step, Theme, script};
 use esker_testkit::campaign::tally::{Tally, Verdict, in_parallel};
+use esker_testkit::campaign::task_faults::{self, InitialState, Task};
 use esker_testkit::crash::Flaws;
 
 /// Memory limit for damaged files, in bytes, including the campaign's own memory.
@@ -31,8 +31,8 @@ struct Size {
     steps: usize,
     nest_one_in: u64,
     fault_scripts: u64,
-    chore_worlds: u64,
-    mended_stores: u64,
+    task_states: u64,
+    repair_stores: u64,
     bit_stores: u64,
     mutations: u64,
     model_steps: usize,
@@ -42,7 +42,7 @@ struct Size {
 const QUICK: Size = Size {
     steps: 80,
     fault_scripts: 3,
-    chore_worlds: 3,
+    task_states: 3,
     mutations: 12_000,
     model_steps: 6_000,
     ..SHORT
@@ -53,8 +53,8 @@ const SHORT: Size = Size {
     steps: 130,
     nest_one_in: 200,
     fault_scripts: 5,
-    chore_worlds: 5,
-    mended_stores: 10,
+    task_states: 5,
+    repair_stores: 10,
     bit_stores: 2,
     mutations: 24_000,
     model_steps: 13_000,
@@ -65,8 +65,8 @@ const LONG: Size = Size {
     steps: 250,
     nest_one_in: 100,
     fault_scripts: 40,
-    chore_worlds: 100,
-    mended_stores: 100,
+    task_states: 100,
+    repair_stores: 100,
     bit_stores: 10,
     mutations: 200_000,
     model_steps: 130_000,
@@ -119,18 +119,18 @@ fn fault(size: &Size, seed: u64, causes: &[Cause]) -> Tally {
 
 /// Runs maintenance tasks on stores of every policy and theme and on their states after cuts, and
 /// repairs of damaged stores and after killed repairs.
-fn chore(size: &Size, seed: u64) -> Tally {
-    let worlds = seed..seed + size.chore_worlds;
+fn fault_tasks(size: &Size, seed: u64) -> Tally {
+    let script_seeds = seed..seed + size.task_states;
     let run = |seed| {
         let script = nth_script(seed, 60);
-        let mut all = chores::run(&World::make(&script), &Chore::ALL, |fs| fs);
-        let cut = World::after_cuts(&script, 12);
-        all.merge(in_parallel(&cut, |world| chores::run(world, &[Chore::Open], |fs| fs)));
+        let mut all = task_faults::run(&InitialState::make(&script), &Task::ALL, |fs| fs);
+        let cut = InitialState::after_cuts(&script, 12);
+        all.merge(in_parallel(&cut, |state| task_faults::run(state, &[Task::Open], |fs| fs)));
         all
     };
-    let mended = stores(size.chore_worlds, seed, 40);
-    let all = worlds.map(run).fold(Tally::default(), merged);
-    mended.iter().map(mends::faults).fold(all, merged)
+    let damaged = stores(size.task_states, seed, 40);
+    let all = script_seeds.map(run).fold(Tally::default(), merged);
+    damaged.iter().map(repair_failures::faults).fold(all, merged)
 }
 
 fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
@@ -143,11 +143,11 @@ fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
 }
 
 /// Runs cuts during the repair of stores of every policy and theme.
-fn mend(size: &Size, seed: u64) -> Tally {
+fn repair_cuts(size: &Size, seed: u64) -> Tally {
     let (nest_one_in, flaws) = (size.nest_one_in, Flaws::default());
     let effort = Effort { seeds: size.seeds.min(3), nest_one_in, depth: 3, flaws };
-    let run = |store: &Store| mends::run(store, &effort);
-    stores(size.mended_stores, seed, 60).iter().map(run).fold(Tally::default(), merged)
+    let run = |store: &Store| repair_failures::cuts(store, &effort);
+    stores(size.repair_stores, seed, 60).iter().map(run).fold(Tally::default(), merged)
 }
 
 /// Runs a damage campaign with bounded memory. Beyond the bound the program dies.
@@ -202,7 +202,7 @@ fn cut_rows(size: &Size, seed: u64) -> Vec<Row> {
                     t.of("images of depth 3"),
                 )
             },
-            || mend(size, seed),
+            || repair_cuts(size, seed),
         ),
     ]
 }
@@ -217,7 +217,7 @@ fn fault_rows(size: &Size, seed: u64) -> Vec<Row> {
             fault(size, seed, &fault_causes)
         }),
         timed("T3: every operation of an open, read, copy or repair fails", positions, || {
-            chore(size, seed)
+            fault_tasks(size, seed)
         }),
         timed("T4: every sync fails and drops its pages", positions, || {
             fault(size, seed, &[sync_drops])
@@ -251,15 +251,15 @@ fn damage_rows(size: &Size, seed: u64) -> Vec<Row> {
     };
     vec![
         timed("T5: every bit flip in small stores", damage, || {
-            all(stores(size.bit_stores, seed, 30), &rot::every_bit)
+            all(stores(size.bit_stores, seed, 30), &corruption::every_bit)
         }),
         timed("T5: random damage to larger stores", damage, || {
             let times = size.mutations * 3 / 20;
-            all(stores(10, seed, 150), &|store| rot::random(store, seed, times))
+            all(stores(10, seed, 150), &|store| corruption::random(store, seed, times))
         }),
         timed("T5: a repair after random damage", repairs, || {
             let times = size.mutations / 20;
-            all(stores(10, seed, 80), &|store| rot::repaired(store, seed, times))
+            all(stores(10, seed, 80), &|store| corruption::repaired(store, seed, times))
         }),
     ]
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use esker_testkit::campaign::tally::{Tally, Verdict};
 use esker_testkit::torture::kills::Kills;
 use esker_testkit::torture::power;
-use esker_testkit::torture::victim::{self, Orders, Way};
+use esker_testkit::torture::victim::{self, EndMode, VictimParams};
 
 /// The command line's options.
 struct Words {
@@ -39,12 +39,12 @@ fn words(mut rest: impl Iterator<Item = String>) -> Result<Words, String> {
     Ok(words)
 }
 
-fn orders(mut rest: impl Iterator<Item = String>) -> Option<Orders> {
+fn params(mut rest: impl Iterator<Item = String>) -> Option<VictimParams> {
     let (base, slots) = (PathBuf::from(rest.next()?), PathBuf::from(rest.next()?));
     let (seed, round) = (rest.next()?.parse().ok()?, rest.next()?.parse().ok()?);
-    let way = rest.next()?;
-    let way = Way::ALL.into_iter().find(|w| w.name() == way)?;
-    Some(Orders { base, slots, seed, round, way })
+    let end_mode = rest.next()?;
+    let end_mode = EndMode::ALL.into_iter().find(|w| w.name() == end_mode)?;
+    Some(VictimParams { base, slots, seed, round, end_mode })
 }
 
 /// Prints a row of the table and the victims' places of death.
@@ -84,13 +84,23 @@ fn run(command: &str, words: Words) -> Result<ExitCode, String> {
     let seed = words.seed;
     let code = match command {
         "kills" => {
-            let kills =
-                Kills { dir: dir.clone(), seed, rounds: 100, ways: [6, 5, 1], life_ms_max: 40 };
+            let kills = Kills {
+                dir: dir.clone(),
+                seed,
+                rounds: 100,
+                end_modes: [6, 5, 1],
+                lifetime_ms_max: 40,
+            };
             print("T10: SIGKILL, with the oracle in another process", &kills.run(words.count, None))
         }
         "soak" => {
-            let kills =
-                Kills { dir: dir.clone(), seed, rounds: 40, ways: [3, 2, 7], life_ms_max: 3_000 };
+            let kills = Kills {
+                dir: dir.clone(),
+                seed,
+                rounds: 40,
+                end_modes: [3, 2, 7],
+                lifetime_ms_max: 3_000,
+            };
             let until = Instant::now() + Duration::from_secs_f64(words.minutes * 60.0);
             print("T17: everything at once", &kills.run(u64::MAX, Some(until)))
         }
@@ -110,8 +120,8 @@ fn main() -> ExitCode {
     let mut rest = std::env::args().skip(1);
     let command = rest.next().unwrap_or_default();
     if command == "victim" {
-        match orders(rest) {
-            Some(orders) => victim::run(orders),
+        match params(rest) {
+            Some(params) => victim::run(params),
             None => eprintln!("usage: torture victim BASE SLOTS SEED ROUND outside|inside|faults"),
         }
         return ExitCode::from(2);

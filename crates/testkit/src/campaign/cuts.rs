@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::image_check::{Checks, Finding, Found, check_image, judge};
 use super::ledger::{Bounds, Ledger};
-use super::life::{Life, Outcome, store_dir};
-use super::look::{Bad, Care, Found, judge, look};
 use super::script::{Script, Step, Theme, script};
+use super::script_run::{Outcome, ScriptRun, store_dir};
 use super::tally::{Tally, Verdict, guarded};
 use crate::crash::{CrashFs, CrashModel, Flaws, Image};
 use crate::rng::SplitMix64;
@@ -89,7 +89,7 @@ pub fn run(script: &Script, effort: &Effort) -> Tally {
         tally: Tally::default(),
         found: HashMap::new(),
     };
-    campaign.live(disk, ledger, &script.steps);
+    campaign.run_steps(disk, ledger, &script.steps);
     campaign.tally.count("scripts", 1);
     campaign.tally
 }
@@ -101,7 +101,7 @@ struct Campaign<'a> {
     depth: u32,
     place: String,
     tally: Tally,
-    found: HashMap<u64, Result<Found, Bad>>,
+    found: HashMap<u64, Result<Found, Finding>>,
 }
 
 impl Campaign<'_> {
@@ -121,7 +121,7 @@ impl Campaign<'_> {
     }
 
     /// Runs the steps on `disk`, and judges the cuts after each.
-    fn live(&mut self, disk: Arc<CrashFs>, ledger: Arc<Mutex<Ledger>>, steps: &[Step]) {
+    fn run_steps(&mut self, disk: Arc<CrashFs>, ledger: Arc<Mutex<Ledger>>, steps: &[Step]) {
         disk.set_flaws(self.effort.flaws);
         let collector = Arc::new(Mutex::new(Collector::default()));
         let models = Arc::new(Mutex::new(self.models()));
@@ -133,21 +133,21 @@ impl Campaign<'_> {
             });
         }
         let mut process = disk.clone();
-        let mut life = Life::new(process.clone(), self.options.clone(), ledger.clone());
+        let mut script_run = ScriptRun::new(process.clone(), self.options.clone(), ledger.clone());
         // The first step opens the store.
         for step in std::iter::once(&Step::Read).chain(steps) {
             if matches!(step, Step::Kill) {
                 process = process.next_process();
-                life.die(process.clone());
+                script_run.kill(process.clone());
             }
-            let step_ended = guarded(|| life.step(step));
+            let step_ended = guarded(|| script_run.step(step));
             let place = format!("{} step {step:?}", self.place);
             match step_ended {
                 Ok(Ok(Outcome::Done)) => {}
                 Ok(Ok(Outcome::Failed(error))) => {
                     self.tally.fail(Verdict::Lost, place, error.to_string());
                 }
-                Ok(Err(wrong)) => self.tally.fail(Verdict::Wrong, place, wrong.0),
+                Ok(Err(violation)) => self.tally.fail(Verdict::Wrong, place, violation.0),
                 Err(panic) => self.tally.fail(Verdict::Panic, place, panic),
             }
             let cuts = std::mem::take(&mut collector.lock().cuts);
@@ -160,11 +160,11 @@ impl Campaign<'_> {
             }
         }
         disk.unwatch();
-        if let Err(error) = life.close() {
+        if let Err(error) = script_run.close() {
             self.tally.fail(Verdict::Lost, format!("{} close", self.place), error.to_string());
         }
         if self.depth == 1 {
-            life.work.iter().for_each(|(what, n)| self.tally.count(what, *n));
+            script_run.work.iter().for_each(|(what, n)| self.tally.count(what, *n));
             let manifests = collector.lock().manifests.len() as u64;
             self.tally.count("manifests", manifests);
             self.tally.count("checkpoints", ledger.lock().bounds.checkpoints.1 as u64);
@@ -189,11 +189,11 @@ impl Campaign<'_> {
                 let asked = cut.bounds.checkpoints.0;
                 asked.checked_sub(1).map(|at| ledger.checkpoints[at].dir.clone())
             };
-            let care = Care {
+            let checks = Checks {
                 every_read: self.rng.chance(8),
-                second_life: self.depth == 1 && self.rng.chance(4),
+                second_recovery: self.depth == 1 && self.rng.chance(4),
             };
-            let found = look(image, self.options, checkpoint.as_deref(), care);
+            let found = check_image(image, self.options, checkpoint.as_deref(), checks);
             self.found.insert(cut.digest, found);
         }
         let Some(found) = self.found.get(&cut.digest) else { return };
@@ -221,7 +221,7 @@ impl Campaign<'_> {
         let mut rng = SplitMix64::new(self.rng.next_u64());
         let disk = image.to_disk(rng.next_u64());
         let inner = ledger.lock().recovered(&found.pairs);
-        let mut steps = script(Policy::Fluid, Theme::Lives, rng.next_u64(), 5).steps;
+        let mut steps = script(Policy::Fluid, Theme::Restarts, rng.next_u64(), 5).steps;
         steps.retain(|step| !matches!(step, Step::Checkpoint));
         // Smaller memtables than the lost ones: the recovery writes tables as it reads.
         let options = Options {
@@ -239,7 +239,7 @@ impl Campaign<'_> {
             found: HashMap::new(),
         };
         if image.dirs.iter().any(|dir| dir == store_dir()) {
-            campaign.live(disk, Arc::new(Mutex::new(inner)), &steps);
+            campaign.run_steps(disk, Arc::new(Mutex::new(inner)), &steps);
         }
         self.tally.merge(campaign.tally);
     }

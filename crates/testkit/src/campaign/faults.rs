@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::image_check::{Checks, check_image, judge};
 use super::ledger::Ledger;
-use super::life::{Life, Outcome};
-use super::look::{Care, judge, look};
 use super::script::{Script, Step};
+use super::script_run::{Outcome, ScriptRun};
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use crate::crash::{CrashFs, CrashModel};
 use crate::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
@@ -122,7 +122,7 @@ struct Trial<'a> {
     disk: Arc<CrashFs>,
     fs: Arc<FaultFs>,
     ledger: Arc<Mutex<Ledger>>,
-    life: Life,
+    script_run: ScriptRun,
     place: String,
     tally: Tally,
     hits: u64,
@@ -136,25 +136,26 @@ impl<'a> Trial<'a> {
         disk.sync_everything();
         let fs = FaultFs::new(disk.clone());
         let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
-        let life = Life::new(wrap(fs.clone()), script.options.clone(), ledger.clone());
+        let script_run = ScriptRun::new(wrap(fs.clone()), script.options.clone(), ledger.clone());
         let tally = Tally::default();
-        Trial { script, cause, wrap, disk, fs, ledger, life, place, tally, hits: 0 }
+        Trial { script, cause, wrap, disk, fs, ledger, script_run, place, tally, hits: 0 }
     }
 
     fn run(&mut self, nth: u64, for_ever: bool) {
         self.cause.arm(&self.disk, &self.fs, nth, for_ever);
         let mut failures = 0;
         for step in &self.script.steps {
-            let was_open = self.life.db().is_some();
-            match self.life.step(step) {
+            let was_open = self.script_run.db().is_some();
+            match self.script_run.step(step) {
                 Ok(Outcome::Done) => {}
                 Ok(Outcome::Failed(error)) => {
                     failures += 1;
                     self.check_error(&error, step);
                 }
-                Err(wrong) => self.tally.fail(Verdict::Wrong, self.at(step), wrong.0),
+                Err(violation) => self.tally.fail(Verdict::Wrong, self.at(step), violation.0),
             }
-            let opened = self.life.db().is_some() && (!was_open || matches!(step, Step::Reopen));
+            let opened =
+                self.script_run.db().is_some() && (!was_open || matches!(step, Step::Reopen));
             if opened && failures > 0 {
                 self.adopt(step);
             }
@@ -192,20 +193,20 @@ impl<'a> Trial<'a> {
 
     /// Checks that reads are correct, or return an error while reads fail.
     fn read_on(&mut self, step: &Step) {
-        match self.life.read() {
+        match self.script_run.read() {
             Ok(Outcome::Done) => {}
             Ok(Outcome::Failed(_)) if matches!(self.cause, Cause::Broken | Cause::Truncated) => {}
             Ok(Outcome::Failed(error)) => {
                 self.tally.fail(Verdict::Lost, self.at(step), format!("a read failed: {error}"));
             }
-            Err(wrong) => self.tally.fail(Verdict::Wrong, self.at(step), wrong.0),
+            Err(violation) => self.tally.fail(Verdict::Wrong, self.at(step), violation.0),
         }
     }
 
     /// Accepts the content of a store opened after a failed write, which may hold that write.
     fn adopt(&mut self, step: &Step) {
-        let Some(db) = self.life.db() else { return };
-        let Ok(found) = super::life::content(db.iter()) else { return };
+        let Some(db) = self.script_run.db() else { return };
+        let Ok(found) = super::script_run::content(db.iter()) else { return };
         let mut ledger = self.ledger.lock();
         if found.digest != ledger.digest() && ledger.is_failed_batch(found.digest, 0) {
             *ledger = ledger.recovered(&found.pairs);
@@ -223,25 +224,25 @@ impl<'a> Trial<'a> {
     fn resume(&mut self) {
         let step =
             Step::Write(vec![super::ledger::Op::Put(b"on".to_vec(), b"again".to_vec())], true);
-        if let Ok(Outcome::Done) = self.life.step(&step) {
+        if let Ok(Outcome::Done) = self.script_run.step(&step) {
             self.tally.count("resumed", 1);
             return;
         }
         let process = self.disk.next_process();
         self.fs = FaultFs::new(process);
-        self.life.die((self.wrap)(self.fs.clone()));
-        if let Err(error) = self.life.open() {
+        self.script_run.kill((self.wrap)(self.fs.clone()));
+        if let Err(error) = self.script_run.open() {
             let place = format!("{} after reopening", self.place);
             return self.tally.fail(Verdict::Lost, place, error.to_string());
         }
         self.adopt(&Step::Reopen);
         self.read_on(&Step::Reopen);
-        match self.life.step(&step) {
+        match self.script_run.step(&step) {
             Ok(Outcome::Done) => self.tally.count("resumed after reopening", 1),
             Ok(Outcome::Failed(error)) => {
                 self.tally.fail(Verdict::Lost, self.at(&step), error.to_string());
             }
-            Err(wrong) => self.tally.fail(Verdict::Wrong, self.at(&step), wrong.0),
+            Err(violation) => self.tally.fail(Verdict::Wrong, self.at(&step), violation.0),
         }
     }
 
@@ -256,7 +257,7 @@ impl<'a> Trial<'a> {
         ] {
             let image = self.disk.image(model);
             self.tally.count("images", 1);
-            let found = look(&image, &self.script.options, None, Care::default());
+            let found = check_image(&image, &self.script.options, None, Checks::default());
             // Data dropped by a failed sync is lost, although the process may have acknowledged it
             // as buffered.
             let drops = self.cause == Cause::SyncDrops && model == CrashModel::Everything;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use esker::internals::checksum_parts;
 
 /// Prefix of the keys of unlogged writes. The prefix guarantee does not apply to these writes.
-pub const WEAK_PREFIX: &[u8] = b"weak/";
+pub const UNLOGGED_PREFIX: &[u8] = b"weak/";
 
 /// The digest of a set of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
@@ -75,7 +75,7 @@ pub struct Ledger {
     /// The digest after each number of batches.
     states: Vec<Digest>,
     /// Every pair of an unlogged write so far.
-    weak: BTreeSet<(Vec<u8>, Vec<u8>)>,
+    unlogged: BTreeSet<(Vec<u8>, Vec<u8>)>,
     /// Number of batches before each failed batch, and the digest that the failed batch would have
     /// made.
     failed: Vec<(usize, Digest)>,
@@ -100,9 +100,9 @@ impl Ledger {
     /// Returns the ledger of a store recovered with these pairs. It keeps the unlogged pairs of
     /// this ledger.
     pub fn recovered(&self, pairs: &[(Vec<u8>, Vec<u8>)]) -> Ledger {
-        let logged = |(key, _): &&(Vec<u8>, Vec<u8>)| !key.starts_with(WEAK_PREFIX);
+        let logged = |(key, _): &&(Vec<u8>, Vec<u8>)| !key.starts_with(UNLOGGED_PREFIX);
         let logged: Vec<_> = pairs.iter().filter(logged).cloned().collect();
-        Ledger { weak: self.weak.clone(), ..Ledger::new(&logged) }
+        Ledger { unlogged: self.unlogged.clone(), ..Ledger::new(&logged) }
     }
 
     /// Returns the digest of the current content.
@@ -172,13 +172,13 @@ impl Ledger {
     }
 
     /// Records an unlogged pair.
-    pub fn weak(&mut self, key: &[u8], value: &[u8]) {
-        self.weak.insert((key.to_vec(), value.to_vec()));
+    pub fn unlogged(&mut self, key: &[u8], value: &[u8]) {
+        self.unlogged.insert((key.to_vec(), value.to_vec()));
     }
 
     /// Returns whether this pair of an unlogged write was ever written.
-    pub fn knows_weak(&self, key: &[u8], value: &[u8]) -> bool {
-        self.weak.contains(&(key.to_vec(), value.to_vec()))
+    pub fn knows_unlogged(&self, key: &[u8], value: &[u8]) -> bool {
+        self.unlogged.contains(&(key.to_vec(), value.to_vec()))
     }
 
     /// Returns a number of batches after which the store held the content of `digest`: the largest

@@ -1,20 +1,21 @@
 //! Campaigns: a store undergoes power cuts, faults and file corruption, thousands of times, and is
 //! compared with an oracle.
 //!
-//! [`script`] generates the steps. [`life`] executes them and keeps the [`ledger`]. [`look`] opens
-//! the result and judges it. [`cuts`], [`faults`], [`chores`], [`mends`], [`rot`] and [`model`] are
-//! the campaigns. [`tally`] adds up the results. Everything follows from a seed: no clock, thread
-//! or random number of the machine influences a store.
+//! [`script`] generates the steps. [`script_run`] executes them and keeps the [`ledger`].
+//! [`image_check`] opens the result and judges it. [`cuts`], [`faults`], [`task_faults`],
+//! [`repair_failures`], [`corruption`] and [`model`] are the campaigns. [`tally`] adds up the
+//! results. Everything follows from a seed: no clock, thread or random number of the machine
+//! influences a store.
 
-pub mod chores;
+pub mod checksum_range;
+pub mod corruption;
 pub mod cuts;
 pub mod faults;
+pub mod image_check;
 pub mod ledger;
-pub mod life;
-pub mod look;
-pub mod mends;
 pub mod model;
-pub mod rot;
+pub mod repair_failures;
 pub mod script;
-pub mod seal;
+pub mod script_run;
 pub mod tally;
+pub mod task_faults;

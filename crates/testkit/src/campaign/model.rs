@@ -11,8 +11,8 @@ use esker::{Options, Policy};
 use parking_lot::Mutex;
 
 use super::ledger::Ledger;
-use super::life::{Life, Outcome};
 use super::script::{Step, Theme, options, script_of};
+use super::script_run::{Outcome, ScriptRun};
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use esker::fs::Fs;
 
@@ -41,7 +41,7 @@ pub fn run(sets: &[(String, Options)], seed: u64, steps: usize, keys: u64) -> Ta
             return tally;
         }
         let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
-        let mut life = Life::new(fs.clone(), options.clone(), ledger);
+        let mut script_run = ScriptRun::new(fs.clone(), options.clone(), ledger);
         let script = script_of(Policy::Fluid, Theme::Mixed, seed, steps, keys);
         for step in std::iter::once(&Step::Read).chain(&script.steps).chain([&Step::Read]) {
             // A file system in memory has no second process, and needs no second store.
@@ -49,26 +49,26 @@ pub fn run(sets: &[(String, Options)], seed: u64, steps: usize, keys: u64) -> Ta
                 continue;
             }
             tally.count("operations", 1);
-            match guarded(|| life.step(step)) {
+            match guarded(|| script_run.step(step)) {
                 Ok(Ok(Outcome::Done)) => continue,
                 Ok(Ok(Outcome::Failed(error))) => {
                     tally.fail(Verdict::Lost, place.clone(), format!("{step:?}: {error}"));
                 }
-                Ok(Err(wrong)) => {
-                    tally.fail(Verdict::Wrong, place.clone(), format!("{step:?}: {}", wrong.0));
+                Ok(Err(violation)) => {
+                    tally.fail(Verdict::Wrong, place.clone(), format!("{step:?}: {}", violation.0));
                 }
                 Err(panic) => tally.fail(Verdict::Panic, place.clone(), panic),
             }
             break;
         }
-        let verified = life.db().and_then(|db| db.verify(&mut |_, _| {}).ok());
+        let verified = script_run.db().and_then(|db| db.verify(&mut |_, _| {}).ok());
         if verified.is_some_and(|report| !report.is_whole()) {
             tally.fail(Verdict::Wrong, place.clone(), "verify reports damage");
         }
-        if let Err(error) = life.close() {
+        if let Err(error) = script_run.close() {
             tally.fail(Verdict::Lost, place, format!("close: {error}"));
         }
-        life.work.iter().for_each(|(what, n)| tally.count(what, *n));
+        script_run.work.iter().for_each(|(what, n)| tally.count(what, *n));
         tally.count("option sets", 1);
         tally
     })

@@ -8,7 +8,7 @@ use esker::{
     BlockLayout, CachePolicy, Compression, IndexSearch, MemtableKind, Options, Policy, WalIo,
 };
 
-use super::ledger::{Op, WEAK_PREFIX};
+use super::ledger::{Op, UNLOGGED_PREFIX};
 use crate::rng::SplitMix64;
 
 /// One step.
@@ -17,7 +17,7 @@ pub enum Step {
     /// A batch, synced or buffered.
     Write(Vec<Op>, bool),
     /// A write that is not logged.
-    Weak(Vec<u8>, Vec<u8>),
+    Unlogged(Vec<u8>, Vec<u8>),
     /// `Db::sync`.
     Sync,
     /// `Db::flush`.
@@ -50,13 +50,13 @@ pub enum Theme {
     /// Range deletes and snapshots.
     Ranges,
     /// Changes of options.
-    Knobs,
+    OptionChanges,
     /// Checkpoints.
     Checkpoints,
     /// A manifest that is rewritten frequently.
     Rollover,
     /// Closes, deaths and openings.
-    Lives,
+    Restarts,
     /// Many logs at once, few syncs.
     Logs,
 }
@@ -67,10 +67,10 @@ impl Theme {
         Theme::Mixed,
         Theme::Levels,
         Theme::Ranges,
-        Theme::Knobs,
+        Theme::OptionChanges,
         Theme::Checkpoints,
         Theme::Rollover,
-        Theme::Lives,
+        Theme::Restarts,
         Theme::Logs,
     ];
 }
@@ -169,15 +169,15 @@ struct Maker {
 impl Maker {
     /// Returns the number of steps of each kind, out of 1000. The rest are writes.
     fn shares(&self) -> [(u64, Make); 11] {
-        let (flush, job, compact, set, snapshot, checkpoint, reopen, kill, weak, sync) =
+        let (flush, job, compact, set, snapshot, checkpoint, reopen, kill, unlogged, sync) =
             match self.theme {
                 Theme::Mixed => (60, 80, 15, 20, 20, 10, 15, 15, 15, 15),
                 Theme::Levels => (160, 250, 40, 0, 20, 0, 0, 5, 0, 0),
                 Theme::Ranges => (90, 130, 30, 0, 90, 5, 5, 5, 0, 10),
-                Theme::Knobs => (70, 120, 15, 160, 10, 5, 10, 5, 0, 10),
+                Theme::OptionChanges => (70, 120, 15, 160, 10, 5, 10, 5, 0, 10),
                 Theme::Checkpoints => (40, 60, 10, 0, 10, 110, 5, 5, 0, 10),
                 Theme::Rollover => (200, 150, 20, 0, 0, 5, 15, 10, 0, 0),
-                Theme::Lives => (30, 50, 5, 0, 0, 5, 100, 130, 10, 15),
+                Theme::Restarts => (30, 50, 5, 0, 0, 5, 100, 130, 10, 15),
                 Theme::Logs => (10, 20, 0, 0, 10, 0, 10, 25, 0, 5),
             };
         [
@@ -189,7 +189,7 @@ impl Maker {
             (checkpoint, |_| Step::Checkpoint),
             (reopen, |_| Step::Reopen),
             (kill, |_| Step::Kill),
-            (weak, Maker::weak),
+            (unlogged, Maker::unlogged),
             (sync, |_| Step::Sync),
             (30, |_| Step::Read),
         ]
@@ -256,9 +256,9 @@ impl Maker {
         Step::Write(ops, synced)
     }
 
-    fn weak(&mut self) -> Step {
-        let key = [WEAK_PREFIX, &self.key()].concat();
-        Step::Weak(key, self.value())
+    fn unlogged(&mut self) -> Step {
+        let key = [UNLOGGED_PREFIX, &self.key()].concat();
+        Step::Unlogged(key, self.value())
     }
 
     fn compact(&mut self) -> Step {

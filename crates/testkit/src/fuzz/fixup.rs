@@ -14,7 +14,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 
 /// Writes the checksum of `start..end` at `at`. Returns `None` when part of these bytes does not
 /// exist.
-fn seal(bytes: &mut [u8], start: usize, end: usize, at: usize, seed: u64) -> Option<()> {
+fn write_checksum(bytes: &mut [u8], start: usize, end: usize, at: usize, seed: u64) -> Option<()> {
     let sum = checksum(bytes.get(start..end)?, seed).to_le_bytes();
     bytes.get_mut(at..at.checked_add(8)?)?.copy_from_slice(&sum);
     Some(())
@@ -22,26 +22,26 @@ fn seal(bytes: &mut [u8], start: usize, end: usize, at: usize, seed: u64) -> Opt
 
 /// Corrects the checksums of a log.
 pub fn log(bytes: &mut [u8]) -> Option<()> {
-    seal(bytes, 0, 32, 32, 0)?;
+    write_checksum(bytes, 0, 32, 32, 0)?;
     let generation = word(bytes, 24)?;
     let mut at = HEADER_BYTES;
     loop {
         let header = RecordHeader::decode(bytes.get(at..)?)?;
         let whole = RECORD_HEADER_BYTES + header.payload_bytes as usize;
-        seal(bytes, at + 8, at + whole, at, location_seed(generation, at as u64))?;
+        write_checksum(bytes, at + 8, at + whole, at, location_seed(generation, at as u64))?;
         at += padded(whole);
     }
 }
 
 /// Corrects the checksums of a manifest with this number.
 pub fn manifest(bytes: &mut [u8], number: u64) -> Option<()> {
-    seal(bytes, 0, 24, 24, 0)?;
+    write_checksum(bytes, 0, 24, 24, 0)?;
     let store_id = word(bytes, 16)?;
     let mut at = 32;
     loop {
         let length = word(bytes, at + 8)? as u32 as usize;
         let seed = location_seed(store_id ^ number.rotate_left(32), at as u64);
-        seal(bytes, at + 8, at + 16 + length, at, seed)?;
+        write_checksum(bytes, at + 8, at + 16 + length, at, seed)?;
         at += 16 + length;
     }
 }
@@ -49,13 +49,13 @@ pub fn manifest(bytes: &mut [u8], number: u64) -> Option<()> {
 /// Corrects the checksum of a backup's mark.
 pub fn mark(bytes: &mut [u8]) -> Option<()> {
     let end = bytes.len().checked_sub(8)?;
-    seal(bytes, 0, end, end, 0)
+    write_checksum(bytes, 0, end, end, 0)
 }
 
 /// Corrects the checksums of a `CURRENT` file.
 pub fn current(bytes: &mut [u8]) -> Option<()> {
-    seal(bytes, 0, 504, 504, 0)?;
-    seal(bytes, 512, 512 + 504, 512 + 504, 1)
+    write_checksum(bytes, 0, 504, 504, 0)?;
+    write_checksum(bytes, 512, 512 + 504, 512 + 504, 1)
 }
 
 /// Corrects the checksums of a table: the parts named by its footer, its data blocks at the
@@ -67,10 +67,10 @@ pub fn table(bytes: &mut [u8], blocks: &[(usize, usize)]) -> Option<()> {
         let start = word(bytes, footer + part * 16)? as usize;
         let length = word(bytes, footer + part * 16 + 8)? as usize;
         let end = start.checked_add(length)?.checked_add(1)?;
-        let _ = seal(bytes, start, end, end, location_seed(id, start as u64));
+        let _ = write_checksum(bytes, start, end, end, location_seed(id, start as u64));
     }
     for (start, end) in blocks {
-        let _ = seal(bytes, *start, *end, *end, location_seed(id, *start as u64));
+        let _ = write_checksum(bytes, *start, *end, *end, location_seed(id, *start as u64));
     }
-    seal(bytes, footer, footer + 88, footer + 88, location_seed(id, footer as u64))
+    write_checksum(bytes, footer, footer + 88, footer + 88, location_seed(id, footer as u64))
 }

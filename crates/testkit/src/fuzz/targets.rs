@@ -25,9 +25,9 @@ use esker::{BlockLayout, Compression, KeyOrder, OPTIONS, Options};
 use esker::{CachePolicy, IndexSearch};
 
 use super::fixup;
-use crate::campaign::life::store_dir;
-use crate::campaign::rot::Store;
+use crate::campaign::corruption::Store;
 use crate::campaign::script::Theme;
+use crate::campaign::script_run::store_dir;
 
 fn file_of(path: &Path, bytes: &[u8]) -> Arc<MemFs> {
     let fs = MemFs::new();
@@ -154,10 +154,10 @@ fn tables() -> &'static [Made] {
         for layout in BlockLayout::ALL {
             for compression in Compression::ALL {
                 let bytes = make_table(*layout, *compression);
-                let seals = crate::campaign::seal::seals("1.sst", &bytes);
+                let ranges = crate::campaign::checksum_range::checksum_ranges("1.sst", &bytes);
                 // The last four parts and the footer hold no data.
-                let data = seals.iter().take(seals.len().saturating_sub(5));
-                let blocks = data.map(|seal| (seal.start, seal.end)).collect();
+                let data = ranges.iter().take(ranges.len().saturating_sub(5));
+                let blocks = data.map(|range| (range.start, range.end)).collect();
                 all.push(Made { bytes, blocks, compression: *compression });
             }
         }

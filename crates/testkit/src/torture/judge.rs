@@ -21,7 +21,7 @@ pub enum End {
 }
 
 /// A broken promise.
-pub type Bad = (Verdict, String);
+pub type Finding = (Verdict, String);
 
 /// Judges a store by its record.
 pub struct Judge<'a> {
@@ -35,7 +35,7 @@ pub struct Judge<'a> {
     pub models: Vec<Model>,
 }
 
-fn lost(doing: &str) -> impl Fn(esker::Error) -> Bad {
+fn lost(doing: &str) -> impl Fn(esker::Error) -> Finding {
     move |error| (Verdict::Lost, format!("{doing}: {error}"))
 }
 
@@ -53,7 +53,7 @@ impl<'a> Judge<'a> {
     ///
     /// # Errors
     /// The first broken promise.
-    pub fn judge(&mut self, end: End, options: &Options) -> Result<u64, Bad> {
+    pub fn judge(&mut self, end: End, options: &Options) -> Result<u64, Finding> {
         let copies = self.judge_checkpoint(options)? + self.judge_backup(options)?;
         let db = Db::open(self.base.join("db"), options.clone()).map_err(lost("open"))?;
         let least = match end {
@@ -80,7 +80,7 @@ impl<'a> Judge<'a> {
         db: &Db,
         what: &str,
         least: impl Fn(usize) -> u64,
-    ) -> Result<Vec<u64>, Bad> {
+    ) -> Result<Vec<u64>, Finding> {
         let pairs = self.read(db, what)?;
         let mut reached = Vec::new();
         let mut expected = Vec::new();
@@ -122,7 +122,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Reads all pairs forwards and backwards, and runs `verify`.
-    fn read(&self, db: &Db, what: &str) -> Result<Pairs, Bad> {
+    fn read(&self, db: &Db, what: &str) -> Result<Pairs, Finding> {
         let read: esker::Result<Pairs> = db
             .iter()
             .map_err(lost(what))?
@@ -142,8 +142,8 @@ impl<'a> Judge<'a> {
         if let Some(problem) = report.problems.first() {
             return Err((Verdict::Wrong, format!("{what}: verify: {problem}")));
         }
-        let weak = pairs.split_off(pairs.partition_point(|(key, _)| key.as_slice() < b"weak/"));
-        for (key, value) in weak {
+        let unlogged = pairs.split_off(pairs.partition_point(|(key, _)| key.as_slice() < b"weak/"));
+        for (key, value) in unlogged {
             let writer = key.get(5).map_or(0, |digit| usize::from(digit - b'0'));
             let n = plan::number_in(&value).unwrap_or(u64::MAX);
             if n > self.slots.get(Slot::Tried(writer)) || !value.ends_with(b"weak") {
@@ -156,7 +156,7 @@ impl<'a> Judge<'a> {
 
     /// Judges the newest checkpoint. A completed one opens and holds the batches acknowledged
     /// before its start. An incomplete one does not open.
-    fn judge_checkpoint(&self, options: &Options) -> Result<u64, Bad> {
+    fn judge_checkpoint(&self, options: &Options) -> Result<u64, Finding> {
         let number = self.slots.get(Slot::CopyBegun);
         let path = copy_path(self.base, number);
         let done = number > 0 && self.slots.get(Slot::CopyDone) == number;
@@ -184,7 +184,7 @@ impl<'a> Judge<'a> {
 
     /// Judges the backups: the newest complete one is at least as new as the last one reported
     /// done.
-    fn judge_backup(&self, options: &Options) -> Result<u64, Bad> {
+    fn judge_backup(&self, options: &Options) -> Result<u64, Finding> {
         let (backups, into) = (self.base.join("backups"), self.base.join("restored"));
         let (begun, done) = (self.slots.get(Slot::BackupBegun), self.slots.get(Slot::BackupDone));
         if begun == 0 || !backups.exists() {
@@ -193,7 +193,7 @@ impl<'a> Judge<'a> {
                 _ => Err((Verdict::Lost, "finished backups are missing".into())),
             };
         }
-        let mut looked = 0;
+        let mut checked = 0;
         match Db::restore(&backups, None, &into, options.clone()) {
             Ok(_) => {
                 let db =
@@ -203,7 +203,7 @@ impl<'a> Judge<'a> {
                 self.judge_content(&db, "the backup", least)?;
                 db.close().map_err(lost("close the restored store"))?;
                 self.remove(&into)?;
-                looked = 1;
+                checked = 1;
             }
             Err(error) if done > 0 => return Err(lost("restore a finished backup")(error)),
             Err(_) => {}
@@ -211,11 +211,11 @@ impl<'a> Judge<'a> {
         self.remove(&backups)?;
         self.slots.set(Slot::BackupBegun, 0);
         self.slots.set(Slot::BackupDone, 0);
-        Ok(looked)
+        Ok(checked)
     }
 
     /// Removes a copy durably, so that a power cut does not restore part of it.
-    fn remove(&self, path: &Path) -> Result<(), Bad> {
+    fn remove(&self, path: &Path) -> Result<(), Finding> {
         std::fs::remove_dir_all(path)
             .and_then(|()| std::fs::File::open(self.base)?.sync_all())
             .map_err(|e| (Verdict::Lost, format!("remove {}: {e}", path.display())))

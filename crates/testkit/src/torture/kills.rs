@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use super::judge::{End, Judge};
 use super::plan;
-use super::slots::{Chore, FileKind, Phase, Slot, Slots};
-use super::victim::{Orders, Way};
+use super::slots::{FileKind, Phase, Slot, Slots, Task};
+use super::victim::{EndMode, VictimParams};
 use crate::campaign::tally::{Tally, Verdict, guarded};
 use crate::fault::Op;
 use crate::rng::SplitMix64;
@@ -27,13 +27,13 @@ pub struct Kills {
     /// Number of victims of a store.
     pub rounds: u64,
     /// Numbers of victims, out of twelve, that die from outside, from inside, and after faults.
-    pub ways: [u64; 3],
-    /// Maximum life of a victim that dies from outside, in milliseconds.
-    pub life_ms_max: u64,
+    pub end_modes: [u64; 3],
+    /// Maximum lifetime of a victim that dies from outside, in milliseconds.
+    pub lifetime_ms_max: u64,
 }
 
-/// Maximum life of a victim that ends itself. After it, the victim is ended from outside.
-const PATIENCE: Duration = Duration::from_millis(400);
+/// Maximum lifetime of a victim that ends itself. After it, the victim is ended from outside.
+const SELF_KILL_TIMEOUT: Duration = Duration::from_millis(400);
 
 const SIGKILL: i32 = 9;
 
@@ -41,29 +41,29 @@ const SIGKILL: i32 = 9;
 ///
 /// # Errors
 /// The system's error.
-pub fn start(orders: &Orders, said: &Path) -> io::Result<Child> {
+pub fn start(params: &VictimParams, stderr_path: &Path) -> io::Result<Child> {
     Command::new(std::env::current_exe()?)
         .arg("victim")
-        .args([&orders.base, &orders.slots])
-        .args([orders.seed.to_string(), orders.round.to_string()])
-        .arg(orders.way.name())
+        .args([&params.base, &params.slots])
+        .args([params.seed.to_string(), params.round.to_string()])
+        .arg(params.end_mode.name())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(File::create(said)?)
+        .stderr(File::create(stderr_path)?)
         .spawn()
 }
 
-/// Waits until a victim ends by itself or `life` has passed, then ends it.
+/// Waits until a victim ends by itself or `lifetime` has passed, then ends it.
 ///
 /// # Errors
 /// The system's error.
-pub fn end(mut victim: Child, life: Duration) -> io::Result<ExitStatus> {
+pub fn end(mut victim: Child, lifetime: Duration) -> io::Result<ExitStatus> {
     let began = Instant::now();
-    while began.elapsed() < life {
+    while began.elapsed() < lifetime {
         if let Some(status) = victim.try_wait()? {
             return Ok(status);
         }
-        let left = life.saturating_sub(began.elapsed());
+        let left = lifetime.saturating_sub(began.elapsed());
         std::thread::sleep(left.min(Duration::from_micros(300)));
     }
     victim.kill()?;
@@ -71,7 +71,7 @@ pub fn end(mut victim: Child, life: Duration) -> io::Result<ExitStatus> {
 }
 
 /// Returns a description of a victim's activity at its death.
-pub fn whereabouts(slots: &Slots) -> &'static str {
+pub fn activity_at_death(slots: &Slots) -> &'static str {
     let op = slots.get(Slot::DeathOp);
     if op > 0 {
         let file = FileKind::ALL[slots.get(Slot::DeathFile) as usize % 5];
@@ -84,15 +84,15 @@ pub fn whereabouts(slots: &Slots) -> &'static str {
             FileKind::Other => "at an operation on another file",
         };
     }
-    let (phase, chore) = (slots.get(Slot::Phase), slots.get(Slot::Chore));
+    let (phase, task) = (slots.get(Slot::Phase), slots.get(Slot::Task));
     match phase {
         p if p == Phase::Starting as u64 => "before the first operation",
         p if p == Phase::Opening as u64 => "while the store opened",
         p if p == Phase::Closing as u64 => "while the store closed",
-        _ if chore == Chore::Checkpoint as u64 => "during a checkpoint",
-        _ if chore == Chore::Backup as u64 => "during a backup",
-        _ if chore == Chore::Compact as u64 => "during a requested compaction",
-        _ if chore == Chore::Flush as u64 => "during a requested flush",
+        _ if task == Task::Checkpoint as u64 => "during a checkpoint",
+        _ if task == Task::Backup as u64 => "during a backup",
+        _ if task == Task::Compact as u64 => "during a requested compaction",
+        _ if task == Task::Flush as u64 => "during a requested flush",
         _ => "between writes and reads",
     }
 }
@@ -142,11 +142,11 @@ impl Kills {
         let mut judge = Judge::new(base, &slots, seed);
         let mut rng = plan::rng_at(seed, 99, self.rounds);
         for round in 0..self.rounds {
-            let way = self.way(&mut rng);
+            let end_mode = self.end_mode(&mut rng);
             let base = base.to_path_buf();
-            let orders = Orders { base, slots: slots_path.clone(), seed, round, way };
-            let place = format!("seed {seed}, victim {round}, {}", way.name());
-            let fine = self.victim(&orders, &slots, &mut rng, tally, &place)?;
+            let params = VictimParams { base, slots: slots_path.clone(), seed, round, end_mode };
+            let place = format!("seed {seed}, victim {round}, {}", end_mode.name());
+            let fine = self.victim(&params, &slots, &mut rng, tally, &place)?;
             let last = round + 1 == self.rounds || over(tally);
             if fine && (rng.chance(2) || last) {
                 let options = plan::options_of(seed, (round + 1) * 1000 + 999);
@@ -167,46 +167,46 @@ impl Kills {
         Ok(())
     }
 
-    fn way(&self, rng: &mut SplitMix64) -> Way {
-        let mut left = rng.below(self.ways.iter().sum());
-        for (share, way) in self.ways.into_iter().zip(Way::ALL) {
+    fn end_mode(&self, rng: &mut SplitMix64) -> EndMode {
+        let mut left = rng.below(self.end_modes.iter().sum());
+        for (share, end_mode) in self.end_modes.into_iter().zip(EndMode::ALL) {
             if left < share {
-                return way;
+                return end_mode;
             }
             left -= share;
         }
-        Way::Outside
+        EndMode::Outside
     }
 
     /// Starts and ends one victim. Returns whether the victim made no error.
     fn victim(
         &self,
-        orders: &Orders,
+        params: &VictimParams,
         slots: &Slots,
         rng: &mut SplitMix64,
         tally: &mut Tally,
         place: &str,
     ) -> io::Result<bool> {
         slots.set(Slot::Phase, Phase::Starting as u64);
-        slots.set(Slot::Chore, Chore::None as u64);
+        slots.set(Slot::Task, Task::None as u64);
         slots.set(Slot::DeathOp, 0);
-        let said = orders.base.join("said");
-        let most = [3_000, 12_000, self.life_ms_max * 1000][rng.below(3) as usize];
-        let life = match orders.way {
-            Way::Inside => PATIENCE,
-            Way::Outside | Way::Faults => {
-                Duration::from_micros(rng.below(most.min(self.life_ms_max * 1000)))
+        let stderr_path = params.base.join("stderr");
+        let most = [3_000, 12_000, self.lifetime_ms_max * 1000][rng.below(3) as usize];
+        let lifetime = match params.end_mode {
+            EndMode::Inside => SELF_KILL_TIMEOUT,
+            EndMode::Outside | EndMode::Faults => {
+                Duration::from_micros(rng.below(most.min(self.lifetime_ms_max * 1000)))
             }
         };
-        let status = end(start(orders, &said)?, life)?;
+        let status = end(start(params, &stderr_path)?, lifetime)?;
         tally.count("kills", 1);
-        tally.count(whereabouts(slots), 1);
+        tally.count(activity_at_death(slots), 1);
         if status.signal() == Some(SIGKILL) {
             return Ok(true);
         }
-        let said = std::fs::read_to_string(said).unwrap_or_default();
-        let verdict = if said.contains("panicked") { Verdict::Panic } else { Verdict::Lost };
-        tally.fail(verdict, place, format!("{status}: {said}"));
+        let stderr_text = std::fs::read_to_string(stderr_path).unwrap_or_default();
+        let verdict = if stderr_text.contains("panicked") { Verdict::Panic } else { Verdict::Lost };
+        tally.fail(verdict, place, format!("{status}: {stderr_text}"));
         Ok(false)
     }
 }

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 
 use super::judge::{End, Judge};
-use super::kills::{end, start, whereabouts};
+use super::kills::{activity_at_death, end, start};
 use super::plan;
-use super::slots::{Chore, Phase, Slot, Slots};
-use super::victim::{Orders, Way};
+use super::slots::{Phase, Slot, Slots, Task};
+use super::victim::{EndMode, VictimParams};
 use crate::campaign::tally::{Tally, Verdict, guarded};
 use crate::rng::SplitMix64;
 
@@ -57,8 +57,8 @@ fn run(program: &str, arguments: &[&str], paths: &[&Path]) -> io::Result<()> {
     if ran.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    Err(io::Error::other(format!("{program} {arguments:?} {paths:?}: {said}")))
+    let stderr_text = String::from_utf8_lossy(&ran.stderr).into_owned();
+    Err(io::Error::other(format!("{program} {arguments:?} {paths:?}: {stderr_text}")))
 }
 
 impl Disk {
@@ -70,8 +70,8 @@ impl Disk {
         Ok(Disk { image, mounted, kind })
     }
 
-    fn mount(&self, turn: u64) -> io::Result<()> {
-        let options = self.kind.mounts[turn as usize % self.kind.mounts.len()];
+    fn mount(&self, number: u64) -> io::Result<()> {
+        let options = self.kind.mounts[number as usize % self.kind.mounts.len()];
         let options = format!("loop,{options}");
         run("mount", &["-t", self.kind.name, "-o", &options], &[&self.image, &self.mounted])
     }
@@ -132,11 +132,11 @@ fn store(dir: &Path, kind: Kind, seed: u64, cuts: u64, tally: &mut Tally) -> io:
     std::fs::create_dir_all(&base)?;
     File::open(&disk.mounted)?.sync_all()?;
     for round in 0..cuts {
-        let way = if rng.chance(2) { Way::Inside } else { Way::Outside };
+        let end_mode = if rng.chance(2) { EndMode::Inside } else { EndMode::Outside };
         let (base, slots_path) = (base.clone(), slots_path.clone());
-        let orders = Orders { base, slots: slots_path, seed, round, way };
-        let place = format!("{} seed {seed}, cut {round}, {}", kind.name, way.name());
-        if !one(&disk, &orders, &slots, &mut rng, tally, &place)? {
+        let params = VictimParams { base, slots: slots_path, seed, round, end_mode };
+        let place = format!("{} seed {seed}, cut {round}, {}", kind.name, end_mode.name());
+        if !one(&disk, &params, &slots, &mut rng, tally, &place)? {
             break;
         }
         disk.unmount()?;
@@ -170,8 +170,8 @@ fn store(dir: &Path, kind: Kind, seed: u64, cuts: u64, tally: &mut Tally) -> io:
     disk.unmount()
 }
 
-/// Returns the slots of promises that must survive a cut.
-fn promises() -> Vec<Slot> {
+/// Returns the slots whose numbers must survive a cut.
+fn recorded_slots() -> Vec<Slot> {
     let durable = (0..plan::WRITERS_MAX).map(Slot::Durable);
     durable.chain([Slot::CopyDone, Slot::BackupDone]).collect()
 }
@@ -179,41 +179,41 @@ fn promises() -> Vec<Slot> {
 /// Runs one victim and its cut. Returns whether the victim made no error before the cut.
 fn one(
     disk: &Disk,
-    orders: &Orders,
+    params: &VictimParams,
     slots: &Slots,
     rng: &mut SplitMix64,
     tally: &mut Tally,
     place: &str,
 ) -> io::Result<bool> {
     slots.set(Slot::Phase, Phase::Starting as u64);
-    slots.set(Slot::Chore, Chore::None as u64);
+    slots.set(Slot::Task, Task::None as u64);
     slots.set(Slot::DeathOp, 0);
-    let said = orders.slots.with_file_name("said");
-    let mut victim = start(orders, &said)?;
+    let stderr_path = params.slots.with_file_name("stderr");
+    let mut victim = start(params, &stderr_path)?;
     let most = [20_000, 300_000][rng.below(2) as usize];
-    let life = Duration::from_micros(2_000 + rng.below(most));
+    let lifetime = Duration::from_micros(2_000 + rng.below(most));
     let began = Instant::now();
     let mut ended = None;
-    while ended.is_none() && began.elapsed() < life {
+    while ended.is_none() && began.elapsed() < lifetime {
         ended = victim.try_wait()?;
         std::thread::sleep(Duration::from_micros(300));
     }
-    // A real power cut would end the victim too, so promises made after the cut do not count.
-    let promised = |slot: &Slot| (*slot, slots.get(*slot));
-    let before = promises().iter().map(promised).collect::<Vec<_>>();
+    // A real power cut would end the victim too, so acknowledgements after the cut do not count.
+    let recorded = |slot: &Slot| (*slot, slots.get(*slot));
+    let before = recorded_slots().iter().map(recorded).collect::<Vec<_>>();
     disk.cut()?;
     tally.count("cuts", 1);
-    tally.count(whereabouts(slots), 1);
+    tally.count(activity_at_death(slots), 1);
     end(victim, Duration::ZERO)?;
     let later = before.iter().filter(|(slot, number)| slots.get(*slot) > *number);
     tally.count("acknowledgements after the cut", later.count() as u64);
     before.iter().for_each(|(slot, number)| slots.set(*slot, *number));
     if let Some(code) = ended.and_then(|status| status.code()) {
-        let said = std::fs::read_to_string(said).unwrap_or_default();
+        let stderr_text = std::fs::read_to_string(stderr_path).unwrap_or_default();
         tally.fail(
             Verdict::Lost,
             place,
-            format!("the victim ended with code {code} before the cut: {said}"),
+            format!("the victim ended with code {code} before the cut: {stderr_text}"),
         );
         return Ok(false);
     }

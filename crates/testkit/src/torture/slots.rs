@@ -16,8 +16,8 @@ use super::plan::WRITERS_MAX;
 pub enum Slot {
     /// The victim's current phase: one of [`Phase`].
     Phase,
-    /// The victim's current maintenance task: one of [`Chore`].
-    Chore,
+    /// The victim's current maintenance task: one of [`Task`].
+    Task,
     /// The file operation at which the victim killed itself, plus one.
     DeathOp,
     /// The kind of file of that operation: one of [`FileKind`].
@@ -57,7 +57,7 @@ impl Slot {
         let of = |writer: usize, field: usize| SINGLE + writer * PER_WRITER + field;
         match self {
             Slot::Phase => 0,
-            Slot::Chore => 1,
+            Slot::Task => 1,
             Slot::DeathOp => 2,
             Slot::DeathFile => 3,
             Slot::Operations => 4,
@@ -91,7 +91,7 @@ pub enum Phase {
 
 /// The maintenance task of a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Chore {
+pub enum Task {
     /// None; the thread waits.
     None,
     /// `Db::flush`.
@@ -216,7 +216,7 @@ mod tests {
         };
         let single = [
             Slot::Phase,
-            Slot::Chore,
+            Slot::Task,
             Slot::DeathOp,
             Slot::DeathFile,
             Slot::Operations,

@@ -13,13 +13,13 @@ use esker::fs::OsFs;
 use esker::{Db, Durability, Error, WriteOptions};
 
 use super::plan;
-use super::slots::{Chore, FileKind, Phase, Slot, Slots};
+use super::slots::{FileKind, Phase, Slot, Slots, Task};
 use crate::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use crate::rng::SplitMix64;
 
 /// How a victim ends, and whether it meets faults before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum EndMode {
     /// It is ended from outside.
     Outside,
     /// It ends itself at a file operation.
@@ -28,22 +28,22 @@ pub enum Way {
     Faults,
 }
 
-impl Way {
+impl EndMode {
     /// Every way to end.
-    pub const ALL: [Way; 3] = [Way::Outside, Way::Inside, Way::Faults];
+    pub const ALL: [EndMode; 3] = [EndMode::Outside, EndMode::Inside, EndMode::Faults];
 
     /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Outside => "outside",
-            Way::Inside => "inside",
-            Way::Faults => "faults",
+            EndMode::Outside => "outside",
+            EndMode::Inside => "inside",
+            EndMode::Faults => "faults",
         }
     }
 }
 
 /// The parameters of a victim.
-pub struct Orders {
+pub struct VictimParams {
     /// The directory of the store, its checkpoint and its backups.
     pub base: PathBuf,
     /// The file of the slots.
@@ -53,7 +53,7 @@ pub struct Orders {
     /// The round, which determines the options.
     pub round: u64,
     /// How the victim ends.
-    pub way: Way,
+    pub end_mode: EndMode,
 }
 
 /// Returns the directory of the checkpoint with this number.
@@ -71,7 +71,7 @@ fn die() {
 }
 
 /// Returns the operation at which a victim ends itself: of any file and kind, or of one.
-fn fate(rng: &mut SplitMix64) -> Fault {
+fn kill_point(rng: &mut SplitMix64) -> Fault {
     let part = ["", "", ".wal", ".sst", ".sst", "manifest-", "CURRENT"][rng.below(7) as usize];
     let ops = match rng.below(6) {
         0 => OpMask::of(&[Op::Sync, Op::SyncDir]),
@@ -86,7 +86,7 @@ fn fate(rng: &mut SplitMix64) -> Fault {
 
 /// Runs one background job if the store leaves the work to its caller, else waits for all pending
 /// work.
-fn piece_of_work(db: &Db) -> esker::Result<()> {
+fn background_work(db: &Db) -> esker::Result<()> {
     match db.option("background_threads").as_deref() {
         Some("0") => db.run_one_job().map(|_| ()),
         _ => db.wait_idle(),
@@ -110,7 +110,7 @@ fn fault(rng: &mut SplitMix64) -> Fault {
 }
 
 struct Victim {
-    orders: Orders,
+    params: VictimParams,
     fs: Arc<FaultFs>,
     slots: Slots,
     writers: usize,
@@ -122,36 +122,36 @@ fn broken(message: &str) -> ! {
     std::process::exit(3);
 }
 
-/// Runs by `orders` until killed.
-pub fn run(orders: Orders) -> ! {
-    let slots = Slots::open(&orders.slots).expect("open the slots");
+/// Runs by `params` until killed.
+pub fn run(params: VictimParams) -> ! {
+    let slots = Slots::open(&params.slots).expect("open the slots");
     let fs = FaultFs::new(OsFs::shared());
-    if orders.way == Way::Inside {
-        let told = Slots::open(&orders.slots).expect("open the slots");
+    if params.end_mode == EndMode::Inside {
+        let slots_at_death = Slots::open(&params.slots).expect("open the slots");
         fs.at_death(Arc::new(move |op, path| {
-            told.set(Slot::DeathOp, op as u64 + 1);
-            told.set(Slot::DeathFile, FileKind::of(path) as u64);
+            slots_at_death.set(Slot::DeathOp, op as u64 + 1);
+            slots_at_death.set(Slot::DeathFile, FileKind::of(path) as u64);
             die();
         }));
-        fs.arm(fate(&mut plan::rng_at(orders.seed, 92, orders.round)));
+        fs.arm(kill_point(&mut plan::rng_at(params.seed, 92, params.round)));
     }
-    let writers = plan::writers(orders.seed);
-    let victim = Victim { orders, fs, slots, writers };
-    for life in 0.. {
-        victim.live(life);
+    let writers = plan::writers(params.seed);
+    let victim = Victim { params, fs, slots, writers };
+    for session in 0.. {
+        victim.run_session(session);
     }
     unreachable!("the loop never ends")
 }
 
 impl Victim {
     fn faulty(&self) -> bool {
-        self.orders.way == Way::Faults
+        self.params.end_mode == EndMode::Faults
     }
 
     /// Opens the store, works on it and closes it.
-    fn live(&self, life: u64) {
+    fn run_session(&self, session: u64) {
         self.slots.set(Slot::Phase, Phase::Opening as u64);
-        let db = self.open(life);
+        let db = self.open(session);
         self.slots.bump(Slot::Opened);
         for writer in 0..self.writers {
             self.begin(&db, writer);
@@ -164,22 +164,22 @@ impl Victim {
             for writer in 0..self.writers {
                 let (db, stop, working) = (&db, &stop, &working);
                 scope.spawn(move || {
-                    self.write(db, writer, life, stop);
+                    self.write(db, writer, session, stop);
                     working.fetch_sub(1, Ordering::Release);
                 });
             }
-            scope.spawn(|| self.read(&db, life, &over));
-            self.chores(&db, life, &over);
+            scope.spawn(|| self.read(&db, session, &over));
+            self.run_tasks(&db, session, &over);
         });
         self.slots.set(Slot::Phase, Phase::Closing as u64);
         let closed = db.close();
-        self.met(closed.err(), "close");
+        self.expect_no_error(closed.err(), "close");
         self.count_faults();
     }
 
-    fn open(&self, life: u64) -> Db {
-        let options = plan::options_of(self.orders.seed, self.orders.round * 1000 + life);
-        let path = self.orders.base.join("db");
+    fn open(&self, session: u64) -> Db {
+        let options = plan::options_of(self.params.seed, self.params.round * 1000 + session);
+        let path = self.params.base.join("db");
         let mut tries = 0;
         loop {
             match Db::open_on(self.fs.clone(), &path, options.clone()) {
@@ -193,7 +193,7 @@ impl Victim {
     }
 
     /// Treats an error as a broken promise if there are no faults.
-    fn met(&self, error: Option<Error>, doing: &str) {
+    fn expect_no_error(&self, error: Option<Error>, doing: &str) {
         match error {
             Some(error) if !self.faulty() => broken(&format!("{doing}: {error}")),
             _ => {}
@@ -209,7 +209,7 @@ impl Victim {
         let found = loop {
             match db.get(plan::counter_key(writer)) {
                 Ok(found) => break found,
-                Err(error) => self.met(Some(error), "read a counter"),
+                Err(error) => self.expect_no_error(Some(error), "read a counter"),
             }
             self.fs.disarm();
         };
@@ -225,8 +225,9 @@ impl Victim {
         self.slots.set(Slot::Tried(writer), last);
     }
 
-    fn write(&self, db: &Db, writer: usize, life: u64, stop: &AtomicBool) {
-        let mut rng = plan::rng_at(self.orders.seed ^ self.orders.round, 93 + writer as u64, life);
+    fn write(&self, db: &Db, writer: usize, session: u64, stop: &AtomicBool) {
+        let mut rng =
+            plan::rng_at(self.params.seed ^ self.params.round, 93 + writer as u64, session);
         let from = self.slots.get(Slot::Acknowledged(writer)) + 1;
         let most = [20, 200, 2_000, 20_000][rng.below(4) as usize];
         for n in from..=from + rng.below(most) {
@@ -237,7 +238,10 @@ impl Victim {
             if rng.chance(20) {
                 let key = format!("weak/{writer}/{}", rng.below(40));
                 let value = [&n.to_be_bytes()[..], b"weak"].concat();
-                self.met(db.put_with(key, value, &WriteOptions::NONE).err(), "unlogged write");
+                self.expect_no_error(
+                    db.put_with(key, value, &WriteOptions::NONE).err(),
+                    "unlogged write",
+                );
             }
             self.slots.count(1);
         }
@@ -246,7 +250,7 @@ impl Victim {
     /// Writes a batch until it is acknowledged. Returns `false` when the store refuses all
     /// attempts.
     fn write_one(&self, db: &Db, writer: usize, n: u64) -> bool {
-        let (ops, durability) = plan::batch(self.orders.seed, writer, n);
+        let (ops, durability) = plan::batch(self.params.seed, writer, n);
         let batch = plan::to_batch(&ops);
         self.slots.set(Slot::Tried(writer), n);
         for _ in 0..4 {
@@ -258,7 +262,7 @@ impl Victim {
                     }
                     return true;
                 }
-                Err(error) => self.met(Some(error), "write"),
+                Err(error) => self.expect_no_error(Some(error), "write"),
             }
             self.fs.disarm();
         }
@@ -266,8 +270,8 @@ impl Victim {
     }
 
     /// Reads keys, ranges and snapshots. Every value must be the one written by its batch.
-    fn read(&self, db: &Db, life: u64, over: &dyn Fn() -> bool) {
-        let mut rng = plan::rng_at(self.orders.seed ^ self.orders.round, 97, life);
+    fn read(&self, db: &Db, session: u64, over: &dyn Fn() -> bool) {
+        let mut rng = plan::rng_at(self.params.seed ^ self.params.round, 97, session);
         while !over() {
             let writer = rng.below(self.writers as u64) as usize;
             let read = if rng.chance(8) {
@@ -280,7 +284,7 @@ impl Victim {
                     }
                 })
             };
-            self.met(read.err(), "read");
+            self.expect_no_error(read.err(), "read");
             self.slots.count(1);
             std::thread::sleep(Duration::from_micros(50));
         }
@@ -289,7 +293,7 @@ impl Victim {
     fn check(&self, writer: usize, key: &[u8], value: &[u8], most: u64) {
         let n = plan::number_in(value).unwrap_or(u64::MAX);
         let tried = self.slots.get(Slot::Tried(writer));
-        if n > tried.min(most) || !plan::wrote(self.orders.seed, writer, key, value) {
+        if n > tried.min(most) || !plan::wrote(self.params.seed, writer, key, value) {
             broken(&format!(
                 "{} has a value of batch {n}, but only {tried} batches were tried",
                 key.escape_ascii()
@@ -314,54 +318,54 @@ impl Victim {
         Ok(())
     }
 
-    fn chores(&self, db: &Db, life: u64, over: &dyn Fn() -> bool) {
-        let mut rng = plan::rng_at(self.orders.seed ^ self.orders.round, 98, life);
+    fn run_tasks(&self, db: &Db, session: u64, over: &dyn Fn() -> bool) {
+        let mut rng = plan::rng_at(self.params.seed ^ self.params.round, 98, session);
         while !over() {
             if self.faulty() && rng.chance(4) {
                 self.count_faults();
                 self.fs.arm(fault(&mut rng));
             }
-            let (chore, done) = self.chore(db, &mut rng);
-            self.met(done.err(), chore);
-            self.slots.set(Slot::Chore, Chore::None as u64);
+            let (task, done) = self.run_task(db, &mut rng);
+            self.expect_no_error(done.err(), task);
+            self.slots.set(Slot::Task, Task::None as u64);
             self.slots.count(1);
             std::thread::sleep(Duration::from_micros(rng.below(1_500)));
         }
     }
 
-    fn chore(&self, db: &Db, rng: &mut SplitMix64) -> (&'static str, esker::Result<()>) {
-        let at = |chore: Chore| self.slots.set(Slot::Chore, chore as u64);
+    fn run_task(&self, db: &Db, rng: &mut SplitMix64) -> (&'static str, esker::Result<()>) {
+        let at = |task: Task| self.slots.set(Slot::Task, task as u64);
         match rng.below(24) {
             0..4 => {
-                at(Chore::Flush);
+                at(Task::Flush);
                 ("flush", db.flush())
             }
             4..6 => {
-                at(Chore::Compact);
+                at(Task::Compact);
                 ("compact a range", db.compact_range(None, None))
             }
             6..12 => {
-                at(Chore::Compact);
-                ("one background job", piece_of_work(db))
+                at(Task::Compact);
+                ("one background job", background_work(db))
             }
             12..14 => {
-                at(Chore::Checkpoint);
+                at(Task::Checkpoint);
                 ("checkpoint", self.checkpoint(db))
             }
             14 => {
-                at(Chore::Backup);
+                at(Task::Backup);
                 ("backup", self.backup(db))
             }
             15..18 => {
-                at(Chore::Option);
+                at(Task::Option);
                 ("set an option", self.set_option(db, rng))
             }
             18 => {
-                at(Chore::Verify);
+                at(Task::Verify);
                 ("verify", self.verify(db))
             }
             19 => {
-                at(Chore::Sync);
+                at(Task::Sync);
                 ("sync", db.sync())
             }
             _ => ("wait", Ok(())),
@@ -388,9 +392,9 @@ impl Victim {
         self.slots.set(Slot::CopyBegun, number);
         for old in [number - 1, number] {
             // A missing directory needs no removal.
-            let _ = std::fs::remove_dir_all(copy_path(&self.orders.base, old));
+            let _ = std::fs::remove_dir_all(copy_path(&self.params.base, old));
         }
-        db.checkpoint(copy_path(&self.orders.base, number))?;
+        db.checkpoint(copy_path(&self.params.base, number))?;
         self.slots.set(Slot::CopyDone, number);
         Ok(())
     }
@@ -398,7 +402,7 @@ impl Victim {
     fn backup(&self, db: &Db) -> esker::Result<()> {
         self.note(Slot::BackupFrom);
         self.slots.bump(Slot::BackupBegun);
-        db.backup(self.orders.base.join("backups"))?;
+        db.backup(self.params.base.join("backups"))?;
         self.slots.set(Slot::BackupDone, self.slots.get(Slot::BackupBegun));
         Ok(())
     }

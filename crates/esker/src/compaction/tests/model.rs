@@ -92,7 +92,7 @@ fn fluid_merges_its_base_once_as_much_is_new() {
         ],
     );
     // If the base is never merged, the small runs are merged once the guard has more than 3 runs.
-    let patient = TreeLimits { alpha: 10.0, ..limits };
+    let patient = TreeLimits { base_rewrite_ratio: 10.0, ..limits };
     check(
         Policy::Fluid,
         &patient,

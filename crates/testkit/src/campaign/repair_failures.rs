@@ -21,10 +21,10 @@ use esker::fs::MemFs;
 use esker::{Db, ErrorKind, Options, WriteOptions};
 use parking_lot::Mutex;
 
+use super::corruption::Store;
 use super::cuts::Effort;
 use super::faults::Cause;
-use super::life::{ReadError, content, store_dir};
-use super::rot::Store;
+use super::script_run::{ReadError, content, store_dir};
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use crate::crash::{CrashFs, CrashModel, Image};
 use crate::fault::FaultFs;
@@ -32,27 +32,27 @@ use crate::rng::SplitMix64;
 
 /// The damage of the store before the repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Harm {
+pub enum Damage {
     /// Nothing.
     None,
     /// `CURRENT` is missing.
-    Headless,
+    NoCurrent,
     /// One byte of one file is changed.
     Flipped,
 }
 
-impl Harm {
+impl Damage {
     /// Every kind of damage.
-    pub const ALL: [Harm; 3] = [Harm::None, Harm::Headless, Harm::Flipped];
+    pub const ALL: [Damage; 3] = [Damage::None, Damage::NoCurrent, Damage::Flipped];
 
     fn to(self, store: &Store, rng: &mut SplitMix64) -> Image {
         let mut image = store.image.clone();
         match self {
-            Harm::None => {}
-            Harm::Headless => {
+            Damage::None => {}
+            Damage::NoCurrent => {
                 image.files.remove(&store_dir().join("CURRENT"));
             }
-            Harm::Flipped => {
+            Damage::Flipped => {
                 let files: Vec<&PathBuf> = store.files().collect();
                 let file = files[rng.below(files.len() as u64) as usize];
                 if let Some(bytes) = image.bytes_mut(file)
@@ -67,23 +67,23 @@ impl Harm {
     }
 }
 
-type Bad = (Verdict, String);
+type Finding = (Verdict, String);
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn lost(what: &str) -> impl Fn(esker::Error) -> Bad {
+fn lost(what: &str) -> impl Fn(esker::Error) -> Finding {
     move |error| (Verdict::Lost, format!("{what}: {error}"))
 }
 
 /// A damaged store, the result of its repair, its name, and its own random numbers.
-type Harmed = (Image, Mending, String, SplitMix64);
+type RepairedStore = (Image, ReferenceRepair, String, SplitMix64);
 
-/// Damages `store` with `harm` and repairs it once. Counts errors of that repair.
-fn harmed(store: &Store, harm: Harm, tally: &mut Tally) -> Option<Harmed> {
-    let mut rng = SplitMix64::new(store.ledger.bounds.attempted as u64 ^ harm as u64);
-    let image = harm.to(store, &mut rng);
-    let place = format!("{}, {harm:?}", store.name);
-    match guarded(|| Mending::new(&image, &store.options, harm)) {
-        Ok(Ok(mending)) => return Some((image, mending, place, rng)),
+/// Damages `store` with `damage` and repairs it once. Counts errors of that repair.
+fn damage_and_repair(store: &Store, damage: Damage, tally: &mut Tally) -> Option<RepairedStore> {
+    let mut rng = SplitMix64::new(store.ledger.bounds.attempted as u64 ^ damage as u64);
+    let image = damage.to(store, &mut rng);
+    let place = format!("{}, {damage:?}", store.name);
+    match guarded(|| ReferenceRepair::new(&image, &store.options, damage)) {
+        Ok(Ok(reference)) => return Some((image, reference, place, rng)),
         Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
         Err(panic) => tally.fail(Verdict::Panic, place, panic),
     }
@@ -91,11 +91,13 @@ fn harmed(store: &Store, harm: Harm, tally: &mut Tally) -> Option<Harmed> {
 }
 
 /// Runs every cut of the repair of `store`, for each kind of damage.
-pub fn run(store: &Store, effort: &Effort) -> Tally {
-    in_parallel(&Harm::ALL, |harm| {
+pub fn cuts(store: &Store, effort: &Effort) -> Tally {
+    in_parallel(&Damage::ALL, |damage| {
         let mut tally = Tally::default();
-        if let Some((image, mending, place, mut rng)) = harmed(store, *harm, &mut tally) {
-            mending.cut(&image, effort, 1, &place, &mut rng, &mut tally);
+        if let Some((image, reference, place, mut rng)) =
+            damage_and_repair(store, *damage, &mut tally)
+        {
+            reference.cut(&image, effort, 1, &place, &mut rng, &mut tally);
         }
         tally
     })
@@ -105,20 +107,21 @@ pub fn run(store: &Store, effort: &Effort) -> Tally {
 /// for the repairs after some killed ones.
 pub fn faults(store: &Store) -> Tally {
     let mut all = Tally::default();
-    for harm in Harm::ALL {
-        let Some((image, mending, place, mut rng)) = harmed(store, harm, &mut all) else {
+    for damage in Damage::ALL {
+        let Some((image, reference, place, mut rng)) = damage_and_repair(store, damage, &mut all)
+        else {
             continue;
         };
         let disk = image.to_disk(rng.next_u64());
-        let (mut cuts, _) = mending.repair_watched(&disk, vec![CrashModel::Everything], &mut all);
-        cuts.retain(|cut| matches!(mending.opened(&cut.image.to_mem()), Ok(None)));
+        let (mut cuts, _) = reference.repair_watched(&disk, vec![CrashModel::Everything], &mut all);
+        cuts.retain(|cut| matches!(reference.opened(&cut.image.to_mem()), Ok(None)));
         let each = (cuts.len() / INTERRUPTED_MAX).max(1);
         let killed = cuts.into_iter().step_by(each).map(|cut| (cut.at, cut.image));
         let images: Vec<(u64, Image)> = std::iter::once((0, image)).chain(killed).collect();
         all.merge(in_parallel(&images, |(at, image)| {
             let place =
                 format!("{place}, repaired after a repair that was killed at operation {at}");
-            mending.fail_each(image, &place)
+            reference.fail_each(image, &place)
         }));
     }
     all
@@ -144,9 +147,9 @@ struct Collector {
 }
 
 /// The result of an uninterrupted repair, and the state before it.
-struct Mending {
+struct ReferenceRepair {
     options: Options,
-    harm: Harm,
+    damage: Damage,
     originals: Vec<Vec<u8>>,
     /// The content before the repair; `None` if opening or a read failed.
     before: Option<Pairs>,
@@ -154,27 +157,27 @@ struct Mending {
     lost: Vec<String>,
 }
 
-impl Mending {
-    fn new(image: &Image, options: &Options, harm: Harm) -> Result<Mending, Bad> {
+impl ReferenceRepair {
+    fn new(image: &Image, options: &Options, damage: Damage) -> Result<ReferenceRepair, Finding> {
         let kept = |path: &&PathBuf| path.starts_with(store_dir()) && !path.ends_with("LOCK");
         let paths = image.files.keys().filter(kept);
         let originals = paths.filter_map(|path| image.bytes(path)).map(<[u8]>::to_vec).collect();
-        let mut mending = Mending {
+        let mut reference = ReferenceRepair {
             options: options.clone(),
-            harm,
+            damage,
             originals,
             before: None,
             pairs: Pairs::new(),
             lost: Vec::new(),
         };
-        mending.before = mending.opened(&image.to_mem())?.and_then(|db| read(&db).ok());
+        reference.before = reference.opened(&image.to_mem())?.and_then(|db| read(&db).ok());
         let fs = image.to_mem();
         let report = Db::repair_on(fs.clone(), store_dir(), options.clone());
-        mending.lost = report.map_err(lost("repair"))?.lost;
+        reference.lost = report.map_err(lost("repair"))?.lost;
         let db = Db::open_on(fs, store_dir(), options.clone())
             .map_err(lost("open the repaired store"))?;
-        mending.pairs = read(&db)?;
-        Ok(mending)
+        reference.pairs = read(&db)?;
+        Ok(reference)
     }
 
     /// Repairs `image` on a disk, and judges the state that a cut after each operation leaves.
@@ -246,7 +249,7 @@ impl Mending {
     }
 
     /// Opens the store; `None` if it is refused as damaged.
-    fn opened(&self, fs: &Arc<MemFs>) -> Result<Option<Db>, Bad> {
+    fn opened(&self, fs: &Arc<MemFs>) -> Result<Option<Db>, Finding> {
         match Db::open_on(fs.clone(), store_dir(), self.options.clone()) {
             Ok(db) => Ok(Some(db)),
             Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
@@ -254,7 +257,7 @@ impl Mending {
         }
     }
 
-    fn judge(&self, image: &Image, done: bool) -> Result<&'static str, Bad> {
+    fn judge(&self, image: &Image, done: bool) -> Result<&'static str, Finding> {
         // Repaired without opening it first.
         let fs = image.to_mem();
         self.repaired(&fs, &self.pairs, true)?;
@@ -281,7 +284,7 @@ impl Mending {
         if shown.as_ref() != Some(&self.pairs) && shown != self.before {
             return Err((Verdict::Wrong, "the opened store has content that never existed".into()));
         }
-        if self.harm == Harm::None || done {
+        if self.damage == Damage::None || done {
             let (key, value) = (b"since the cut".to_vec(), b"1".to_vec());
             db.put_with(&key, &value, &WriteOptions::SYNC).map_err(lost("write after the cut"))?;
             db.flush().map_err(lost("flush after the cut"))?;
@@ -295,7 +298,7 @@ impl Mending {
     }
 
     /// Repairs the store, and compares its content.
-    fn repaired(&self, fs: &Arc<MemFs>, want: &Pairs, same_losses: bool) -> Result<(), Bad> {
+    fn repaired(&self, fs: &Arc<MemFs>, want: &Pairs, same_losses: bool) -> Result<(), Finding> {
         let dir = store_dir();
         let report = Db::repair_on(fs.clone(), dir, self.options.clone());
         let report = report.map_err(lost("the next repair"))?;
@@ -343,7 +346,7 @@ impl Mending {
         tally
     }
 
-    fn fail_one(&self, disk: &Arc<MemFs>, fs: &Arc<FaultFs>) -> Result<(), Bad> {
+    fn fail_one(&self, disk: &Arc<MemFs>, fs: &Arc<FaultFs>) -> Result<(), Finding> {
         match Db::repair_on(fs.clone(), store_dir(), self.options.clone()) {
             // Unreadable data is listed, and the originals are present.
             Ok(report) if report.lost.iter().any(|what| !self.lost.contains(what)) => {}
@@ -367,7 +370,7 @@ impl Mending {
     }
 
     /// Checks that every original file is next to the repaired store.
-    fn has_originals(&self, fs: &Arc<MemFs>) -> Result<(), Bad> {
+    fn has_originals(&self, fs: &Arc<MemFs>) -> Result<(), Finding> {
         let files = |dir: &Path| Image::of(&**fs, dir).map(|image| image.contents);
         let failed = |e: std::io::Error| (Verdict::Lost, e.to_string());
         let mut there = Vec::new();
@@ -398,10 +401,10 @@ fn models(effort: &Effort, depth: u32, rng: &mut SplitMix64) -> Vec<CrashModel> 
     models
 }
 
-fn read(db: &Db) -> Result<Pairs, Bad> {
+fn read(db: &Db) -> Result<Pairs, Finding> {
     match content(db.iter()) {
         Ok(found) => Ok(found.pairs),
         Err(ReadError::Store(error)) => Err((Verdict::Lost, format!("read: {error}"))),
-        Err(ReadError::Wrong(wrong)) => Err((Verdict::Wrong, wrong.0)),
+        Err(ReadError::Violation(violation)) => Err((Verdict::Wrong, violation.0)),
     }
 }

@@ -17,9 +17,9 @@ use esker::{Db, ErrorKind, Options, WriteOptions};
 use parking_lot::Mutex;
 
 use super::faults::{Cause, Wrap};
-use super::ledger::{Digest, Ledger, WEAK_PREFIX};
-use super::life::{Life, Outcome, ReadError, content, store_dir};
+use super::ledger::{Digest, Ledger, UNLOGGED_PREFIX};
 use super::script::{Script, Step};
+use super::script_run::{Outcome, ReadError, ScriptRun, content, store_dir};
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use crate::crash::{CrashFs, CrashModel, Image};
 use crate::fault::FaultFs;
@@ -30,7 +30,7 @@ const NEW: [&str; 2] = ["/data/new", "/data/new-again"];
 
 /// The task during which operations fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chore {
+pub enum Task {
     /// Opening the store of a killed process.
     Open,
     /// Opening it read-only.
@@ -63,36 +63,36 @@ pub enum Chore {
     Create,
 }
 
-impl Chore {
+impl Task {
     /// Every maintenance task.
-    pub const ALL: [Chore; 15] = [
-        Chore::Open,
-        Chore::ReadOnly,
-        Chore::Read,
-        Chore::Seek,
-        Chore::Verify,
-        Chore::Merge,
-        Chore::Close,
-        Chore::Checkpoint,
-        Chore::Backup,
-        Chore::FirstBackup,
-        Chore::Restore,
-        Chore::Prune,
-        Chore::Repair,
-        Chore::Destroy,
-        Chore::Create,
+    pub const ALL: [Task; 15] = [
+        Task::Open,
+        Task::ReadOnly,
+        Task::Read,
+        Task::Seek,
+        Task::Verify,
+        Task::Merge,
+        Task::Close,
+        Task::Checkpoint,
+        Task::Backup,
+        Task::FirstBackup,
+        Task::Restore,
+        Task::Prune,
+        Task::Repair,
+        Task::Destroy,
+        Task::Create,
     ];
 
     /// Returns whether the task needs an open store.
     fn needs_open(self) -> bool {
-        use Chore::{Backup, Checkpoint, Close, FirstBackup, Merge, Read, Seek, Verify};
+        use Task::{Backup, Checkpoint, Close, FirstBackup, Merge, Read, Seek, Verify};
         matches!(self, Read | Seek | Verify | Merge | Close | Checkpoint | Backup | FirstBackup)
     }
 }
 
 /// The initial state of a task: the store of a killed process, backups of two earlier moments, and
 /// an incomplete backup.
-pub struct World {
+pub struct InitialState {
     name: String,
     image: Image,
     options: Options,
@@ -102,24 +102,25 @@ pub struct World {
     may_create: bool,
 }
 
-impl World {
+impl InitialState {
     /// Makes the initial state by a script.
     ///
     /// # Panics
     /// If the store fails during the script.
-    pub fn make(script: &Script) -> World {
+    pub fn make(script: &Script) -> InitialState {
         let disk = CrashFs::seeded(script.seed);
         disk.create_dir(Path::new("/data"))
             .unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
         let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
         let options = Options { cache_size_bytes: Some(0), ..script.options.clone() };
-        let mut life = Life::new(disk.clone(), options.clone(), ledger.clone());
+        let mut script_run = ScriptRun::new(disk.clone(), options.clone(), ledger.clone());
         let mut backed_up = [Digest::default(); 2];
-        let skipped =
-            |s: &&Step| !matches!(s, Step::Kill | Step::Weak(..) | Step::Checkpoint | Step::Reopen);
+        let skipped = |s: &&Step| {
+            !matches!(s, Step::Kill | Step::Unlogged(..) | Step::Checkpoint | Step::Reopen)
+        };
         let steps: Vec<&Step> = script.steps.iter().filter(skipped).collect();
         for (at, step) in std::iter::once(&Step::Read).chain(steps.iter().copied()).enumerate() {
-            match life.step(step) {
+            match script_run.step(step) {
                 Ok(Outcome::Done) => {}
                 other => panic!("{} {step:?}: {other:?}", script.name),
             }
@@ -127,7 +128,7 @@ impl World {
                 if at != (2 + which) * steps.len() / 4 {
                     continue;
                 }
-                let made = life.db().map(|db| db.backup(BACKUPS));
+                let made = script_run.db().map(|db| db.backup(BACKUPS));
                 made.transpose().unwrap_or_else(|e| panic!("{}: {e}", script.name));
                 *digest = ledger.lock().digest();
             }
@@ -138,7 +139,14 @@ impl World {
         drop(made.unwrap_or_else(|e| panic!("cannot create an incomplete backup: {e}")));
         let image = disk.image(CrashModel::Everything);
         let now = ledger.lock().digest();
-        World { name: script.name.clone(), image, options, now, backed_up, may_create: false }
+        InitialState {
+            name: script.name.clone(),
+            image,
+            options,
+            now,
+            backed_up,
+            may_create: false,
+        }
     }
 
     /// Returns the states that power cuts left of a script's store: the first ones, and `count` of
@@ -146,21 +154,21 @@ impl World {
     ///
     /// # Panics
     /// If the store fails during the script, or does not open after a cut.
-    pub fn after_cuts(script: &Script, count: usize) -> Vec<World> {
+    pub fn after_cuts(script: &Script, count: usize) -> Vec<InitialState> {
         let images = images_of(script);
         let later = images.len().saturating_sub(FIRST_CUTS);
         let chosen = |at: &usize| at.is_multiple_of((later / count.max(1)).max(1));
         let images = images.into_iter().enumerate();
         let some = images.filter(|(at, _)| *at < FIRST_CUTS || chosen(at));
-        let world = |(at, image): (usize, Image)| {
+        let initial = |(at, image): (usize, Image)| {
             let name = format!("{}, image {at}", script.name);
             let opened = Db::open_on(image.to_mem(), store_dir(), script.options.clone());
             let found = opened.map_err(ReadError::Store).and_then(|db| content(db.iter()));
             let now = found.unwrap_or_else(|e| panic!("{name}: {e:?}")).digest;
             let (options, backed_up) = (script.options.clone(), Default::default());
-            World { name, image, options, now, backed_up, may_create: true }
+            InitialState { name, image, options, now, backed_up, may_create: true }
         };
-        some.map(world).collect()
+        some.map(initial).collect()
     }
 }
 
@@ -191,10 +199,10 @@ fn images_of(script: &Script) -> Vec<Image> {
         }
     });
     let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
-    let mut life = Life::new(disk.clone(), script.options.clone(), ledger);
+    let mut script_run = ScriptRun::new(disk.clone(), script.options.clone(), ledger);
     let kept = |step: &&Step| !matches!(step, Step::Kill | Step::Checkpoint);
     for step in std::iter::once(&Step::Read).chain(script.steps.iter().filter(kept)) {
-        match life.step(step) {
+        match script_run.step(step) {
             Ok(Outcome::Done) => {}
             other => panic!("{} {step:?}: {other:?}", script.name),
         }
@@ -204,17 +212,17 @@ fn images_of(script: &Script) -> Vec<Image> {
 }
 
 /// Tries every position of every cause in every task, once and forever, on all cores.
-pub fn run(world: &World, chores: &[Chore], wrap: Wrap) -> Tally {
+pub fn run(initial: &InitialState, tasks: &[Task], wrap: Wrap) -> Tally {
     let causes = [Cause::Full, Cause::Broken, Cause::Short, Cause::Truncated];
-    let all: Vec<(Chore, Cause, bool)> = chores
+    let all: Vec<(Task, Cause, bool)> = tasks
         .iter()
-        .flat_map(|chore| causes.map(|cause| [(*chore, cause, false), (*chore, cause, true)]))
+        .flat_map(|task| causes.map(|cause| [(*task, cause, false), (*task, cause, true)]))
         .flatten()
         .collect();
-    in_parallel(&all, |(chore, cause, for_ever)| {
+    in_parallel(&all, |(task, cause, for_ever)| {
         let mut tally = Tally::default();
         let mut nth = 1;
-        while one(world, *chore, *cause, nth, *for_ever, wrap, &mut tally) {
+        while one(initial, *task, *cause, nth, *for_ever, wrap, &mut tally) {
             nth += 1;
         }
         tally
@@ -223,8 +231,8 @@ pub fn run(world: &World, chores: &[Chore], wrap: Wrap) -> Tally {
 
 /// Tries one position. Returns `false` when the task ended before it.
 fn one(
-    world: &World,
-    chore: Chore,
+    initial: &InitialState,
+    task: Task,
     cause: Cause,
     nth: u64,
     for_ever: bool,
@@ -232,10 +240,10 @@ fn one(
     tally: &mut Tally,
 ) -> bool {
     let often = if for_ever { "permanently" } else { "once" };
-    let place = format!("{}, {chore:?}, {cause:?} {often} from operation {nth}", world.name);
-    let disk = world.image.to_mem();
+    let place = format!("{}, {task:?}, {cause:?} {often} from operation {nth}", initial.name);
+    let disk = initial.image.to_mem();
     let faults = FaultFs::new(disk.clone());
-    let trial = Trial { world, chore, cause, for_ever, disk };
+    let trial = Trial { initial, task, cause, for_ever, disk };
     let outcome = guarded(|| trial.run(&faults, wrap(faults.clone()), nth));
     let hits = faults.hits();
     match outcome {
@@ -247,29 +255,29 @@ fn one(
     hits > 0 && tally.failures.len() < 20
 }
 
-type Bad = (Verdict, String);
+type Finding = (Verdict, String);
 
-fn lost(what: &str) -> impl Fn(esker::Error) -> Bad {
+fn lost(what: &str) -> impl Fn(esker::Error) -> Finding {
     move |error| (Verdict::Lost, format!("{what}: {error}"))
 }
 
-fn wrong(message: &str) -> Bad {
+fn wrong(message: &str) -> Finding {
     (Verdict::Wrong, message.to_string())
 }
 
 struct Trial<'a> {
-    world: &'a World,
-    chore: Chore,
+    initial: &'a InitialState,
+    task: Task,
     cause: Cause,
     for_ever: bool,
     disk: Arc<MemFs>,
 }
 
 impl Trial<'_> {
-    fn run(&self, faults: &FaultFs, fs: Arc<dyn Fs>, nth: u64) -> Result<(), Bad> {
+    fn run(&self, faults: &FaultFs, fs: Arc<dyn Fs>, nth: u64) -> Result<(), Finding> {
         let mut db = None;
-        if self.chore.needs_open() {
-            let opened = Db::open_on(fs.clone(), store_dir(), self.world.options.clone());
+        if self.task.needs_open() {
+            let opened = Db::open_on(fs.clone(), store_dir(), self.initial.options.clone());
             db = Some(opened.map_err(lost("open before the fault"))?);
         }
         if let Some(fault) = self.cause.fault(nth, self.for_ever) {
@@ -290,7 +298,7 @@ impl Trial<'_> {
     }
 
     /// Checks that the error has a suitable kind and a message.
-    fn check_error(&self, error: &esker::Error) -> Result<(), Bad> {
+    fn check_error(&self, error: &esker::Error) -> Result<(), Finding> {
         let fits = match error.kind() {
             ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::ReadOnly => true,
             // A file that ends early looks like damage, and an unlisted name looks like a missing
@@ -305,63 +313,68 @@ impl Trial<'_> {
     }
 
     /// Runs the task, and compares its reported result with the oracle.
-    fn act(&self, fs: &Arc<dyn Fs>, db: Option<Db>, new: &str) -> Result<esker::Result<()>, Bad> {
-        let (dir, options) = (store_dir(), self.world.options.clone());
-        match (self.chore, db) {
-            (Chore::Open, _) => match Db::open_on(fs.clone(), dir, options) {
+    fn act(
+        &self,
+        fs: &Arc<dyn Fs>,
+        db: Option<Db>,
+        new: &str,
+    ) -> Result<esker::Result<()>, Finding> {
+        let (dir, options) = (store_dir(), self.initial.options.clone());
+        match (self.task, db) {
+            (Task::Open, _) => match Db::open_on(fs.clone(), dir, options) {
                 Ok(db) => self.read(&db),
                 Err(error) => Ok(Err(error)),
             },
-            (Chore::ReadOnly, _) => match Db::open_read_only_on(fs.clone(), dir, options) {
+            (Task::ReadOnly, _) => match Db::open_read_only_on(fs.clone(), dir, options) {
                 Ok(db) => self.read(&db),
                 Err(error) => Ok(Err(error)),
             },
-            (Chore::Restore, _) => {
+            (Task::Restore, _) => {
                 Ok(Db::restore_on(fs.clone(), BACKUPS, Some(1), new, options).map(drop))
             }
-            (Chore::Prune, _) => Ok(Db::prune_backups_on(fs.clone(), BACKUPS, 1).map(drop)),
-            (Chore::Repair, _) => match Db::repair_on(fs.clone(), dir, options) {
-                Ok(report) if report.lost.is_empty() => self.holds(dir, self.world.now).map(Ok),
+            (Task::Prune, _) => Ok(Db::prune_backups_on(fs.clone(), BACKUPS, 1).map(drop)),
+            (Task::Repair, _) => match Db::repair_on(fs.clone(), dir, options) {
+                Ok(report) if report.lost.is_empty() => self.holds(dir, self.initial.now).map(Ok),
                 Ok(_) => Ok(Ok(())),
                 Err(error) => Ok(Err(error)),
             },
-            (Chore::Destroy, _) => Ok(Db::destroy_on(fs.clone(), dir)),
-            (Chore::Create, _) => Ok(create(fs, new, options)),
-            (_, None) => Err(wrong("the chore needs an open store")),
-            (Chore::Read, Some(db)) => self.read(&db),
-            (Chore::Seek, Some(db)) => match seek(&db) {
+            (Task::Destroy, _) => Ok(Db::destroy_on(fs.clone(), dir)),
+            (Task::Create, _) => Ok(create(fs, new, options)),
+            (_, None) => Err(wrong("the task needs an open store")),
+            (Task::Read, Some(db)) => self.read(&db),
+            (Task::Seek, Some(db)) => match seek(&db) {
                 Ok(true) => Ok(Ok(())),
                 Ok(false) => Err(wrong("seeks and the scan return different pairs")),
                 Err(error) => Ok(Err(error)),
             },
-            (Chore::FirstBackup, Some(db)) => {
-                let key = [WEAK_PREFIX, b"backup"].concat();
+            (Task::FirstBackup, Some(db)) => {
+                let key = [UNLOGGED_PREFIX, b"backup"].concat();
                 let put = db.put_with(key, "1", &WriteOptions::NONE);
                 Ok(put.and_then(|()| db.backup(new)).map(drop))
             }
-            (Chore::Verify, Some(db)) => Ok(db
+            (Task::Verify, Some(db)) => Ok(db
                 .verify(&mut |_, _| {})
                 .and_then(|mut report| report.problems.pop().map_or(Ok(()), Err))),
-            (Chore::Merge, Some(db)) => {
+            (Task::Merge, Some(db)) => {
                 Ok(db.compact_range(None, None).and_then(|()| db.wait_idle()))
             }
-            (Chore::Close, Some(db)) => {
-                let key = [WEAK_PREFIX, b"closing"].concat();
+            (Task::Close, Some(db)) => {
+                let key = [UNLOGGED_PREFIX, b"closing"].concat();
                 Ok(db.put_with(key, "1", &WriteOptions::NONE).and_then(|()| db.close()))
             }
-            (Chore::Checkpoint, Some(db)) => Ok(db.checkpoint(new)),
-            (Chore::Backup, Some(db)) => Ok(db.backup(BACKUPS).map(drop)),
+            (Task::Checkpoint, Some(db)) => Ok(db.checkpoint(new)),
+            (Task::Backup, Some(db)) => Ok(db.backup(BACKUPS).map(drop)),
         }
     }
 
     /// Reads everything by each method.
-    fn read(&self, db: &Db) -> Result<esker::Result<()>, Bad> {
+    fn read(&self, db: &Db) -> Result<esker::Result<()>, Finding> {
         let found = match content(db.iter()) {
             Ok(found) => found,
             Err(ReadError::Store(error)) => return Ok(Err(error)),
-            Err(ReadError::Wrong(what)) => return Err((Verdict::Wrong, what.0)),
+            Err(ReadError::Violation(violation)) => return Err((Verdict::Wrong, violation.0)),
         };
-        if found.digest != self.world.now {
+        if found.digest != self.initial.now {
             return Err(wrong("a scan returns other pairs than the written pairs"));
         }
         let back: esker::Result<Vec<_>> = match db.iter() {
@@ -388,24 +401,24 @@ impl Trial<'_> {
     }
 
     /// Checks the state after the fault, and repeats the task.
-    fn check_after(&self, done: bool) -> Result<(), Bad> {
+    fn check_after(&self, done: bool) -> Result<(), Finding> {
         let fs: Arc<dyn Fs> = self.disk.clone();
-        let (dir, options) = (store_dir(), self.world.options.clone());
-        let world = self.world;
-        match self.chore {
-            Chore::Destroy => return self.check_destroyed(done),
-            Chore::Repair => return self.check_repaired(done),
-            Chore::Create if done => self.holds(Path::new(NEW[0]), Digest::default())?,
-            Chore::Create => create(&fs, NEW[0], options).map_err(lost("second create"))?,
-            Chore::Checkpoint | Chore::Restore => {
+        let (dir, options) = (store_dir(), self.initial.options.clone());
+        let initial = self.initial;
+        match self.task {
+            Task::Destroy => return self.check_destroyed(done),
+            Task::Repair => return self.check_repaired(done),
+            Task::Create if done => self.holds(Path::new(NEW[0]), Digest::default())?,
+            Task::Create => create(&fs, NEW[0], options).map_err(lost("second create"))?,
+            Task::Checkpoint | Task::Restore => {
                 let want =
-                    if self.chore == Chore::Restore { world.backed_up[0] } else { world.now };
+                    if self.task == Task::Restore { initial.backed_up[0] } else { initial.now };
                 let whole = Path::new(NEW[0]).join("CURRENT");
                 if done || self.disk.exists(&whole).unwrap_or(false) {
                     self.holds(Path::new(NEW[0]), want)?;
                 }
                 let mut db = None;
-                if self.chore.needs_open() {
+                if self.task.needs_open() {
                     db = Some(
                         Db::open_on(fs.clone(), dir, options)
                             .map_err(lost("open after the fault"))?,
@@ -414,25 +427,25 @@ impl Trial<'_> {
                 self.act(&fs, db, NEW[1])?.map_err(lost("second run of the task"))?;
                 self.holds(Path::new(NEW[1]), want)?;
             }
-            Chore::FirstBackup => {
+            Task::FirstBackup => {
                 let first = Path::new(NEW[0]).join("backup-000001");
                 if done || self.disk.exists(&first.join("CURRENT")).unwrap_or(false) {
-                    self.holds(&first, world.now)?;
+                    self.holds(&first, initial.now)?;
                 }
                 let db =
                     Db::open_on(fs.clone(), dir, options).map_err(lost("open after the fault"))?;
                 let made = db.backup(NEW[0]).map_err(lost("second run of the task"))?;
-                self.holds(&made.path, world.now)?;
+                self.holds(&made.path, initial.now)?;
             }
-            Chore::Backup => {
+            Task::Backup => {
                 let db =
                     Db::open_on(fs.clone(), dir, options).map_err(lost("open after the fault"))?;
                 let made = db.backup(BACKUPS).map_err(lost("second run of the task"))?;
-                self.holds(&made.path, world.now)?;
-                self.holds(&Path::new(BACKUPS).join("backup-000001"), world.backed_up[0])?;
+                self.holds(&made.path, initial.now)?;
+                self.holds(&Path::new(BACKUPS).join("backup-000001"), initial.backed_up[0])?;
                 self.check_backups()?;
             }
-            Chore::Prune => {
+            Task::Prune => {
                 self.check_backups()?;
                 let again =
                     Db::prune_backups_on(fs, BACKUPS, 1).map_err(lost("second run of the task"))?;
@@ -443,12 +456,12 @@ impl Trial<'_> {
             }
             _ => {}
         }
-        self.holds(dir, world.now)
+        self.holds(dir, initial.now)
     }
 
     /// Checks that the newest original backup is intact, and the other one too if it is present.
-    fn check_backups(&self) -> Result<(), Bad> {
-        for (at, backed_up) in self.world.backed_up.iter().enumerate() {
+    fn check_backups(&self) -> Result<(), Finding> {
+        for (at, backed_up) in self.initial.backed_up.iter().enumerate() {
             let path = Path::new(BACKUPS).join(format!("backup-{:06}", at + 1));
             if at == 1 || self.disk.exists(&path.join("CURRENT")).unwrap_or(false) {
                 self.holds(&path, *backed_up)?;
@@ -457,11 +470,11 @@ impl Trial<'_> {
         Ok(())
     }
 
-    fn check_destroyed(&self, done: bool) -> Result<(), Bad> {
+    fn check_destroyed(&self, done: bool) -> Result<(), Finding> {
         let there = self.disk.exists(&store_dir().join("CURRENT")).unwrap_or(false);
         match (done, there) {
             (true, true) => return Err(wrong("the destroy succeeded, but the store still exists")),
-            (false, true) => self.holds(store_dir(), self.world.now)?,
+            (false, true) => self.holds(store_dir(), self.initial.now)?,
             _ => {}
         }
         match Db::destroy_on(self.disk.clone(), store_dir()) {
@@ -473,23 +486,23 @@ impl Trial<'_> {
     }
 
     /// Checks a repair. If data was not proved, it was listed, and then the originals are present.
-    fn check_repaired(&self, done: bool) -> Result<(), Bad> {
+    fn check_repaired(&self, done: bool) -> Result<(), Finding> {
         if done {
             return Ok(());
         }
-        let again = Db::repair_on(self.disk.clone(), store_dir(), self.world.options.clone());
+        let again = Db::repair_on(self.disk.clone(), store_dir(), self.initial.options.clone());
         let report = again.map_err(lost("second repair"))?;
         match report.lost.first() {
             Some(what) => Err((Verdict::Lost, format!("the second repair reports a loss: {what}"))),
-            None => self.holds(store_dir(), self.world.now),
+            None => self.holds(store_dir(), self.initial.now),
         }
     }
 
     /// Opens a store and compares its content.
-    fn holds(&self, dir: &Path, want: Digest) -> Result<(), Bad> {
+    fn holds(&self, dir: &Path, want: Digest) -> Result<(), Finding> {
         let name = dir.display().to_string();
-        let create_if_missing = self.world.may_create;
-        let options = Options { create_if_missing, ..self.world.options.clone() };
+        let create_if_missing = self.initial.may_create;
+        let options = Options { create_if_missing, ..self.initial.options.clone() };
         let db = Db::open_on(self.disk.clone(), dir, options).map_err(lost(&name))?;
         let found = content(db.iter()).map_err(|error| (Verdict::Lost, format!("{error:?}")))?;
         if found.digest != want {
@@ -545,6 +558,6 @@ fn seek(db: &Db) -> esker::Result<bool> {
 /// Creates a store with a pair that counts in no digest.
 fn create(fs: &Arc<dyn Fs>, dir: &str, options: Options) -> esker::Result<()> {
     let db = Db::open_on(fs.clone(), dir, options)?;
-    db.put_with([WEAK_PREFIX, b"new"].concat(), "1", &WriteOptions::SYNC)?;
+    db.put_with([UNLOGGED_PREFIX, b"new"].concat(), "1", &WriteOptions::SYNC)?;
     db.close()
 }

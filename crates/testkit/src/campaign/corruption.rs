@@ -12,10 +12,10 @@ use esker::internals::RecordHeader;
 use esker::{Db, Options, Policy};
 use parking_lot::Mutex;
 
+use super::checksum_range::{ChecksumRange, checksum_ranges};
 use super::ledger::Ledger;
-use super::life::{Life, Outcome, ReadError, content, store_dir};
 use super::script::{Step, Theme, script};
-use super::seal::{Seal, seals};
+use super::script_run::{Outcome, ReadError, ScriptRun, content, store_dir};
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use crate::crash::{CrashFs, CrashModel, Image};
 use crate::rng::SplitMix64;
@@ -34,7 +34,7 @@ pub struct Store {
     /// Number of batches that must be present after any damage that the files prove.
     least: usize,
     closed: bool,
-    seals: Vec<(PathBuf, Vec<Seal>)>,
+    ranges: Vec<(PathBuf, Vec<ChecksumRange>)>,
 }
 
 impl Store {
@@ -48,10 +48,11 @@ impl Store {
         disk.create_dir(Path::new("/data"))
             .unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
         let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
-        let mut life = Life::new(disk.clone(), script.options.clone(), ledger.clone());
+        let mut script_run = ScriptRun::new(disk.clone(), script.options.clone(), ledger.clone());
         let mut steps = script.steps;
-        let skipped =
-            |s: &Step| matches!(s, Step::Kill | Step::Weak(..) | Step::Checkpoint | Step::Reopen);
+        let skipped = |s: &Step| {
+            matches!(s, Step::Kill | Step::Unlogged(..) | Step::Checkpoint | Step::Reopen)
+        };
         steps.retain(|step| !skipped(step));
         let last = |value: &str, synced| {
             let op = super::ledger::Op::Put(b"last".to_vec(), value.as_bytes().to_vec());
@@ -60,14 +61,14 @@ impl Store {
         // The log shows that every write is durable, or every write except the last.
         steps.extend([last("but one", true), last("of all", seed % 2 == 1)]);
         for step in std::iter::once(&Step::Read).chain(&steps) {
-            match life.step(step) {
+            match script_run.step(step) {
                 Ok(Outcome::Done) => {}
                 other => panic!("{} {step:?}: {other:?}", script.name),
             }
         }
         let name = format!("{} {}", script.name, if closed { "closed" } else { "killed" });
         if closed {
-            life.close().unwrap_or_else(|e| panic!("{name}: {e}"));
+            script_run.close().unwrap_or_else(|e| panic!("{name}: {e}"));
         }
         let image = disk.image(CrashModel::Everything);
         let ledger = ledger.lock().clone();
@@ -80,9 +81,9 @@ impl Store {
             options: script.options,
             least,
             closed,
-            seals: Vec::new(),
+            ranges: Vec::new(),
         };
-        store.seals = store.files().map(|p| (p.clone(), store.seals_of(p))).collect();
+        store.ranges = store.files().map(|p| (p.clone(), store.ranges_of(p))).collect();
         store
     }
 
@@ -92,9 +93,9 @@ impl Store {
         self.image.files.keys().filter(ours)
     }
 
-    fn seals_of(&self, path: &Path) -> Vec<Seal> {
+    fn ranges_of(&self, path: &Path) -> Vec<ChecksumRange> {
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        seals(&name, self.image.bytes(path).unwrap_or_default())
+        checksum_ranges(&name, self.image.bytes(path).unwrap_or_default())
     }
 
     /// Returns whether the remaining files prove that the logs are damaged. A closed store records
@@ -104,8 +105,8 @@ impl Store {
             return true;
         }
         // A missing log is named by the manifest or by the previous log.
-        let logs = self.seals.iter().filter(|(path, _)| path.extension() == Some("wal".as_ref()));
-        let proved = |(path, seals): &(PathBuf, Vec<Seal>)| {
+        let logs = self.ranges.iter().filter(|(path, _)| path.extension() == Some("wal".as_ref()));
+        let proved = |(path, ranges): &(PathBuf, Vec<ChecksumRange>)| {
             let (was, is) = (self.image.bytes(path), image.bytes(path));
             let Some(was) = was else { return false };
             let Some(is) = is else { return true };
@@ -115,11 +116,12 @@ impl Store {
             }
             // Records before the damaged one do not count. A later record counts if it proves the
             // damaged one durable.
-            let damaged = seals.partition_point(|seal| seal.at <= first_difference).max(1) - 1;
-            let start = seals[damaged].at as u64;
-            seals[damaged + 1..].iter().any(|seal| {
-                let record = is.get(seal.at..).and_then(RecordHeader::decode);
-                seal.holds(is) && record.is_some_and(|r| r.durable_bytes > start)
+            let damaged =
+                ranges.partition_point(|checked| checked.at <= first_difference).max(1) - 1;
+            let start = ranges[damaged].at as u64;
+            ranges[damaged + 1..].iter().any(|checked| {
+                let record = is.get(checked.at..).and_then(RecordHeader::decode);
+                checked.holds(is) && record.is_some_and(|r| r.durable_bytes > start)
             })
         };
         let mut logs = logs.peekable();
@@ -133,7 +135,7 @@ impl Store {
 
 /// The outcome of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum DamageOutcome {
     /// Some call returned an error.
     Detected,
     /// Every answer was correct.
@@ -149,7 +151,7 @@ fn judge(
     image: &Image,
     shown: &Image,
     forged: bool,
-) -> Result<Fate, (Verdict, String)> {
+) -> Result<DamageOutcome, (Verdict, String)> {
     let least = if store.proves(image) { store.least } else { 0 };
     let fs = shown.to_mem();
     let db = match Db::open_on(fs, store_dir(), store.options.clone()) {
@@ -157,18 +159,18 @@ fn judge(
         Err(error) if error.to_string().len() < 10 => {
             return Err((Verdict::Wrong, "the error message is too short".into()));
         }
-        Err(_) => return Ok(Fate::Detected),
+        Err(_) => return Ok(DamageOutcome::Detected),
     };
     let whole = content(db.iter());
     let mut detected = db.verify(&mut |_, _| {}).map_or(true, |report| !report.is_whole());
     // Point reads must return the same pairs as a scan.
     let mut now = store.ledger.pairs().clone();
-    let mut fate = Fate::Harmless;
+    let mut answer = DamageOutcome::Harmless;
     match whole {
         Ok(found) if found.digest == store.ledger.digest() => {}
         Ok(found) if !forged => {
             match store.ledger.index_of(found.digest, least, store.ledger.bounds.attempted) {
-                Some(index) if index >= least => fate = Fate::Tail,
+                Some(index) if index >= least => answer = DamageOutcome::Tail,
                 Some(index) => {
                     let message = format!(
                         "found {index} batches and no error, expected at least {least} batches"
@@ -181,8 +183,8 @@ fn judge(
         }
         Ok(_) => {}
         Err(ReadError::Store(_)) => detected = true,
-        Err(ReadError::Wrong(_)) if forged => {}
-        Err(ReadError::Wrong(wrong)) => return Err((Verdict::Wrong, wrong.0)),
+        Err(ReadError::Violation(_)) if forged => {}
+        Err(ReadError::Violation(violation)) => return Err((Verdict::Wrong, violation.0)),
     }
     for (key, value) in &now {
         match db.get(key) {
@@ -196,7 +198,7 @@ fn judge(
             Err(_) => detected = true,
         }
     }
-    Ok(if detected { Fate::Detected } else { fate })
+    Ok(if detected { DamageOutcome::Detected } else { answer })
 }
 
 fn count(
@@ -207,12 +209,12 @@ fn count(
     forged: bool,
 ) {
     tally.count(if forged { "forged" } else { "mutations" }, 1);
-    let fate = guarded(|| judge(store, image, shown, forged))
+    let answer = guarded(|| judge(store, image, shown, forged))
         .unwrap_or_else(|panic| Err((Verdict::Panic, panic)));
-    match fate {
-        Ok(Fate::Detected) => tally.count("detected", 1),
-        Ok(Fate::Harmless) => tally.count("harmless", 1),
-        Ok(Fate::Tail) => tally.count("unproven tail", 1),
+    match answer {
+        Ok(DamageOutcome::Detected) => tally.count("detected", 1),
+        Ok(DamageOutcome::Harmless) => tally.count("harmless", 1),
+        Ok(DamageOutcome::Tail) => tally.count("unproven tail", 1),
         Err((verdict, message)) => tally.fail(verdict, format!("{}: {place}", store.name), message),
     }
 }
@@ -348,15 +350,15 @@ pub fn without_checksums(store: &Store, seed: u64, times: u64) -> Tally {
 /// a canary, which must fail.
 pub fn without_marks(store: &Store) -> Tally {
     let mut tally = Tally::default();
-    let logs = store.seals.iter().filter(|(path, _)| path.extension() == Some("wal".as_ref()));
-    for (path, seals) in logs {
-        for seal in seals.iter().skip(1) {
+    let logs = store.ranges.iter().filter(|(path, _)| path.extension() == Some("wal".as_ref()));
+    for (path, ranges) in logs {
+        for checked in ranges.iter().skip(1) {
             let (mut image, mut shown) = (store.image.clone(), store.image.clone());
             if let (Some(bytes), Some(cut)) = (image.bytes_mut(path), shown.bytes_mut(path)) {
-                bytes[seal.start] ^= 1;
-                cut.truncate(seal.at);
+                bytes[checked.start] ^= 1;
+                cut.truncate(checked.at);
             }
-            let place = format!("{} cut at {}", path.display(), seal.at);
+            let place = format!("{} cut at {}", path.display(), checked.at);
             count(&mut tally, store, (&image, &shown), place, false);
         }
     }
@@ -369,11 +371,11 @@ fn pick<'a, T>(rng: &mut SplitMix64, all: &'a [T]) -> Option<&'a T> {
 
 /// Changes bytes under one checksum, and recomputes the checksum.
 fn forge(store: &Store, image: &mut Image, rng: &mut SplitMix64) -> String {
-    let Some((path, seals)) = pick(rng, &store.seals) else { return String::new() };
-    let Some(seal) = pick(rng, seals) else { return String::new() };
+    let Some((path, ranges)) = pick(rng, &store.ranges) else { return String::new() };
+    let Some(checked) = pick(rng, ranges) else { return String::new() };
     let Some(bytes) = image.bytes_mut(path) else { return String::new() };
     for _ in 0..1 + rng.below(3) {
-        let at = seal.start + rng.below((seal.end - seal.start) as u64) as usize;
+        let at = checked.start + rng.below((checked.end - checked.start) as u64) as usize;
         let extremes = [0, 1, 0x7f, 0x80, 0xff, rng.next_u64() as u8];
         match rng.below(3) {
             0 => bytes[at] ^= 1 << rng.below(8),
@@ -383,13 +385,13 @@ fn forge(store: &Store, image: &mut Image, rng: &mut SplitMix64) -> String {
                 let fields =
                     [0, 1, u32::MAX, 1 << 31, bytes.len() as u32 + 1, rng.next_u64() as u32];
                 let field = pick(rng, &fields).unwrap_or(&0).to_le_bytes();
-                let end = (at + 4).min(seal.end);
+                let end = (at + 4).min(checked.end);
                 bytes[at..end].copy_from_slice(&field[..end - at]);
             }
         }
     }
-    seal.close(bytes);
-    format!("bytes {}..{} of {} forged", seal.start, seal.end, path.display())
+    checked.recompute(bytes);
+    format!("bytes {}..{} of {} forged", checked.start, checked.end, path.display())
 }
 
 /// Changes a file as devices, copies or users may do.

@@ -11,7 +11,7 @@ use esker::fs::Fs;
 use esker::{Batch, Db, DbIterator, Error, Options, Snapshot, WriteOptions};
 use parking_lot::Mutex;
 
-use super::ledger::{CheckpointNote, Digest, Ledger, Op, WEAK_PREFIX};
+use super::ledger::{CheckpointNote, Digest, Ledger, Op, UNLOGGED_PREFIX};
 use super::script::Step;
 
 /// Returns the directory of the stores of all campaigns.
@@ -21,7 +21,7 @@ pub fn store_dir() -> &'static Path {
 
 /// Behaviour forbidden to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong(pub String);
+pub struct Violation(pub String);
 
 /// The outcome of a step.
 #[derive(Debug)]
@@ -52,9 +52,9 @@ pub fn content(iter: esker::Result<DbIterator>) -> Result<Content, ReadError> {
         let (key, value) = (key.to_vec(), value.to_vec());
         if found.pairs.last().is_some_and(|(last, _)| *last >= key) {
             let message = format!("keys out of order at {}", key.escape_ascii());
-            return Err(ReadError::Wrong(Wrong(message)));
+            return Err(ReadError::Violation(Violation(message)));
         }
-        if !key.starts_with(WEAK_PREFIX) {
+        if !key.starts_with(UNLOGGED_PREFIX) {
             found.digest.add(&key, &value);
         }
         found.pairs.push((key, value));
@@ -68,11 +68,11 @@ pub enum ReadError {
     /// The store returned an error.
     Store(Error),
     /// The store's answer was wrong.
-    Wrong(Wrong),
+    Violation(Violation),
 }
 
 /// Runs a script on a store; see the module.
-pub struct Life {
+pub struct ScriptRun {
     fs: Arc<dyn Fs>,
     options: Options,
     db: Option<Db>,
@@ -84,11 +84,11 @@ pub struct Life {
     pub work: BTreeMap<&'static str, u64>,
 }
 
-impl Life {
+impl ScriptRun {
     /// Creates a run on `fs` that begins with the content of `ledger`.
-    pub fn new(fs: Arc<dyn Fs>, options: Options, ledger: Arc<Mutex<Ledger>>) -> Life {
+    pub fn new(fs: Arc<dyn Fs>, options: Options, ledger: Arc<Mutex<Ledger>>) -> ScriptRun {
         let (snapshots, work) = (Vec::new(), BTreeMap::new());
-        Life { fs, options, db: None, snapshots, ledger, checkpoints: 0, work }
+        ScriptRun { fs, options, db: None, snapshots, ledger, checkpoints: 0, work }
     }
 
     /// Opens the store, which makes its content durable.
@@ -108,7 +108,7 @@ impl Life {
 
     /// Dies without closing. `fs` is the next process's view. Later operations of the old process
     /// fail.
-    pub fn die(&mut self, fs: Arc<dyn Fs>) {
+    pub fn kill(&mut self, fs: Arc<dyn Fs>) {
         self.fs = fs;
         self.count_work();
         self.snapshots.clear();
@@ -141,7 +141,7 @@ impl Life {
     ///
     /// # Errors
     /// Behaviour forbidden to a store.
-    pub fn step(&mut self, step: &Step) -> Result<Outcome, Wrong> {
+    pub fn step(&mut self, step: &Step) -> Result<Outcome, Violation> {
         if matches!(step, Step::Reopen) {
             let closed = self.close();
             return Ok(outcome(closed.and_then(|()| self.open())));
@@ -160,8 +160,8 @@ impl Life {
     fn simple(&mut self, step: &Step) -> esker::Result<()> {
         let Some(db) = &self.db else { return Ok(()) };
         match step {
-            Step::Weak(key, value) => {
-                self.ledger.lock().weak(key, value);
+            Step::Unlogged(key, value) => {
+                self.ledger.lock().unlogged(key, value);
                 return db.put_with(key, value, &WriteOptions::NONE);
             }
             Step::Sync => db.sync()?,
@@ -236,7 +236,7 @@ impl Life {
     ///
     /// # Errors
     /// A difference.
-    pub fn read(&self) -> Result<Outcome, Wrong> {
+    pub fn read(&self) -> Result<Outcome, Violation> {
         let Some(db) = &self.db else { return Ok(Outcome::Done) };
         let now = self.ledger.lock().digest();
         let mut want = vec![(db.iter(), now, "the store")];
@@ -247,10 +247,10 @@ impl Life {
             match content(iter) {
                 Ok(found) if found.digest == digest => {}
                 Ok(found) => {
-                    return Err(Wrong(format!("{what} differs: {} pairs", found.pairs.len())));
+                    return Err(Violation(format!("{what} differs: {} pairs", found.pairs.len())));
                 }
                 Err(ReadError::Store(error)) => return Ok(Outcome::Failed(error)),
-                Err(ReadError::Wrong(wrong)) => return Err(wrong),
+                Err(ReadError::Violation(violation)) => return Err(violation),
             }
         }
         Ok(Outcome::Done)

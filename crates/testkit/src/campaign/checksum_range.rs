@@ -11,7 +11,7 @@ const FOOTER_BYTES: usize = 96;
 
 /// A range of a file under one checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seal {
+pub struct ChecksumRange {
     /// First covered byte.
     pub start: usize,
     /// First byte after the covered range.
@@ -21,9 +21,9 @@ pub struct Seal {
     seed: u64,
 }
 
-impl Seal {
+impl ChecksumRange {
     /// Recomputes the checksum of the current bytes, if the whole range exists.
-    pub fn close(&self, bytes: &mut [u8]) {
+    pub fn recompute(&self, bytes: &mut [u8]) {
         if self.end <= bytes.len() && self.at + 8 <= bytes.len() {
             let sum = checksum(&bytes[self.start..self.end], self.seed);
             bytes[self.at..self.at + 8].copy_from_slice(&sum.to_le_bytes());
@@ -39,17 +39,17 @@ impl Seal {
 }
 
 /// Returns the checksum ranges of an undamaged file, by the file's name.
-pub fn seals(name: &str, bytes: &[u8]) -> Vec<Seal> {
+pub fn checksum_ranges(name: &str, bytes: &[u8]) -> Vec<ChecksumRange> {
     if name.ends_with(".wal") {
-        log_seals(bytes)
+        log_ranges(bytes)
     } else if name.ends_with(".sst") {
-        table_seals(bytes)
+        table_ranges(bytes)
     } else if let Some(number) = name.strip_prefix("manifest-") {
-        manifest_seals(bytes, number.parse().unwrap_or(0))
+        manifest_ranges(bytes, number.parse().unwrap_or(0))
     } else if name == "CURRENT" {
         let slot = |which: usize| {
             let start = which * 512;
-            Seal { start, end: start + 504, at: start + 504, seed: which as u64 }
+            ChecksumRange { start, end: start + 504, at: start + 504, seed: which as u64 }
         };
         vec![slot(0), slot(1)]
     } else {
@@ -57,58 +57,59 @@ pub fn seals(name: &str, bytes: &[u8]) -> Vec<Seal> {
     }
 }
 
-fn log_seals(bytes: &[u8]) -> Vec<Seal> {
-    let mut seals = vec![Seal { start: 0, end: 32, at: 32, seed: 0 }];
-    let Some((_, Some(header))) = FileHeader::decode(bytes) else { return seals };
+fn log_ranges(bytes: &[u8]) -> Vec<ChecksumRange> {
+    let mut ranges = vec![ChecksumRange { start: 0, end: 32, at: 32, seed: 0 }];
+    let Some((_, Some(header))) = FileHeader::decode(bytes) else { return ranges };
     let mut at = HEADER_BYTES;
     while let Some(record) = bytes.get(at..).and_then(RecordHeader::decode) {
         let end = at + RECORD_HEADER_BYTES + record.payload_bytes as usize;
         let seed = location_seed(header.generation, at as u64);
-        let seal = Seal { start: at + 8, end, at, seed };
-        if !seal.holds(bytes) {
+        let range = ChecksumRange { start: at + 8, end, at, seed };
+        if !range.holds(bytes) {
             break;
         }
-        seals.push(seal);
+        ranges.push(range);
         at = padded(end - at) + at;
     }
-    seals
+    ranges
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-fn manifest_seals(bytes: &[u8], number: u64) -> Vec<Seal> {
-    let mut seals = vec![Seal { start: 0, end: 24, at: 24, seed: 0 }];
-    let Some(store_id) = word(bytes, 16) else { return seals };
+fn manifest_ranges(bytes: &[u8], number: u64) -> Vec<ChecksumRange> {
+    let mut ranges = vec![ChecksumRange { start: 0, end: 24, at: 24, seed: 0 }];
+    let Some(store_id) = word(bytes, 16) else { return ranges };
     let mut at = 32;
     while let Some(length) = word(bytes, at + 8) {
         let end = at + 16 + (length as u32) as usize;
         let seed = location_seed(store_id ^ number.rotate_left(32), at as u64);
-        let seal = Seal { start: at + 8, end, at, seed };
-        if !seal.holds(bytes) {
+        let range = ChecksumRange { start: at + 8, end, at, seed };
+        if !range.holds(bytes) {
             break;
         }
-        seals.push(seal);
+        ranges.push(range);
         at = end;
     }
-    seals
+    ranges
 }
 
-fn table_seals(bytes: &[u8]) -> Vec<Seal> {
-    let mut seals = Vec::new();
-    let Some(footer) = bytes.len().checked_sub(FOOTER_BYTES) else { return seals };
-    let Some(table_id) = word(bytes, footer + 64) else { return seals };
+fn table_ranges(bytes: &[u8]) -> Vec<ChecksumRange> {
+    let mut ranges = Vec::new();
+    let Some(footer) = bytes.len().checked_sub(FOOTER_BYTES) else { return ranges };
+    let Some(table_id) = word(bytes, footer + 64) else { return ranges };
     let mut start = 0;
     while start < footer {
         let seed = location_seed(table_id, start as u64);
         let ends = (start + 1)..=(footer - 8);
-        let found = ends.map(|end| Seal { start, end, at: end, seed }).find(|s| s.holds(bytes));
-        let Some(seal) = found else { break };
-        seals.push(seal);
-        start = seal.at + 8;
+        let found =
+            ends.map(|end| ChecksumRange { start, end, at: end, seed }).find(|s| s.holds(bytes));
+        let Some(range) = found else { break };
+        ranges.push(range);
+        start = range.at + 8;
     }
     let (end, seed) = (footer + FOOTER_BYTES - 8, location_seed(table_id, footer as u64));
-    seals.push(Seal { start: footer, end, at: end, seed });
-    seals
+    ranges.push(ChecksumRange { start: footer, end, at: end, seed });
+    ranges
 }

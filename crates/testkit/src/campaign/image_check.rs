@@ -6,8 +6,8 @@ use esker::fs::Fs;
 use esker::{Db, Options, WriteOptions};
 use std::sync::Arc;
 
-use super::ledger::{Bounds, Digest, Ledger, WEAK_PREFIX};
-use super::life::{Content, ReadError, content, store_dir};
+use super::ledger::{Bounds, Digest, Ledger, UNLOGGED_PREFIX};
+use super::script_run::{Content, ReadError, content, store_dir};
 use super::tally::{Verdict, guarded};
 use crate::crash::{CrashModel, Image};
 
@@ -23,60 +23,60 @@ pub struct Found {
 }
 
 /// The error of an image.
-pub type Bad = (Verdict, String);
+pub type Finding = (Verdict, String);
 
 /// The thoroughness of a check.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Care {
+pub struct Checks {
     /// Also check point reads and a backward scan.
     pub every_read: bool,
     /// Also write, die and reopen.
-    pub second_life: bool,
+    pub second_recovery: bool,
 }
 
 /// Opens the store in `image` and reads it completely.
-pub fn look(
+pub fn check_image(
     image: &Image,
     options: &Options,
     checkpoint: Option<&Path>,
-    care: Care,
-) -> Result<Found, Bad> {
-    guarded(|| look_inside(image, options, checkpoint, care))
+    checks: Checks,
+) -> Result<Found, Finding> {
+    guarded(|| open_and_check(image, options, checkpoint, checks))
         .unwrap_or_else(|panic| Err((Verdict::Panic, panic)))
 }
 
-fn lost(what: &str) -> impl Fn(esker::Error) -> Bad {
+fn lost(what: &str) -> impl Fn(esker::Error) -> Finding {
     move |error| (Verdict::Lost, format!("{what}: {error}"))
 }
 
-fn look_inside(
+fn open_and_check(
     image: &Image,
     options: &Options,
     checkpoint: Option<&Path>,
-    care: Care,
-) -> Result<Found, Bad> {
+    checks: Checks,
+) -> Result<Found, Finding> {
     let fs = image.to_mem();
     let db = Db::open_on(fs.clone(), store_dir(), options.clone()).map_err(lost("open"))?;
     let found = read_all(&db)?;
     check_whole(&db)?;
-    if care.every_read {
+    if checks.every_read {
         check_reads(&db, &found)?;
     }
-    let copy = checkpoint.and_then(|dir| look_at_checkpoint(&fs, dir, options).transpose());
-    if care.second_life {
-        live_again(fs, db, options, &found)?;
+    let copy = checkpoint.and_then(|dir| read_checkpoint(&fs, dir, options).transpose());
+    if checks.second_recovery {
+        check_second_recovery(fs, db, options, &found)?;
     }
     Ok(Found { digest: found.digest, pairs: Arc::new(found.pairs), checkpoint: copy.transpose()? })
 }
 
-fn read_all(db: &Db) -> Result<Content, Bad> {
+fn read_all(db: &Db) -> Result<Content, Finding> {
     content(db.iter()).map_err(|error| match error {
         ReadError::Store(error) => (Verdict::Lost, format!("read: {error}")),
-        ReadError::Wrong(wrong) => (Verdict::Wrong, wrong.0),
+        ReadError::Violation(violation) => (Verdict::Wrong, violation.0),
     })
 }
 
-fn check_whole(db: &Db) -> Result<(), Bad> {
+fn check_whole(db: &Db) -> Result<(), Finding> {
     let report = db.verify(&mut |_, _| {}).map_err(lost("verify"))?;
     match report.problems.first() {
         Some(problem) => Err((Verdict::Wrong, format!("verify: {problem}"))),
@@ -85,7 +85,7 @@ fn check_whole(db: &Db) -> Result<(), Bad> {
 }
 
 /// Checks a get of every pair, gets of absent keys, and a backward scan.
-fn check_reads(db: &Db, found: &Content) -> Result<(), Bad> {
+fn check_reads(db: &Db, found: &Content) -> Result<(), Finding> {
     for (key, value) in &found.pairs {
         if db.get(key).map_err(lost("get"))?.as_deref() != Some(value) {
             return Err((Verdict::Wrong, format!("get and scan differ at {}", key.escape_ascii())));
@@ -105,11 +105,11 @@ fn check_reads(db: &Db, found: &Content) -> Result<(), Bad> {
     Ok(())
 }
 
-fn look_at_checkpoint(
+fn read_checkpoint(
     fs: &Arc<esker::fs::MemFs>,
     dir: &Path,
     options: &Options,
-) -> Result<Option<Digest>, Bad> {
+) -> Result<Option<Digest>, Finding> {
     if !fs.exists(dir).unwrap_or(false) {
         return Ok(None);
     }
@@ -121,13 +121,13 @@ fn look_at_checkpoint(
 }
 
 /// Writes, dies without closing, and reopens. The content found before must still be present.
-fn live_again(
+fn check_second_recovery(
     fs: Arc<esker::fs::MemFs>,
     db: Db,
     options: &Options,
     found: &Content,
-) -> Result<(), Bad> {
-    let key = [WEAK_PREFIX, b"after"].concat();
+) -> Result<(), Finding> {
+    let key = [UNLOGGED_PREFIX, b"after"].concat();
     db.put_with(&key, "crash", &WriteOptions::SYNC).map_err(lost("write after the recovery"))?;
     let left = Image::of(&*fs, store_dir()).map_err(|e| (Verdict::Lost, e.to_string()))?;
     drop(db);
@@ -149,11 +149,11 @@ pub fn judge(
     ledger: &Ledger,
     bounds: Bounds,
     model: CrashModel,
-) -> Result<usize, Bad> {
+) -> Result<usize, Finding> {
     let killed = model == CrashModel::Everything;
     let least = if killed { bounds.acknowledged } else { bounds.durable };
-    for (key, value) in found.pairs.iter().filter(|(k, _)| k.starts_with(WEAK_PREFIX)) {
-        if !ledger.knows_weak(key, value) {
+    for (key, value) in found.pairs.iter().filter(|(k, _)| k.starts_with(UNLOGGED_PREFIX)) {
+        if !ledger.knows_unlogged(key, value) {
             return Err((Verdict::Wrong, "an unlogged pair was never written".into()));
         }
     }

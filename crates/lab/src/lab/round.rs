@@ -1,4 +1,4 @@
-//! One engine's run at one point of an experiment.
+//! One round of an experiment: one engine runs at one point.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,21 +14,21 @@ use crate::experiment::reported::own_units;
 use crate::measure::limit::MemoryLimit;
 use crate::mix;
 use crate::mix::phase::Phase;
-use crate::mix::session::MixTurn;
+use crate::mix::session::MixRound;
 use crate::mix::space::Space;
 use crate::record::schema::{SessionRecord, TaskSample};
 use crate::report::table::{bytes_text, sample_row};
 use crate::run::apart;
 use crate::run::config::{BenchConfig, DATA_BYTES_SPARE};
 use crate::run::place::Place;
-use crate::run::session::{self, Listener, Turn};
+use crate::run::session::{self, Listener, Round};
 use crate::target::Engine;
 use crate::workload::dataset::Dataset;
 use crate::workload::tasks::{TaskSpec, parse_tasks};
 
-/// Input of a run.
-pub struct LabTurn<'a> {
-    /// Experiment of the run.
+/// Input of a round.
+pub struct LabRound<'a> {
+    /// Experiment of the round.
     pub experiment: &'a Experiment,
     /// Point of the experiment.
     pub point: &'a Point,
@@ -36,8 +36,8 @@ pub struct LabTurn<'a> {
     pub engine: &'a dyn Engine,
     /// Repetition, from 0.
     pub repetition: usize,
-    /// Index of the run in the experiment, from 0.
-    pub turn: usize,
+    /// Number of the round in the experiment, from 0.
+    pub number: usize,
     /// Seed of data and operations.
     pub seed: u64,
     /// Base settings, overridden by the experiment's own.
@@ -48,15 +48,15 @@ pub struct LabTurn<'a> {
     pub settle_memory: &'a dyn Fn(),
 }
 
-/// Result of a run.
-pub struct LabTurnDone {
+/// Result of a round.
+pub struct LabRoundDone {
     /// Samples, each with its phase's label and its step.
     pub samples: Vec<(String, Option<String>, TaskSample)>,
-    /// Record of the run as a whole.
+    /// Record of the round as a whole.
     pub session: SessionRecord,
     /// Settings given to the engine.
     pub given: Vec<(String, String)>,
-    /// Conditions that may have distorted the run.
+    /// Conditions that may have distorted the round.
     pub warnings: Vec<String>,
 }
 
@@ -72,10 +72,10 @@ impl Listener for Told<'_> {
     }
 }
 
-impl LabTurn<'_> {
-    /// Executes the run in its own directory, which is removed afterwards. Fails if the run could
-    /// not start; later failures are in the samples.
-    pub fn run(&self, talk: &mut dyn Write) -> Result<LabTurnDone> {
+impl LabRound<'_> {
+    /// Executes the round in its own directory, which is removed afterwards. Fails if the round
+    /// could not start; later failures are in the samples.
+    pub fn run(&self, talk: &mut dyn Write) -> Result<LabRoundDone> {
         let mut config = self.point.config(self.base, self.engine.name(), self.seed)?;
         let series = self.experiment.series(self.point.series);
         let work = self.work(&mut config, series)?;
@@ -120,11 +120,11 @@ impl LabTurn<'_> {
             }
         }
         let given = self.engine.given(&config.store);
-        Ok(LabTurnDone { samples: labelled, session, given, warnings })
+        Ok(LabRoundDone { samples: labelled, session, given, warnings })
     }
 
-    /// Executes the run in a subprocess, where the engine is named `engine`.
-    pub fn run_apart(&self, engine: String, talk: &mut dyn Write) -> Result<LabTurnDone> {
+    /// Executes the round in a subprocess, where the engine is named `engine`.
+    pub fn run_apart(&self, engine: String, talk: &mut dyn Write) -> Result<LabRoundDone> {
         let work = apart::Work::Lab {
             name: self.experiment.name.clone(),
             text: self.experiment.text.clone(),
@@ -132,17 +132,17 @@ impl LabTurn<'_> {
             seed: self.seed,
             base_dir: self.base_dir.to_path_buf(),
             repetition: self.repetition,
-            turn: self.turn,
+            round: self.number,
         };
         let request = apart::Request { engine, flags: self.base.flags_given(), work };
         let reply = apart::run(self.base.child.as_deref(), &request, talk)?;
         let session =
-            reply.session.ok_or_else(|| LabError::engine("the turn has no final result"))?;
+            reply.session.ok_or_else(|| LabError::engine("the round has no final result"))?;
         let (samples, given, warnings) = (reply.samples, reply.given, reply.warnings);
-        Ok(LabTurnDone { samples, session, given, warnings })
+        Ok(LabRoundDone { samples, session, given, warnings })
     }
 
-    /// Returns the work of the run with its data.
+    /// Returns the work of the round with its data.
     fn work(&self, config: &mut BenchConfig, series: &SeriesFile) -> Result<Work> {
         if !is_mixed(series) {
             config.csv = None;
@@ -173,17 +173,17 @@ impl LabTurn<'_> {
         (place, limit): (&Place, Option<&MemoryLimit>),
         talk: &mut dyn Write,
     ) -> (Vec<TaskSample>, SessionRecord) {
-        let turn = Turn {
+        let round = Round {
             engine: self.engine,
             config,
             data,
             place,
             repetition: self.repetition,
-            turn: self.turn,
+            number: self.number,
             settle_memory: self.settle_memory,
             limit,
         };
-        session::run(&turn, tasks, &mut Told(talk))
+        session::run(&round, tasks, &mut Told(talk))
     }
 
     fn phases(
@@ -195,7 +195,7 @@ impl LabTurn<'_> {
         talk: &mut dyn Write,
     ) -> (Vec<TaskSample>, SessionRecord) {
         let phases: Vec<Phase> = placed.iter().map(|placed| placed.phase.clone()).collect();
-        let turn = MixTurn {
+        let round = MixRound {
             engine: self.engine,
             store: &config.store,
             space,
@@ -205,12 +205,12 @@ impl LabTurn<'_> {
             seed: self.seed,
             place,
             repetition: self.repetition,
-            turn: self.turn,
+            number: self.number,
             progress: config.progress,
             settle_memory: self.settle_memory,
             limit,
         };
-        mix::session::run(&turn, &mut Told(talk))
+        mix::session::run(&round, &mut Told(talk))
     }
 }
 
@@ -228,7 +228,7 @@ fn limited(limit: &MemoryLimit, samples: &[TaskSample]) -> String {
     format!("{held}; not in {}, because the system freed too little memory there", above.join(", "))
 }
 
-/// Work of a run.
+/// Work of a round.
 enum Work {
     /// db_bench's tasks on generated pairs.
     Tasks(Vec<TaskSpec>, Box<Dataset>),

@@ -80,7 +80,7 @@ pub unsafe extern "C" fn leveldb_writebatch_iterate(
         // outlive the call.
         unsafe {
             match op {
-                BatchOp::Put { key, value } => {
+                BatchOp::Put { key, value, .. } => {
                     if let Some(put) = put {
                         put(
                             state,
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn leveldb_writebatch_iterate(
                         );
                     }
                 }
-                BatchOp::Delete { key } => {
+                BatchOp::Delete { key, .. } => {
                     if let Some(deleted) = deleted {
                         deleted(state, key.as_ptr().cast(), key.len());
                     }

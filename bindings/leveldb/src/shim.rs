@@ -169,8 +169,10 @@ mod tests {
     fn batches_of_leveldbs_layout_are_read() {
         let batch = decode(&rep(2, b"\x01\x01k\x02vw\x00\x01d")).unwrap();
         let operations: Vec<_> = batch.operations().collect();
-        let (put, deleted) =
-            (BatchOp::Put { key: b"k", value: b"vw" }, BatchOp::Delete { key: b"d" });
+        let (put, deleted) = (
+            BatchOp::Put { keyspace: 0, key: b"k", value: b"vw" },
+            BatchOp::Delete { keyspace: 0, key: b"d" },
+        );
         assert_eq!(operations, [put, deleted]);
         assert!(decode(&rep(0, b"")).unwrap().is_empty());
     }

@@ -25,6 +25,7 @@
 //! | Task | See |
 //! |---|---|
 //! | open, read, write | [`Db`], [`Batch`], [`DbIterator`], [`Snapshot`] |
+//! | several maps in one store | [`Keyspace`], [`KeyspaceOptions`] |
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
 //! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
@@ -54,6 +55,7 @@ mod write;
 pub use base::filter_policy::FilterPolicy;
 pub use base::order::{Comparator, KeyOrder};
 pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
+pub use db::keyspace::{Keyspace, KeyspaceOptions};
 pub use db::repair::RepairReport;
 pub use db::snapshot::Snapshot;
 pub use db::verify::VerifyReport;
@@ -78,6 +80,7 @@ const fn is_send_and_sync<T: Send + Sync>() {}
 const fn is_send<T: Send>() {}
 const _: () = {
     is_send_and_sync::<Db>();
+    is_send_and_sync::<Keyspace>();
     is_send_and_sync::<Snapshot>();
     is_send_and_sync::<Slice>();
     is_send_and_sync::<Batch>();

@@ -303,7 +303,7 @@ fn a_log_record_without_operations_is_a_loss_that_a_repair_lists() {
     let ranges = checksum_ranges(name, bytes);
     let second = ranges[3];
     bytes[second.end - 8..second.end].fill(0xee);
-    second.close(bytes);
+    second.recompute(bytes);
     let name = name.clone();
     let fs = image(dir(), &all);
     refused(Db::open_on(fs.clone(), dir(), lazy_options()), ErrorKind::Corruption, &name);

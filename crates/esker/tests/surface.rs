@@ -55,11 +55,11 @@ fn a_batch_tells_what_it_holds_and_takes_in_others() {
     assert!(!batch.is_empty());
     let held = |batch: &Batch| {
         let op = |op: BatchOp<'_>| match op {
-            BatchOp::Put { key, value } => {
+            BatchOp::Put { key, value, .. } => {
                 format!("{}={}", key.escape_ascii(), value.escape_ascii())
             }
-            BatchOp::Delete { key } => format!("-{}", key.escape_ascii()),
-            BatchOp::DeleteRange { start, end } => {
+            BatchOp::Delete { key, .. } => format!("-{}", key.escape_ascii()),
+            BatchOp::DeleteRange { start, end, .. } => {
                 format!("-{}..{}", start.escape_ascii(), end.escape_ascii())
             }
             other => panic!("an unknown operation: {other:?}"),

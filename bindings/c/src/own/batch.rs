@@ -161,17 +161,17 @@ pub unsafe extern "C" fn esker_batch_iterate(
         // outlive the call.
         unsafe {
             match op {
-                BatchOp::Put { key, value } => {
+                BatchOp::Put { key, value, .. } => {
                     if let Some(put) = put {
                         put(state, key.as_ptr(), key.len(), value.as_ptr(), value.len());
                     }
                 }
-                BatchOp::Delete { key } => {
+                BatchOp::Delete { key, .. } => {
                     if let Some(deleted) = deleted {
                         deleted(state, key.as_ptr(), key.len());
                     }
                 }
-                BatchOp::DeleteRange { start, end } => {
+                BatchOp::DeleteRange { start, end, .. } => {
                     if let Some(range) = range_deleted {
                         range(state, start.as_ptr(), start.len(), end.as_ptr(), end.len());
                     }

@@ -12,6 +12,9 @@ pub const SEQNO_MAX: SeqNo = (1 << 56) - 1;
 /// Maximum length of a key, in bytes: 1 MiB.
 pub const KEY_BYTES_MAX: usize = 1 << 20;
 
+/// Maximum length of a stored key, in bytes: a key and the prefix of its keyspace.
+pub const STORED_KEY_BYTES_MAX: usize = KEY_BYTES_MAX + super::keyspace::PREFIX_BYTES;
+
 /// Maximum length of a value, in bytes: 1 GiB.
 pub const VALUE_BYTES_MAX: usize = 1 << 30;
 

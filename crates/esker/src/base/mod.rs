@@ -11,6 +11,7 @@ pub mod epoch_cell;
 pub mod filter_policy;
 pub mod huge_page_box;
 pub mod key;
+pub mod keyspace;
 pub mod locks;
 pub mod ops;
 pub mod order;

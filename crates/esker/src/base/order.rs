@@ -50,6 +50,13 @@ impl KeyOrder {
         }
     }
 
+    /// Returns the order with this name: a built-in one or one of `known`.
+    pub(crate) fn by_name(name: &str, known: &[KeyOrder]) -> Option<KeyOrder> {
+        let mut orders =
+            [KeyOrder::Bytewise, KeyOrder::Reverse].into_iter().chain(known.iter().cloned());
+        orders.find(|order| order.name() == name)
+    }
+
     /// Compares two keys.
     #[inline]
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {

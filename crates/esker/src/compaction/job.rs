@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::{OutputOrder, Plan, PlanInput, PlanKind};
 use crate::base::cursor::Cursor;
 use crate::base::key::{Kind, SeqNo};
+use crate::base::keyspace::LiveKeys;
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDeletes, RangeDeletesBuilder};
 use crate::error::{Error, ErrorKind, Result};
@@ -39,6 +40,8 @@ pub struct JobContext<'a> {
     pub tables: Arc<Tables>,
     /// Sequence numbers of the snapshots that must stay readable, ascending.
     pub snapshots: Vec<SeqNo>,
+    /// The keys to keep. Others are left out.
+    pub live: LiveKeys,
     /// The version from which the plan was made, or a later version.
     pub version: Arc<Version>,
     /// Configuration of the output.
@@ -78,6 +81,9 @@ pub fn run(plan: &Plan, context: JobContext<'_>) -> Result<(VersionEdit, JobStat
         OutputOrder::Same(order) => order,
     };
     let mut stats = JobStats::default();
+    if matches!(plan.kind, PlanKind::Drop(_)) {
+        return Ok((edit, stats));
+    }
     if plan.kind == PlanKind::Move {
         for input in &plan.inputs {
             edit.added.push(AddedSlice {
@@ -117,7 +123,7 @@ pub fn number_new_orders(edit: &mut VersionEdit, next: impl FnOnce() -> u64) {
 }
 
 fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
-    let JobContext { order, tables, snapshots, version, mut output, stopped } = context;
+    let JobContext { order, tables, snapshots, live, version, mut output, stopped } = context;
     if let Some(limit) = plan.split_guard_bytes {
         output.file_size_max_bytes = output.file_size_max_bytes.min(limit);
     }
@@ -125,11 +131,11 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     for run in runs_newest_first(&plan.inputs, &order) {
         cursors.push(run_cursor(&tables, &run, false)?);
     }
-    let mut below = OlderRanges::new(plan.older_ranges(&version), &order);
+    let below = OlderRanges::new(plan.older_ranges(&version), &order);
     output.over_others = !below.ranges.is_empty();
     let deletes = Arc::new(input_deletes(plan, &tables, &order)?);
     let seen = deletes.to_tombstones_seen(&order, &snapshots);
-    let mut retain = Retain::new(order.clone(), snapshots, deletes.clone());
+    let retain = Retain::new(order.clone(), snapshots, deletes.clone());
     let mut kept = Vec::new();
     for delete in seen {
         if retain.keep_range_delete(delete.seqno, !below.overlaps(&delete.start, &delete.end)) {
@@ -138,7 +144,8 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     }
     let mut output = Output::new(output, plan.cut_bounds.clone(), kept);
     let mut merged = MergeCursor::new(order, cursors);
-    let walked = walk(&mut merged, &mut retain, &mut below, &mut output, stopped);
+    let keep = Keep { retain, below, live };
+    let walked = walk(&mut merged, keep, &mut output, stopped);
     match walked {
         Ok(()) => output.finish(),
         Err(error) => {
@@ -148,10 +155,28 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     }
 }
 
+/// What a merge keeps of its inputs.
+struct Keep {
+    retain: Retain,
+    below: OlderRanges,
+    live: LiveKeys,
+}
+
+impl Keep {
+    fn decide(&mut self, key: &[u8], seqno: SeqNo, kind: Kind) -> Decision {
+        // If any older data lies below, only tombstones justify the per-key check.
+        let below = &mut self.below;
+        let bottom = below.is_empty() || (kind == Kind::Delete && !below.holds(key));
+        match self.retain.decide(key, seqno, kind, bottom) {
+            _ if !self.live.contains(key) => Decision::Drop,
+            decision => decision,
+        }
+    }
+}
+
 fn walk(
     merged: &mut MergeCursor,
-    retain: &mut Retain,
-    below: &mut OlderRanges,
+    mut keep: Keep,
     output: &mut Output,
     stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
@@ -159,9 +184,7 @@ fn walk(
     let mut unchecked_bytes = 0;
     while merged.valid() {
         let (key, seqno, kind) = (merged.key(), merged.seqno(), merged.kind());
-        // If any older data lies below, only tombstones justify the per-key check.
-        let bottom = below.is_empty() || (kind == Kind::Delete && !below.holds(key));
-        match retain.decide(key, seqno, kind, bottom) {
+        match keep.decide(key, seqno, kind) {
             Decision::Keep => output.add(key, seqno, kind, merged.value())?,
             Decision::KeepWithSeqnoZero => output.add(key, 0, kind, merged.value())?,
             Decision::Drop => {}

@@ -77,6 +77,7 @@ fn plan_for(version: &Version, limits: &TreeLimits, deepest: usize, guard: &Guar
         return None;
     }
     Some(Plan {
+        tree: 0,
         kind: PlanKind::MergeWithin,
         level: 0,
         output_level: deepest,

@@ -3,6 +3,7 @@
 //! The [`picker`] examines a version and returns a [`Plan`], a plain value. Only `job.rs` executes
 //! plans. All policies are parameters ([`Shape`]) of one picker over one tree.
 
+pub mod drop_range;
 pub mod job;
 pub mod manual;
 pub mod model;
@@ -14,6 +15,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::base::keyspace::{KeyspaceId, TreeId};
 use crate::base::order::KeyOrder;
 use crate::options::Options;
 use crate::tree::fragment::Fragment;
@@ -149,6 +151,9 @@ pub struct Shape {
 /// Kind of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanKind {
+    /// An edit removes slices of a dropped keyspace. Without inputs it states that the tables hold
+    /// nothing of the keyspace any more. No table is read or written.
+    Drop(KeyspaceId),
     /// An edit moves slices to another level. No table is read or written.
     Move,
     /// Slices are merged into the next level.
@@ -178,9 +183,11 @@ pub struct PlanInput {
     pub fragment: Arc<Fragment>,
 }
 
-/// A decision: the slices to merge or move, and their destination.
+/// A decision: the slices to merge, move or remove, and their destination.
 #[derive(Debug, Clone)]
 pub struct Plan {
+    /// The tree of the slices. The picker knows only one tree, and its caller sets this.
+    pub tree: TreeId,
     /// The kind of work.
     pub kind: PlanKind,
     /// The uppermost level of the inputs.
@@ -240,6 +247,11 @@ impl Plan {
 pub struct BusySet(HashMap<(usize, u64), usize>);
 
 impl BusySet {
+    /// Returns whether no running job reads a slice.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Adds a plan's inputs.
     pub fn insert(&mut self, plan: &Plan) {
         for input in &plan.inputs {

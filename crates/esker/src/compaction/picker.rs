@@ -168,6 +168,7 @@ impl PickContext<'_> {
         let inputs = inputs_of(level, content.guards.iter().flat_map(|g| g.fragments()));
         let bounds = content.bounds();
         Some(Plan {
+            tree: 0,
             kind: PlanKind::Move,
             level,
             output_level: level + 1,
@@ -228,6 +229,7 @@ impl PickContext<'_> {
             inputs_of(level, runs.iter().flat_map(|r| r.fragments.iter().map(|f| (r.order, f))));
         let whole = count == guard.runs.len();
         Plan {
+            tree: 0,
             kind: PlanKind::MergeWithin,
             level,
             output_level: level,
@@ -263,6 +265,7 @@ impl PickContext<'_> {
             guards.iter().skip(1).filter_map(|g| g.lo.clone()).collect::<Vec<_>>()
         };
         let mut plan = Plan {
+            tree: 0,
             kind: PlanKind::Push,
             level,
             output_level: child,
@@ -347,6 +350,7 @@ impl PickContext<'_> {
             .map(|i| i.fragment.first(order).to_vec())
             .collect();
         Some(Plan {
+            tree: 0,
             kind: PlanKind::Move,
             level,
             output_level: target,

@@ -151,6 +151,7 @@ fn reading(version: &Version, files: &[(usize, u64)]) -> Plan {
     }
     assert!(inputs.len() >= files.len(), "the version has no such files");
     Plan {
+        tree: 0,
         kind: PlanKind::Push,
         level: inputs.iter().map(|i| i.level).min().unwrap_or(0),
         output_level: 1,

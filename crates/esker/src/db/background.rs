@@ -15,19 +15,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::state::{DbInner, Frozen, Queue};
+use super::trees::Tree;
+use crate::base::keyspace::TreeId;
 use crate::compaction::job::{self, JobContext};
-use crate::compaction::{Plan, PlanKind, TreeLimits, picker};
+use crate::compaction::{BusySet, Plan, PlanKind, TreeLimits, drop_range, picker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::memtable::ChunkPool;
+use crate::memtable::{ChunkPool, Memtable, Memtables};
 use crate::options::Options;
 use crate::options::validate::transient_bytes;
 use crate::read::ReadState;
 use crate::table::{FilterConfig, TableOptions};
+use crate::tree::catalog::CatalogChange;
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
 use crate::tree::names;
-use crate::tree::output::{Opened, OutputConfig};
+use crate::tree::output::{NewFile, Opened, OutputConfig};
 use crate::tree::purge::purge_inline;
+use crate::tree::version::Version;
 
 /// Wait before a failed job is retried, in ms.
 const RETRY_WAIT_MS: u64 = 200;
@@ -57,7 +61,7 @@ impl DbInner {
                         queue.flush_failed = None;
                         break front;
                     }
-                    if self.read_state.load().active.is_seek_heavy() {
+                    if self.seek_heavy_memtable().is_some() {
                         drop(queue);
                         self.freeze_seek_heavy();
                         queue = self.queue.lock();
@@ -72,15 +76,24 @@ impl DbInner {
         }
     }
 
-    /// Freezes the active memtable if it is still
+    /// Returns the first active memtable that is seek-heavy.
+    fn seek_heavy_memtable(&self) -> Option<Arc<Memtable>> {
+        let view = self.read_state.load();
+        let mut active =
+            std::iter::once(&view.active).chain(view.others().iter().map(|other| &other.active));
+        active.find(|memtable| memtable.is_seek_heavy()).cloned()
+    }
+
+    /// Freezes the active memtables if one is still
     /// [seek-heavy](crate::memtable::Memtable::is_seek_heavy). Does not wait for the commit lock,
     /// whose holder may wait for this thread.
     fn freeze_seek_heavy(&self) {
-        let memtable = self.read_state.load().active.clone();
+        let Some(memtable) = self.seek_heavy_memtable() else { return };
         let frozen = self.committer.try_lock().is_some_and(|mut writer| {
             let options = self.options.load();
             let wanted = options.auto_compaction && options.merge_on_seeks && !memtable.is_empty();
-            let is_it = Arc::ptr_eq(&memtable, &writer.memtable) && memtable.is_seek_heavy();
+            let is_active = writer.memtables.iter().any(|active| Arc::ptr_eq(&memtable, active));
+            let is_it = is_active && memtable.is_seek_heavy();
             // This freeze is only advice: a write meets the same error again and reports it.
             wanted && is_it && self.freeze(&mut writer).is_ok()
         });
@@ -161,29 +174,26 @@ impl DbInner {
 
     pub fn flush_one(&self, frozen: &Frozen) -> Result<()> {
         let began = Instant::now();
-        self.write_throttle.note_flush_begins(frozen.memtable.memory_bytes() as u64);
-        let snapshots = self.snapshots.all();
-        let config = self.output_config(0);
-        let opened = config.opened.clone();
-        let files = flush::write_tables(&frozen.memtable, &self.order, snapshots, config)?;
+        let memory_bytes = frozen.memtables.memory_bytes() as u64;
+        self.write_throttle.note_flush_begins(memory_bytes);
+        let (files, opened) = self.write_level_zero(&frozen.memtables)?;
         let mut written = 0;
         let mut versions = self.versions.lock();
         let order = versions.allocate_order();
         let mut edit = VersionEdit {
             next_file: Some(self.numbers.load(Ordering::Relaxed)),
-            last_seqno: frozen.memtable.seqno_range().map(|(_, last)| last),
+            last_seqno: frozen.memtables.seqno_max(),
             min_wal: Some(frozen.logs_below),
             min_wal_ordinal: Some(frozen.first_ordinal),
             ..VersionEdit::default()
         };
-        for file in files {
+        for (tree, file) in files {
             written += file.info.size_bytes;
-            let hi = file.hi;
-            let file = AddedFile::New { number: file.number, info: file.info };
-            edit.added.push(AddedSlice { level: 0, order, file, lo: None, hi });
+            edit.tree_mut(tree).added.push(level_zero_slice(file, order));
         }
-        let version = versions.apply(edit)?;
-        opened.iter().for_each(|opened| drop(opened.settle(&version)));
+        let forest = versions.apply(edit)?;
+        let files = forest.files();
+        opened.iter().for_each(|opened| drop(opened.settle(&files)));
         // Counted first, so that the metrics include every visible table.
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(written);
@@ -195,26 +205,46 @@ impl DbInner {
         }
         {
             let mut queue = self.queue.lock();
-            self.replace_read_state(|view| {
-                let keep = |m: &&Arc<_>| !Arc::ptr_eq(m, &frozen.memtable);
-                let frozen = view.frozen.iter().filter(keep).cloned().collect();
-                ReadState::new(view.active.clone(), frozen, version.clone())
-            });
+            self.replace_read_state(|view| view.after_flush(&frozen.memtables, &forest));
             queue.frozen.pop_front();
             self.write_throttle.note_flush_ends();
             self.update_near_stall(queue.frozen.len());
         }
         drop(versions);
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
-        self.write_throttle.note_flush(
-            frozen.memtable.memory_bytes() as u64,
-            full,
-            began.elapsed(),
-        );
+        self.write_throttle.note_flush(memory_bytes, full, began.elapsed());
         self.remove_logs_below(frozen.logs_below);
         self.refresh_debt();
         self.resize_cache();
         Ok(())
+    }
+
+    /// Writes memtables as tables. Returns the files with their trees, and the open tables.
+    #[allow(clippy::type_complexity)]
+    fn write_level_zero(
+        &self,
+        memtables: &Memtables,
+    ) -> Result<(Vec<(TreeId, NewFile)>, Vec<Arc<Opened>>)> {
+        let (mut files, mut open) = (Vec::new(), Vec::new());
+        let snapshots = self.snapshots.all();
+        for (tree, memtable) in self.trees.load().iter().zip(memtables.iter()) {
+            if tree.id != 0 && memtable.is_empty() {
+                continue;
+            }
+            let config = self.output_config(tree, 0);
+            open.extend(config.opened.clone());
+            let (order, live) = (&tree.order, self.live_keys(tree.id));
+            match flush::write_tables(memtable, order, snapshots.clone(), live, config) {
+                Ok(written) => files.extend(written.into_iter().map(|file| (tree.id, file))),
+                Err(error) => {
+                    for (_, file) in &files {
+                        let _ = self.fs.remove(&names::table_path(&self.dir, file.number));
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok((files, open))
     }
 
     /// Removes logs whose operations are all in tables.
@@ -285,43 +315,66 @@ impl DbInner {
     }
 
     /// Returns whether one more compaction thread may be started and would find work.
-    fn is_work_for_another(&self, busy: &crate::compaction::BusySet) -> bool {
+    fn is_work_for_another(&self, busy: &BusySet) -> bool {
         self.threads.compactors() < self.sizes.load().compaction_threads
             && self.pick(busy).is_some()
     }
 
     /// Returns the compaction that the policy would do next.
-    pub fn pick(&self, busy: &crate::compaction::BusySet) -> Option<Plan> {
+    pub fn pick(&self, busy: &BusySet) -> Option<Plan> {
+        let dropped = self.pick_dropped(busy);
+        if dropped.is_some() {
+            return dropped;
+        }
         if !self.options.load().auto_compaction {
             return None;
         }
-        let (view, limits) = (&self.read_state.load(), &self.limits());
-        let due = picker::pick(&view.version, limits, busy);
+        let view = &self.read_state.load();
+        let memtable_bytes = self.sizes.load().memtable_bytes;
+        let trees = self.trees();
+        let in_trees = |pick: &dyn Fn(&Version, &TreeLimits) -> Option<Plan>| {
+            trees.iter().find_map(|tree| {
+                let version = view.version_of(tree.id)?;
+                Some(Plan { tree: tree.id, ..pick(version, &tree.limits(memtable_bytes))? })
+            })
+        };
+        let due = in_trees(&|version, limits| picker::pick(version, limits, busy));
         if due.is_some() || !self.options.load().merge_on_seeks {
             return due;
         }
         // The memtable being flushed would overlap the output and soon be merged with it again.
-        if view.frozen.is_empty() {
-            picker::pick_seek_candidate(&view.version, limits, busy)
-        } else {
-            None
+        if !view.frozen.is_empty() {
+            return None;
         }
+        in_trees(&|version, limits| picker::pick_seek_candidate(version, limits, busy))
     }
 
-    /// Returns the sizes that the picker works with.
-    pub fn limits(&self) -> TreeLimits {
-        TreeLimits::new(&self.options.load(), self.sizes.load().memtable_bytes, self.order.clone())
+    /// Returns the next removal of a dropped keyspace from the tables.
+    fn pick_dropped(&self, busy: &BusySet) -> Option<Plan> {
+        let dropped = self.dropped.lock();
+        let view = (!dropped.is_empty()).then(|| self.read_state.load())?;
+        dropped.iter().find_map(|&(id, tree)| {
+            let plan = drop_range::plan(view.version_of(tree)?, id, busy)?;
+            // A job that began before the drop may still write entries of the keyspace.
+            let settled = busy.is_empty() && view.frozen.is_empty();
+            (settled || !plan.inputs.is_empty()).then_some(Plan { tree, ..plan })
+        })
     }
 
     /// Runs a plan and installs its output.
     fn compact(&self, plan: &Plan) -> Result<CompactionResult> {
         let rest = self.new_rest(plan);
+        let trees = self.trees();
+        let tree = &trees[plan.tree as usize];
+        let view = self.read_state.load();
+        let version = view.version_of(tree.id).expect("a tree is in every read state");
         let context = JobContext {
-            order: self.order.clone(),
-            tables: self.tables.clone(),
+            order: tree.order.clone(),
+            tables: tree.tables.clone(),
             snapshots: self.snapshots.all(),
-            version: self.read_state.load().version.clone(),
-            output: self.output_config(plan.output_level),
+            live: self.live_keys(tree.id),
+            version: version.clone(),
+            output: self.output_config(tree, plan.output_level),
             stopped: &|| {
                 self.rest(&rest);
                 let queue = self.queue.lock();
@@ -332,15 +385,27 @@ impl DbInner {
         };
         let opened = context.output.opened.clone();
         let reads_before = self.cache.stats().hits;
+        drop(view);
         let (mut edit, stats) = job::run(plan, context)?;
         let mut versions = self.versions.lock();
-        edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
         job::number_new_orders(&mut edit, || versions.allocate_order());
-        let version = versions.apply(edit)?;
-        let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&version)).collect();
+        let mut edit = VersionEdit::of_tree(plan.tree, edit);
+        edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
+        if let PlanKind::Drop(id) = plan.kind
+            && plan.inputs.is_empty()
+        {
+            edit.catalog.push(CatalogChange::Purge(id));
+        }
+        let forest = versions.apply(edit)?;
+        let files = forest.files();
+        let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&files)).collect();
         // Counted first, so that the metrics include every visible table.
         let levels = &self.counters.levels;
-        if plan.kind == PlanKind::Move {
+        if let PlanKind::Drop(id) = plan.kind {
+            if plan.inputs.is_empty() {
+                self.dropped.lock().retain(|(dropped, _)| *dropped != id);
+            }
+        } else if plan.kind == PlanKind::Move {
             levels[plan.output_level].moves.add(plan.inputs.len() as u64);
         } else {
             self.counters.compactions.add(1);
@@ -354,9 +419,7 @@ impl DbInner {
         }
         {
             let _queue = self.queue.lock();
-            self.replace_read_state(|view| {
-                ReadState::new(view.active.clone(), view.frozen.clone(), version.clone())
-            });
+            self.replace_read_state(|view| view.with_forest(&forest));
         }
         drop(versions);
         self.refresh_debt();
@@ -377,25 +440,28 @@ impl DbInner {
             !(queue.is_stopped() || wanted || self.closed.load(Ordering::Relaxed))
         };
         // Only the new files: holding a file keeps it and its blocks.
-        let mut files = self.read_state.load().version.files();
-        files.retain(|file| merged.opened.contains(&file.number));
-        for file in files {
-            // A reader meets the same error again and gets it.
-            let _ = self.tables.get(&file).and_then(|table| table.warm(&go_on));
+        for tree in self.trees().iter() {
+            let files = self.read_state.load().version_of(tree.id).map(|version| version.files());
+            let mut files = files.unwrap_or_default();
+            files.retain(|file| merged.opened.contains(&file.number));
+            for file in files {
+                // A reader meets the same error again and gets it.
+                let _ = tree.tables.get(&file).and_then(|table| table.warm(&go_on));
+            }
         }
     }
 
-    /// Returns the configuration for writing a table of `level` now.
-    pub fn output_config(&self, level: usize) -> OutputConfig {
-        let options = self.options.load();
+    /// Returns the configuration for writing a table of a level of `tree` now.
+    pub fn output_config(&self, tree: &Tree, level: usize) -> OutputConfig {
+        let options = tree.options.load();
         let numbers = self.numbers.clone();
         let seed = self.next_id();
         let mut step = 0u64;
         OutputConfig {
             fs: self.fs.clone(),
             dir: self.dir.clone(),
-            table: table_options(&options, level),
-            read: self.tables.config().clone(),
+            table: table_options(&options, tree.id, level),
+            read: tree.tables.config().clone(),
             file_size_max_bytes: options.file_size_max_bytes,
             verify: options.verify_tables,
             next_number: Box::new(move || numbers.fetch_add(1, Ordering::Relaxed)),
@@ -403,7 +469,7 @@ impl DbInner {
                 step += 1;
                 crate::base::checksum::checksum(&step.to_le_bytes(), seed) | 1
             }),
-            opened: Some(Opened::new(&self.tables)),
+            opened: Some(Opened::new(&tree.tables)),
             over_others: level == 0,
         }
     }
@@ -412,7 +478,7 @@ impl DbInner {
     pub fn resize_cache(&self) {
         let sizes = self.sizes.load();
         let view = self.read_state.load();
-        let tables = self.tables.memory_bytes(&view.version);
+        let tables = self.tables.memory_bytes(&view.files());
         let count = 1 + self.options.load().frozen_memtables_max;
         let memtables = ChunkPool::most_bytes(count, sizes.memtable_bytes);
         let held = memtables.saturating_add(tables) + transient_bytes(sizes.memory_budget_bytes);
@@ -463,27 +529,43 @@ impl DbInner {
         }
     }
 
-    /// Compacts everything between `lo` and `hi` down to the deepest level, guard by guard.
-    pub fn compact_range(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<()> {
+    /// Compacts all stored keys of `tree` between `lo` and `hi` down to the deepest level, guard by
+    /// guard.
+    pub fn compact_range(&self, tree: &Tree, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<()> {
         self.flush()?;
         let bar = self.block_compactions()?;
         let turn = self.is_manual_background().then(|| self.manual_job.lock());
         let patience = purge_inline();
-        let result = self.compact_manually(lo, hi);
+        let result = self.compact_manually(tree, lo, hi);
         drop((patience, turn, bar));
         result.map(|merged| self.warm(&merged))
     }
 
-    fn compact_manually(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<CompactionResult> {
-        let version = self.read_state.load().version.clone();
+    fn compact_manually(
+        &self,
+        tree: &Tree,
+        lo: Option<&[u8]>,
+        hi: Option<&[u8]>,
+    ) -> Result<CompactionResult> {
+        let view = self.read_state.load();
         // The caller of a manual compaction is about to read.
         let mut merged = CompactionResult { opened: Vec::new(), reads: READS_MIN };
-        for plan in crate::compaction::manual::plans(&version, &self.limits(), lo, hi) {
+        let Some(version) = view.version_of(tree.id).cloned() else { return Ok(merged) };
+        drop(view);
+        let limits = tree.limits(self.sizes.load().memtable_bytes);
+        for plan in crate::compaction::manual::plans(&version, &limits, lo, hi) {
             self.check_open()?;
+            let plan = Plan { tree: tree.id, ..plan };
             merged.opened.extend(self.compact(&plan)?.opened);
         }
         Ok(merged)
     }
+}
+
+/// Returns the slice of a new file of level 0.
+pub(super) fn level_zero_slice(file: NewFile, order: u64) -> AddedSlice {
+    let NewFile { number, info, hi } = file;
+    AddedSlice { level: 0, order, file: AddedFile::New { number, info }, lo: None, hi }
 }
 
 /// Guard: while it exists, running compactions give up their space.
@@ -512,8 +594,8 @@ impl Drop for CompactionUnwind<'_> {
     }
 }
 
-/// Returns the table options for `level` under `options`.
-pub(super) fn table_options(options: &Options, level: usize) -> TableOptions {
+/// Returns the table options for a level of `tree` under `options`.
+pub(super) fn table_options(options: &Options, tree: TreeId, level: usize) -> TableOptions {
     let filter = match (&options.filter_policy, options.filter_bits_per_key) {
         (Some(policy), _) => FilterConfig::Custom(policy.clone()),
         (None, bits) if bits > 0.0 && options.key_order.equal_keys_are_identical() => {
@@ -532,5 +614,6 @@ pub(super) fn table_options(options: &Options, level: usize) -> TableOptions {
         },
         compression_level: options.compression_level as i32,
         filter,
+        tree,
     }
 }

@@ -9,9 +9,10 @@ use super::state::DbInner;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, absolute, parent_of, pinned, sync_dir};
+use crate::tree::catalog::CatalogChange;
+use crate::tree::forest::Forest;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
-use crate::tree::version::Version;
 
 impl Db {
     /// Creates a store in `dir`, which must not exist. It holds everything written before the call,
@@ -49,25 +50,27 @@ impl Db {
     /// Links the tables into `dir`. `fs` is the store's file system, with `dir` pinned.
     fn fill_checkpoint(&self, fs: &Arc<dyn Fs>, dir: &Path) -> Result<()> {
         let inner = &self.inner;
-        let version = inner.read_state.load().version.clone();
-        for file in version.files() {
+        let (forest, catalog) = inner.content();
+        for file in forest.files() {
             let (from, to) =
                 (names::table_path(&inner.dir, file.number), names::table_path(dir, file.number));
             fs.hard_link(&from, &to).map_err(|e| Error::io(&to, "link a table", e))?;
         }
-        inner.create_manifest(fs, &version, dir)
+        inner.create_manifest(fs, &forest, catalog, dir)
     }
 }
 
 impl DbInner {
-    /// Makes `dir`, which holds the tables of `version`, a separate store.
+    /// Makes `dir`, which holds the tables of `forest`, a separate store.
     pub(super) fn create_manifest(
         &self,
         fs: &Arc<dyn Fs>,
-        version: &Version,
+        forest: &Forest,
+        catalog: Vec<CatalogChange>,
         dir: &Path,
     ) -> Result<()> {
-        let mut edit = version.to_edit();
+        let mut edit = forest.to_edit();
+        edit.catalog = catalog;
         edit.last_seqno = Some(self.visible_seqno());
         edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
         VersionSet::create(fs.clone(), dir, self.order.clone(), self.next_id(), edit)?;

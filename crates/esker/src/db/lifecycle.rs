@@ -81,6 +81,7 @@ impl DbInner {
         self.cache.set_policy(next.cache_policy);
         self.pool.set_capacity(sizes.memtable_bytes as usize);
         self.write_params.adopt(&next, &sizes);
+        self.trees.load().iter().for_each(|tree| tree.adopt(&next));
         self.options.store(Arc::new(next));
         self.sizes.store(Arc::new(sizes));
         self.resize_cache();
@@ -102,7 +103,7 @@ impl DbInner {
             let mut writer = self.committer.lock();
             // Under the writer-state lock: until then any thread may freeze unlogged operations.
             must = !self.queue.lock().frozen.is_empty();
-            let long = writer.memtable.data_bytes() >= FLUSHED_AT_CLOSE_BYTES_MIN;
+            let long = writer.memtables.data_bytes() >= FLUSHED_AT_CLOSE_BYTES_MIN;
             if (writer.unlogged || long) && writer.poisoned.is_none() {
                 let unlogged = writer.unlogged;
                 must |= unlogged;

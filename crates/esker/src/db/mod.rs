@@ -6,6 +6,8 @@ pub mod checkpoint;
 mod compaction_yield;
 mod dir;
 mod hints;
+pub mod keyspace;
+mod keyspace_list;
 pub(crate) mod lifecycle;
 pub mod open;
 mod pending_wal;
@@ -19,6 +21,7 @@ pub(crate) mod state;
 pub mod stats;
 mod thread_roles;
 mod threads;
+mod trees;
 pub mod verify;
 mod wait;
 mod wal_preallocation;
@@ -41,6 +44,7 @@ use crate::read::scan::{DbIterator, KeyBounds};
 use crate::write::batch::{Batch, check_key, check_value};
 use crate::write::commit::LARGE_BYTES;
 use lifecycle::OpenHandle;
+use read_path::bounds_of_prefix;
 use snapshot::Snapshot;
 use state::DbInner;
 
@@ -167,7 +171,7 @@ impl Db {
     /// # Errors
     /// `Corruption` when the block that should hold the key fails its checksum; `Io`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.inner.get_at(key.as_ref(), None, true)
+        self.inner.get_at(None, key.as_ref(), None, true)
     }
 
     /// Does the same as [`Db::get`], at a snapshot or without filling the cache.
@@ -176,7 +180,7 @@ impl Db {
         key: impl AsRef<[u8]>,
         options: &ReadOptions<'_>,
     ) -> Result<Option<Slice>> {
-        self.inner.get_at(key.as_ref(), self.seqno_of(options)?, options.fill_cache)
+        self.inner.get_at(None, key.as_ref(), self.seqno_of(options)?, options.fill_cache)
     }
 
     /// Calls `see` with the value of `key` and returns its result. Returns `None` without calling
@@ -204,7 +208,7 @@ impl Db {
         key: impl AsRef<[u8]>,
         see: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        self.inner.read_at(key.as_ref(), None, true, see)
+        self.inner.read_at(None, key.as_ref(), None, true, see)
     }
 
     /// Does the same as [`Db::read`], at a snapshot or without filling the cache.
@@ -215,7 +219,7 @@ impl Db {
         see: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let (seqno, fill_cache) = (self.seqno_of(options)?, options.fill_cache);
-        self.inner.read_at(key.as_ref(), seqno, fill_cache, see)
+        self.inner.read_at(None, key.as_ref(), seqno, fill_cache, see)
     }
 
     /// Returns the values of many keys as of one moment, in the order of `keys`. A key may occur
@@ -238,12 +242,12 @@ impl Db {
     /// # Errors
     /// The same as [`Db::get`], when any of the keys cannot be read. No value is returned then.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        self.inner.multi_get_at(keys, None)
+        self.inner.multi_get_at(None, keys, None)
     }
 
     /// Returns whether `key` exists.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.inner.get_map(key.as_ref(), None, true, |_| ())?.is_some())
+        Ok(self.inner.get_map(None, key.as_ref(), None, true, |_| ())?.is_some())
     }
 
     /// Deletes `key` without checking whether it exists.
@@ -289,6 +293,9 @@ impl Db {
     /// Does the same as [`Db::write`], with explicit write options; the batch can be used again.
     pub fn write_with(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
         let (payload, count, user_bytes) = batch.parts()?;
+        for keyspace in batch.keyspaces() {
+            self.inner.check_keyspace(keyspace)?;
+        }
         if payload.len() >= LARGE_BYTES {
             self.inner.wait_for_room(payload.len() as u64)?;
         }
@@ -297,12 +304,12 @@ impl Db {
 
     /// Returns an iterator over every pair, in key order, as of now.
     pub fn iter(&self) -> Result<DbIterator> {
-        self.inner.iter_at((Bound::Unbounded, Bound::Unbounded), None, true)
+        self.inner.iter_at(None, (Bound::Unbounded, Bound::Unbounded), None, true)
     }
 
     /// Returns an iterator over the pairs within `range`, such as `"a".."c"` or `"a"..="b"`.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<DbIterator> {
-        self.inner.iter_at(owned_bounds(&range), None, true)
+        self.inner.iter_at(None, owned_bounds(&range), None, true)
     }
 
     /// Returns an iterator over the pairs whose key starts with `prefix`.
@@ -310,14 +317,14 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` under a custom key order, which need not keep such keys together.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<DbIterator> {
-        let bounds = self.inner.prefix_bounds(prefix.as_ref())?;
-        self.inner.iter_at(bounds, None, true)
+        let bounds = bounds_of_prefix(&self.inner.order, prefix.as_ref())?;
+        self.inner.iter_at(None, bounds, None, true)
     }
 
     /// Returns an iterator over the pairs within `bounds`, at a snapshot or without filling the
     /// cache.
     pub fn iter_with(&self, options: &ReadOptions<'_>, bounds: KeyBounds) -> Result<DbIterator> {
-        self.inner.iter_at(bounds, self.seqno_of(options)?, options.fill_cache)
+        self.inner.iter_at(None, bounds, self.seqno_of(options)?, options.fill_cache)
     }
 
     /// Returns a snapshot of the current state. It stays readable until it is dropped.
@@ -341,7 +348,7 @@ impl Db {
     /// Compacts the keys between `start` and `end` (all keys when `None`) into the deepest level,
     /// drops deleted and overwritten entries, and waits until that is done.
     pub fn compact_range(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.inner.compact_range(start, end)
+        self.inner.compact_range(&self.inner.trees()[0], start, end)
     }
 
     /// Waits until no flush or compaction is due.
@@ -362,7 +369,7 @@ impl Db {
     /// Returns the approximate number of table bytes that hold the keys in `[start, end)`. Data
     /// that is only in memory is not counted.
     pub fn approximate_size(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<u64> {
-        self.inner.approximate_size(start.as_ref(), end.as_ref())
+        self.inner.approximate_size(&self.inner.trees()[0], start.as_ref(), end.as_ref())
     }
 
     /// Returns the current metrics: the store's state and counters.

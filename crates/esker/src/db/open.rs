@@ -8,19 +8,21 @@
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
 use super::Db;
 use super::dir::{DirListing, list_dir};
+use super::keyspace_list::KeyspaceList;
 use super::lifecycle::OpenHandle;
 use super::lifecycle::sizes_here;
 use super::replay::{Replayed, Spill, replay};
 use super::snapshot_list::SnapshotList;
 use super::state::{DbInner, Queue, WriteParams};
 use super::thread_roles::Threads;
+use super::trees::{Tree, known_orders, trees_of};
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::cache::BlockCache;
@@ -249,7 +251,7 @@ fn open_existing(
     let read_only = lock.is_none();
     let sizes = sizes_here(&options);
     let cache = Arc::new(BlockCache::new(options.cache_policy, sizes.cache_bytes));
-    let mut versions = VersionSet::recover(fs.clone(), dir, options.key_order.clone(), read_only)?;
+    let mut versions = VersionSet::recover(fs.clone(), dir, known_orders(&options), read_only)?;
     versions.rewrite_beyond(options.manifest_size_min_bytes);
     versions.set_thresholds(&options.thresholds);
     let config = ReadConfig {
@@ -265,16 +267,19 @@ fn open_existing(
     let open_files_max = if read_only { u64::MAX } else { options.open_files_max };
     let tables = Tables::new(fs.clone(), dir.to_path_buf(), config, open_files_max);
     let tables = Arc::new(tables.with_thresholds(options.thresholds));
+    let trees = trees_of(versions.catalog(), &options, &tables);
     if read_only {
         // Files that the writer removes from now on stay readable through these handles.
-        for file in versions.current().files() {
-            tables.get(&file)?;
+        for (tree, version) in trees.iter().zip(versions.current().trees()) {
+            for file in version.files() {
+                tree.tables.get(&file)?;
+            }
         }
     }
-    let mut spill = Spill::new(fs.clone(), dir, &options, &tables);
+    let mut spill = Spill::new(fs.clone(), dir, &options, &trees);
     let to_tables = (!read_only).then_some(&mut spill);
-    let replayed = replay(&*fs, dir, (&options, &sizes), &mut versions, to_tables)?;
-    let inner = assemble(fs, dir, (options, sizes), lock, cache, tables, versions, &replayed);
+    let replayed = replay(&*fs, dir, (&options, &sizes), &trees, &mut versions, to_tables)?;
+    let inner = assemble(fs, dir, (options, sizes), lock, cache, trees, versions, &replayed);
     if !read_only {
         inner.begin_writing(&replayed)?;
         inner.start_threads()?;
@@ -290,14 +295,15 @@ fn assemble(
     (options, sizes): (Options, Sizes),
     lock: Option<Box<dyn FileLock>>,
     cache: Arc<BlockCache<crate::table::Layout>>,
-    tables: Arc<Tables>,
+    trees: Vec<Arc<Tree>>,
     versions: VersionSet,
     replayed: &Replayed,
 ) -> Arc<DbInner> {
     let writer = WriterState {
         log: None,
         unsynced_logs: Vec::new(),
-        memtable: replayed.memtable.clone(),
+        memtables: replayed.memtables.clone(),
+        others_bytes: replayed.memtables.others_bytes() as u64,
         next_seqno: replayed.last_seqno + 1,
         unlogged: false,
         next_log_requested: false,
@@ -305,8 +311,11 @@ fn assemble(
         poisoned: None,
         visible: Arc::new(Visible::new(replayed.last_seqno)),
     };
-    let view = ReadState::new(replayed.memtable.clone(), Vec::new(), versions.current());
-    Arc::new_cyclic(|me| DbInner {
+    let view = ReadState::of_trees(&replayed.memtables, &versions.current());
+    let dropped = versions.catalog().dropped().collect();
+    Arc::new_cyclic(|me: &Weak<DbInner>| DbInner {
+        keyspaces: Arc::new(Mutex::new(KeyspaceList::new(versions.catalog(), me.as_ptr().addr()))),
+        dropped: Mutex::new(dropped),
         me: me.clone(),
         dir: PathBuf::from(dir),
         read_only: lock.is_none(),
@@ -321,7 +330,8 @@ fn assemble(
         hints: ArcSwap::default(),
         any_hints: AtomicBool::new(false),
         committer: Committer::new(writer),
-        tables,
+        tables: trees[0].tables.clone(),
+        trees: ArcSwap::from_pointee(trees),
         cache,
         counters: Counters::default(),
         scrub_problem: Mutex::new(None),
@@ -378,16 +388,16 @@ impl DbInner {
             durable_ordinal: if replayed.closed { replayed.next_ordinal } else { 0 },
         };
         writer.log = Some(self.start_log(number, start)?);
-        let full = replayed.memtable.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2
+        let full = replayed.memtables.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2
             || replayed.logs > REPLAYED_LOGS_MAX;
-        if !replayed.memtable.is_empty() && (full || !replayed.closed) {
+        if !replayed.memtables.is_empty() && (full || !replayed.closed) {
             self.freeze(&mut writer)?;
             drop(writer);
             let frozen = self.queue.lock().frozen.front().cloned();
             if let Some(frozen) = frozen {
                 self.flush_one(&frozen)?;
             }
-        } else if replayed.memtable.is_empty() {
+        } else if replayed.memtables.is_empty() {
             drop(writer);
             let min_wal = Some(number);
             let edit = VersionEdit {
@@ -412,8 +422,7 @@ impl DbInner {
 
     /// Removes unreferenced tables and manifests, which a crash left incomplete.
     fn remove_strays(&self) -> Result<()> {
-        let live: Vec<u64> =
-            self.read_state.load().version.files().iter().map(|f| f.number).collect();
+        let live: Vec<u64> = self.read_state.load().files().iter().map(|f| f.number).collect();
         let manifest = self.versions.lock().manifest_number();
         let counted = self.numbers.load(Ordering::Relaxed);
         for entry in list_dir(&*self.fs, &self.dir)?.entries {

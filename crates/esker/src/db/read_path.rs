@@ -7,12 +7,14 @@ use std::cell::Cell;
 use std::ops::Bound;
 
 use super::state::DbInner;
+use super::trees::Tree;
 use crate::base::epoch::EpochGuard;
 use crate::base::key::SeqNo;
+use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
-use crate::read::Slice;
 use crate::read::get::{Found, Lookup};
 use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
+use crate::read::{ReadState, Slice};
 use crate::table::TableGet;
 
 /// Maximum length, in bytes, of a value that is copied for a visitor.
@@ -29,6 +31,7 @@ impl DbInner {
     #[inline]
     pub fn get_map<R>(
         &self,
+        tree: Option<&Tree>,
         key: &[u8],
         seqno: Option<SeqNo>,
         fill_cache: bool,
@@ -39,7 +42,9 @@ impl DbInner {
             let reading = self.read_state.collector().pin();
             // Load the read state before the sequence number: see `read`.
             let view = self.read_state.load_pinned(&reading);
-            match self.lookup(seqno, fill_cache, Some(&reading)).get_with(view, key, &mut take)? {
+            let Some(view) = state_of(view, tree) else { return Ok(None) };
+            let lookup = self.lookup(tree, seqno, fill_cache, Some(&reading));
+            match lookup.get_with(view, key, &mut take)? {
                 TableGet::Found(taken) => return Ok(Some(taken)),
                 TableGet::Absent => return Ok(None),
                 TableGet::NeedsIo => {}
@@ -47,17 +52,20 @@ impl DbInner {
         }
         // The pin is released before a file is read, because others wait for it.
         let view = self.read_state.load();
-        Ok(self.lookup(seqno, fill_cache, None).get_with(&view, key, &mut take)?.found())
+        let Some(view) = state_of(&view, tree) else { return Ok(None) };
+        Ok(self.lookup(tree, seqno, fill_cache, None).get_with(view, key, &mut take)?.found())
     }
 
     /// Returns the value of `key` at `seqno`, or now.
+    #[inline]
     pub fn get_at(
         &self,
+        tree: Option<&Tree>,
         key: &[u8],
         seqno: Option<SeqNo>,
         fill_cache: bool,
     ) -> Result<Option<Slice>> {
-        self.get_map(key, seqno, fill_cache, |look| look.pin())
+        self.get_map(tree, key, seqno, fill_cache, |look| look.pin())
     }
 
     /// Appends the value of `key` at `seqno`, or now, to `out`. A value longer than
@@ -65,12 +73,13 @@ impl DbInner {
     #[inline]
     pub fn copy_at(
         &self,
+        tree: Option<&Tree>,
         key: &[u8],
         seqno: Option<SeqNo>,
         fill_cache: bool,
         out: &mut Vec<u8>,
     ) -> Result<Option<Option<Slice>>> {
-        self.get_map(key, seqno, fill_cache, |look| {
+        self.get_map(tree, key, seqno, fill_cache, |look| {
             let value = look.value();
             if value.len() > COPIED_BYTES_MAX {
                 return Some(look.pin());
@@ -85,6 +94,7 @@ impl DbInner {
     #[inline]
     pub fn read_at<R>(
         &self,
+        tree: Option<&Tree>,
         key: &[u8],
         seqno: Option<SeqNo>,
         fill_cache: bool,
@@ -93,7 +103,7 @@ impl DbInner {
         // Taken out of the thread-local, so that `see` may read, too.
         let mut copy = COPY.try_with(Cell::take).unwrap_or_default();
         copy.clear();
-        let found = self.copy_at(key, seqno, fill_cache, &mut copy)?;
+        let found = self.copy_at(tree, key, seqno, fill_cache, &mut copy)?;
         let seen = found.map(|pinned| see(pinned.as_deref().unwrap_or(&copy)));
         let _ = COPY.try_with(|place| place.set(copy));
         Ok(seen)
@@ -102,22 +112,28 @@ impl DbInner {
     /// Returns the values of `keys` at `seqno`, or all as of one moment.
     pub fn multi_get_at<K: AsRef<[u8]>>(
         &self,
+        tree: Option<&Tree>,
         keys: &[K],
         seqno: Option<SeqNo>,
     ) -> Result<Vec<Option<Slice>>> {
         self.check_open()?;
         let view = self.read_state.load();
-        self.lookup(seqno, true, None).multi_get(&view, keys)
+        match state_of(&view, tree) {
+            Some(view) => self.lookup(tree, seqno, true, None).multi_get(view, keys),
+            None => Ok(keys.iter().map(|_| None).collect()),
+        }
     }
 
+    #[inline]
     fn lookup<'a>(
         &'a self,
+        tree: Option<&'a Tree>,
         seqno: Option<SeqNo>,
         fill_cache: bool,
         reading: Option<&'a EpochGuard<'a>>,
     ) -> Lookup<'a> {
         Lookup {
-            tables: &self.tables,
+            tables: tree.map_or(&self.tables, |tree| &tree.tables),
             counters: &self.counters,
             seqno: seqno.unwrap_or_else(|| self.visible_seqno()),
             fill_cache,
@@ -125,9 +141,10 @@ impl DbInner {
         }
     }
 
-    /// Returns an iterator over the pairs within `bounds` at `seqno`, or now.
+    /// Returns an iterator over the stored pairs of `tree` within `bounds` at `seqno`, or now.
     pub fn iter_at(
         &self,
+        tree: Option<&Tree>,
         bounds: KeyBounds,
         seqno: Option<SeqNo>,
         fill_cache: bool,
@@ -137,6 +154,11 @@ impl DbInner {
         let in_view = seqno.unwrap_or_else(|| self.visible_seqno());
         let view = self.read_state.load();
         let seqno = seqno.unwrap_or_else(|| self.visible_seqno());
+        if let Some(tree) = tree {
+            let view = view.other(tree.id).cloned();
+            let view = view.ok_or_else(|| Error::invalid("the tree does not exist"))?;
+            return DbIterator::new(view, &tree.tables, seqno, bounds, fill_cache);
+        }
         let hints = self.hints();
         let mut iter = DbIterator::new(view, &self.tables, seqno, bounds, fill_cache)?;
         if let Some(hints) = hints {
@@ -144,17 +166,26 @@ impl DbInner {
         }
         Ok(iter)
     }
+}
 
-    /// Returns the bounds of the keys that start with `prefix`.
-    pub fn prefix_bounds(&self, prefix: &[u8]) -> Result<KeyBounds> {
-        if prefix.is_empty() {
-            return Ok((Bound::Unbounded, Bound::Unbounded));
-        }
-        prefix_bounds(&self.order, prefix).ok_or_else(|| {
-            Error::invalid(format!(
-                "the key order {} may separate keys with the same prefix; use a range",
-                self.order.name()
-            ))
-        })
+/// Returns the read state of a tree; of tree 0 for `None`.
+#[inline]
+fn state_of<'a>(view: &'a ReadState, tree: Option<&Tree>) -> Option<&'a ReadState> {
+    match tree {
+        None => Some(view),
+        Some(tree) => view.other(tree.id).map(|other| &**other),
     }
+}
+
+/// Returns the bounds of the users' keys that start with `prefix`, in the order `order`.
+pub(super) fn bounds_of_prefix(order: &KeyOrder, prefix: &[u8]) -> Result<KeyBounds> {
+    if prefix.is_empty() {
+        return Ok((Bound::Unbounded, Bound::Unbounded));
+    }
+    prefix_bounds(order, prefix).ok_or_else(|| {
+        Error::invalid(format!(
+            "the key order {} may separate keys with the same prefix; use a range",
+            order.name()
+        ))
+    })
 }

@@ -10,32 +10,35 @@
 //!    crash skips these operations, also when the crash interrupted this replay.
 //! 4. No log is removed here. All of them exist until the opening is done, for a repair too.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::background::table_options;
+use super::background::{level_zero_slice, table_options};
 use super::dir::list_dir;
+use super::trees::{Tree, fresh_memtables};
 use crate::base::checksum::checksum;
 use crate::base::key::SeqNo;
+use crate::base::keyspace::{KeyspaceId, LiveKeys, TreeId};
 use crate::base::ops;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::fs::Fs;
-use crate::memtable::{ChunkPool, Memtable};
+use crate::memtable::{ChunkPool, Memtables};
 use crate::options::Options;
 use crate::options::validate::Sizes;
-use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
+use crate::tree::catalog::Catalog;
+use crate::tree::edit::VersionEdit;
 use crate::tree::names;
 use crate::tree::output::{Opened, OutputConfig};
 use crate::tree::set::VersionSet;
-use crate::tree::tables::Tables;
 use crate::wal::{LogEnd, LogReader, LogRecord};
 use crate::write::writer_state::apply;
 
 /// Result of the log recovery.
 pub(super) struct Replayed {
-    pub memtable: Arc<Memtable>,
+    pub memtables: Memtables,
     pub pool: Arc<ChunkPool>,
     pub last_seqno: SeqNo,
     pub next_ordinal: u64,
@@ -69,7 +72,7 @@ pub(super) struct Spill<'a> {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     options: &'a Options,
-    tables: &'a Arc<Tables>,
+    trees: &'a [Arc<Tree>],
     /// Whether a memtable was written.
     used: bool,
 }
@@ -80,15 +83,15 @@ impl<'a> Spill<'a> {
         fs: Arc<dyn Fs>,
         dir: &Path,
         options: &'a Options,
-        tables: &'a Arc<Tables>,
+        trees: &'a [Arc<Tree>],
     ) -> Spill<'a> {
-        Spill { fs, dir: dir.to_path_buf(), options, tables, used: false }
+        Spill { fs, dir: dir.to_path_buf(), options, trees, used: false }
     }
 
-    /// Makes `memtable` the newest run of level 0. No snapshot is older than an opening.
+    /// Makes `memtables` the newest runs of level 0. No snapshot is older than an opening.
     fn flush(
         &mut self,
-        memtable: &Arc<Memtable>,
+        memtables: &Memtables,
         numbers: &Arc<AtomicU64>,
         versions: &mut VersionSet,
     ) -> Result<()> {
@@ -97,33 +100,33 @@ impl<'a> Spill<'a> {
             versions.renew();
             self.used = true;
         }
-        let config = self.output_config(numbers);
-        let opened = config.opened.clone();
-        let order = &self.options.key_order;
-        let files = flush::write_tables(memtable, order, Vec::new(), config)?;
-        let order = versions.allocate_order();
-        let mut edit = VersionEdit {
-            next_file: Some(numbers.load(Ordering::Relaxed)),
-            last_seqno: memtable.seqno_range().map(|(_, last)| last),
-            ..VersionEdit::default()
-        };
-        edit.added.extend(files.into_iter().map(|file| {
-            let new = AddedFile::New { number: file.number, info: file.info };
-            AddedSlice { level: 0, order, file: new, lo: None, hi: file.hi }
-        }));
-        let version = versions.apply(edit)?;
-        opened.iter().for_each(|opened| drop(opened.settle(&version)));
+        let mut edit = VersionEdit::default();
+        let (order, mut open) = (versions.allocate_order(), Vec::new());
+        for (tree, memtable) in self.trees.iter().zip(memtables.iter()) {
+            let config = self.output_config(tree, numbers);
+            open.extend(config.opened.clone());
+            let live = catalog_keys(versions.catalog(), tree.id);
+            let files = flush::write_tables(memtable, &tree.order, Vec::new(), live, config)?;
+            let slices = files.into_iter().map(|file| level_zero_slice(file, order));
+            if slices.len() > 0 {
+                edit.tree_mut(tree.id).added.extend(slices);
+            }
+        }
+        edit.next_file = Some(numbers.load(Ordering::Relaxed));
+        edit.last_seqno = memtables.seqno_max();
+        let files = versions.apply(edit)?.files();
+        open.iter().for_each(|opened| drop(opened.settle(&files)));
         Ok(())
     }
 
-    fn output_config(&self, numbers: &Arc<AtomicU64>) -> OutputConfig {
+    fn output_config(&self, tree: &Tree, numbers: &Arc<AtomicU64>) -> OutputConfig {
         let numbers = numbers.clone();
         let (seed, mut step) = (self.fs.unique_number(), 0_u64);
         OutputConfig {
             fs: self.fs.clone(),
             dir: self.dir.clone(),
-            table: table_options(self.options, 0),
-            read: self.tables.config().clone(),
+            table: table_options(&tree.options.load(), tree.id, 0),
+            read: tree.tables.config().clone(),
             file_size_max_bytes: self.options.file_size_max_bytes,
             verify: self.options.verify_tables,
             next_number: Box::new(move || numbers.fetch_add(1, Ordering::Relaxed)),
@@ -131,7 +134,7 @@ impl<'a> Spill<'a> {
                 step += 1;
                 checksum(&step.to_le_bytes(), seed) | 1
             }),
-            opened: Some(Opened::new(self.tables)),
+            opened: Some(Opened::new(&tree.tables)),
             over_others: true,
         }
     }
@@ -140,6 +143,7 @@ impl<'a> Spill<'a> {
 /// Destination of the recovered operations.
 struct Sink<'a, 'b> {
     options: &'a Options,
+    trees: &'a [Arc<Tree>],
     memtable_bytes: usize,
     most_bytes: u64,
     versions: &'a mut VersionSet,
@@ -148,10 +152,8 @@ struct Sink<'a, 'b> {
 }
 
 impl Sink<'_, '_> {
-    fn new_memtable(&self, pool: &Arc<ChunkPool>) -> Arc<Memtable> {
-        let (kind, order) = (self.options.memtable_kind, self.options.key_order.clone());
-        let fresh = Memtable::with_pool(kind, order, pool.clone(), self.memtable_bytes);
-        Arc::new(fresh.with_thresholds(&self.options.thresholds))
+    fn new_memtables(&self, pool: &Arc<ChunkPool>) -> Memtables {
+        fresh_memtables(self.trees, self.options, self.memtable_bytes, pool)
     }
 
     /// Applies the `count` operations of a record.
@@ -159,16 +161,16 @@ impl Sink<'_, '_> {
         let last = record.first_seqno.saturating_add(count).saturating_sub(1);
         state.last_seqno = state.last_seqno.max(last);
         if last > self.versions.last_seqno() {
-            apply(&state.memtable, record.payload, record.first_seqno, |_| {});
+            apply(&state.memtables, record.payload, record.first_seqno, |_| {});
         }
     }
 
-    /// Writes the memtable to tables if it is full.
+    /// Writes the memtables to tables if they are full.
     fn make_room(&mut self, state: &mut Replayed) -> Result<()> {
-        let full = state.memtable.memory_bytes() as u64 >= self.most_bytes;
+        let full = state.memtables.memory_bytes() as u64 >= self.most_bytes;
         let Some(spill) = self.spill.as_mut().filter(|_| full) else { return Ok(()) };
-        spill.flush(&state.memtable, &state.numbers, self.versions)?;
-        state.memtable = self.new_memtable(&state.pool);
+        spill.flush(&state.memtables, &state.numbers, self.versions)?;
+        state.memtables = self.new_memtables(&state.pool);
         Ok(())
     }
 }
@@ -179,6 +181,7 @@ pub(super) fn replay(
     fs: &dyn Fs,
     dir: &Path,
     (options, sizes): (&Options, &Sizes),
+    trees: &[Arc<Tree>],
     versions: &mut VersionSet,
     spill: Option<&mut Spill<'_>>,
 ) -> Result<Replayed> {
@@ -197,9 +200,9 @@ pub(super) fn replay(
     let memtable_bytes = sizes.memtable_bytes as usize;
     let pool = Arc::new(ChunkPool::new(memtable_bytes));
     let most_bytes = replayed_bytes(options, sizes);
-    let mut sink = Sink { options, memtable_bytes, most_bytes, versions, spill };
+    let mut sink = Sink { options, trees, memtable_bytes, most_bytes, versions, spill };
     let mut state = Replayed {
-        memtable: sink.new_memtable(&pool),
+        memtables: sink.new_memtables(&pool),
         pool,
         last_seqno: sink.versions.last_seqno(),
         next_ordinal: 0,
@@ -299,9 +302,20 @@ impl Replayed {
     }
 }
 
-/// Returns the number of operations in a record; `None` if any part is invalid.
-fn count_operations(payload: &[u8]) -> Option<u64> {
-    ops::Ops::new(payload).try_fold(0, |count, op| op.map(|_| count + 1))
+/// Returns the number of operations in a record; `None` if any part is invalid, or names a tree that
+/// is not one of the first `trees`.
+fn count_operations(payload: &[u8], trees: usize) -> Option<u64> {
+    let valid = |op: &ops::Op<'_>| (op.tree as usize) < trees;
+    ops::Ops::new(payload).try_fold(0, |count, op| op.filter(valid).map(|_| count + 1))
+}
+
+/// Returns the keys of a tree whose keyspaces exist in the catalog.
+fn catalog_keys(catalog: &Catalog, tree: TreeId) -> LiveKeys {
+    if tree == 0 {
+        return LiveKeys::all();
+    }
+    let live: HashSet<KeyspaceId> = catalog.keyspaces().map(|keyspace| keyspace.id).collect();
+    LiveKeys::of(Box::new(move |id| live.contains(&id)))
 }
 
 /// Returns whether a log continues the records that were replayed. A log that does not is unused, or
@@ -372,7 +386,7 @@ fn replay_one(
         return Ok(());
     }
     while let Some(record) = reader.next()? {
-        let Some(count) = count_operations(record.payload) else {
+        let Some(count) = count_operations(record.payload, sink.trees.len()) else {
             let message = "a log record with a valid checksum holds no valid operations";
             return Err(Error::corruption(path, record.offset_bytes, message));
         };

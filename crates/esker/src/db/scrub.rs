@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::state::DbInner;
+use super::trees::Tree;
 use crate::base::units::MIB;
 use crate::error::Result;
 use crate::tree::fragment::FileMeta;
@@ -27,7 +28,7 @@ impl DbInner {
         let mut pace = Pace { due: Instant::now(), owed_bytes: 0 };
         let mut last = 0;
         while self.wait_for_scrub(&mut pace, 0) {
-            let Some(file) = self.table_after(last) else {
+            let Some((tree, file)) = self.table_after(last) else {
                 last = 0;
                 if !self.scrub_rest(&mut pace) {
                     return;
@@ -37,7 +38,7 @@ impl DbInner {
                 continue;
             };
             last = file.number;
-            let read = self.verify_table(&file, &mut |bytes| {
+            let read = self.verify_table(&tree, &file, &mut |bytes| {
                 self.counters.scrub_bytes.add(bytes);
                 self.wait_for_scrub(&mut pace, bytes)
             });
@@ -45,10 +46,10 @@ impl DbInner {
         }
     }
 
-    /// Returns the table of the current version with the smallest number above `last`.
-    fn table_after(&self, last: u64) -> Option<Arc<FileMeta>> {
-        let files = self.read_state.load().version.files();
-        files.into_iter().find(|file| file.number > last)
+    /// Returns the current table with the smallest number above `last`, with its tree.
+    fn table_after(&self, last: u64) -> Option<(Arc<Tree>, Arc<FileMeta>)> {
+        let forest = self.versions.lock().current();
+        self.files_of(&forest).into_iter().find(|(_, file)| file.number > last)
     }
 
     /// Reads the logs and the manifest; returns `false` when the store is closing.

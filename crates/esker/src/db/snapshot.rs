@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::read_path::bounds_of_prefix;
 use super::state::DbInner;
 use crate::base::key::SeqNo;
 use crate::error::Result;
@@ -42,12 +43,12 @@ impl Snapshot {
 
     /// Returns the value of `key` in the snapshot.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.inner.get_at(key.as_ref(), Some(self.seqno), true)
+        self.inner.get_at(None, key.as_ref(), Some(self.seqno), true)
     }
 
     /// Returns the values of many keys, in the order of `keys`; see [`crate::Db::multi_get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        self.inner.multi_get_at(keys, Some(self.seqno))
+        self.inner.multi_get_at(None, keys, Some(self.seqno))
     }
 
     /// Returns whether `key` exists in the snapshot.
@@ -58,7 +59,7 @@ impl Snapshot {
     /// Returns an iterator over every pair in the snapshot.
     pub fn iter(&self) -> Result<DbIterator> {
         let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-        self.inner.iter_at(everything, Some(self.seqno), true)
+        self.inner.iter_at(None, everything, Some(self.seqno), true)
     }
 
     /// Returns an iterator over the pairs of the snapshot within `range`.
@@ -66,13 +67,13 @@ impl Snapshot {
         &self,
         range: impl std::ops::RangeBounds<K>,
     ) -> Result<DbIterator> {
-        self.inner.iter_at(super::owned_bounds(&range), Some(self.seqno), true)
+        self.inner.iter_at(None, super::owned_bounds(&range), Some(self.seqno), true)
     }
 
     /// Returns an iterator over the pairs of the snapshot whose key starts with `prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<DbIterator> {
-        let bounds = self.inner.prefix_bounds(prefix.as_ref())?;
-        self.inner.iter_at(bounds, Some(self.seqno), true)
+        let bounds = bounds_of_prefix(&self.inner.order, prefix.as_ref())?;
+        self.inner.iter_at(None, bounds, Some(self.seqno), true)
     }
 }
 

@@ -19,19 +19,22 @@ use std::time::Instant;
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
+use super::keyspace_list::KeyspaceList;
 use super::pending_wal::PendingWal;
 use super::snapshot_list::SnapshotList;
 use super::thread_roles::Threads;
+use super::trees::Tree;
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::base::key::SeqNo;
+use crate::base::keyspace::{KeyspaceId, TreeId};
 use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
 use crate::compaction::{BusySet, picker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileLock, Fs, fork};
 use crate::iter::hints::Hints;
-use crate::memtable::{ChunkPool, Memtable};
+use crate::memtable::{ChunkPool, Memtable, Memtables};
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::options::kinds::Durability;
@@ -43,11 +46,11 @@ use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
 use crate::write::commit::Committer;
 
-/// An immutable memtable that waits for its flush.
+/// Immutable memtables, one for each tree, that wait for their flush.
 #[derive(Clone)]
 pub(crate) struct Frozen {
-    pub memtable: Arc<Memtable>,
-    /// Logs with a smaller number hold only flushed data once this memtable is flushed.
+    pub memtables: Memtables,
+    /// Logs with a smaller number hold only flushed data once these memtables are flushed.
     pub logs_below: u64,
     /// Ordinal of the first record of the log with that number.
     pub first_ordinal: u64,
@@ -87,9 +90,10 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Returns whether this memtable waits for its flush or is being flushed.
+    /// Returns whether this memtable of tree 0, and those frozen with it, wait for their flush or
+    /// are being flushed.
     pub fn is_queued(&self, memtable: &Arc<Memtable>) -> bool {
-        self.frozen.iter().any(|frozen| Arc::ptr_eq(&frozen.memtable, memtable))
+        self.frozen.iter().any(|frozen| Arc::ptr_eq(&frozen.memtables.main, memtable))
     }
 
     /// Returns whether flushes and compactions have ended.
@@ -156,7 +160,14 @@ pub(crate) struct DbInner {
     /// Whether `hints` is nonempty, so that readers can skip loading an empty list.
     pub any_hints: AtomicBool,
     pub committer: Committer,
+    /// The open tables of tree 0.
     pub tables: Arc<Tables>,
+    /// The trees, by number.
+    pub trees: ArcSwap<Vec<Arc<Tree>>>,
+    /// The keyspaces except the default one. Changed under the lock of `versions`.
+    pub keyspaces: Arc<Mutex<KeyspaceList>>,
+    /// Dropped keyspaces whose entries are still in tables, with their trees.
+    pub dropped: Mutex<VecDeque<(KeyspaceId, TreeId)>>,
     pub cache: Arc<BlockCache<Layout>>,
     pub counters: Counters,
     /// The last problem that the scrub found.
@@ -248,13 +259,16 @@ impl DbInner {
     /// Recomputes the debt: the bytes that wait to be flushed, pushed or merged.
     pub fn refresh_debt(&self) {
         let view = self.read_state.load();
-        let frozen: u64 = view.frozen.iter().map(|m| m.memory_bytes() as u64).sum();
+        let mut debt = view.frozen_bytes();
         // Work that is never done must not slow writers down.
-        let picker_debt = if self.options.load().auto_compaction {
-            picker::debt_bytes(&view.version, &self.limits())
-        } else {
-            0
-        };
-        self.debt_bytes.store(frozen + picker_debt, Ordering::Relaxed);
+        if self.options.load().auto_compaction {
+            let memtable_bytes = self.sizes.load().memtable_bytes;
+            for tree in self.trees.load().iter() {
+                if let Some(version) = view.version_of(tree.id) {
+                    debt += picker::debt_bytes(version, &tree.limits(memtable_bytes));
+                }
+            }
+        }
+        self.debt_bytes.store(debt, Ordering::Relaxed);
     }
 }

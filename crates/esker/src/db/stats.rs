@@ -4,26 +4,30 @@ use crate::base::sync::atomic::Ordering;
 use std::cmp::Ordering as KeyOrdering;
 
 use super::state::DbInner;
+use super::trees::Tree;
 use crate::error::Result;
 use crate::metrics::{LevelMetrics, MemoryMetrics, Metrics, TableEntry};
+use crate::read::ReadState;
 use crate::tree::fragment::Fragment;
-use crate::tree::version::Version;
 
 impl DbInner {
-    /// Returns the metrics per level, from level 0 to the deepest nonempty level.
-    fn level_metrics(&self, version: &Version) -> Vec<LevelMetrics> {
-        let deepest = version.deepest_nonempty().unwrap_or(0);
+    /// Returns the metrics per level of all trees, from level 0 to the deepest nonempty level.
+    fn level_metrics(&self, view: &ReadState) -> Vec<LevelMetrics> {
+        let versions = || std::iter::once(view).chain(view.others().iter().map(|other| &**other));
+        let versions = || versions().map(|state| &state.version);
+        let deepest = versions().filter_map(|version| version.deepest_nonempty()).max();
         let mut levels = Vec::new();
-        for (number, level) in version.levels.iter().enumerate().take(deepest + 1) {
+        for number in 0..=deepest.unwrap_or(0) {
             let count = &self.counters.levels[number];
-            let fragments = || level.guards.iter().flat_map(|g| &g.runs).flat_map(|r| &r.fragments);
+            let guards = || versions().flat_map(|version| &version.levels[number].guards);
+            let fragments = || guards().flat_map(|g| &g.runs).flat_map(|r| &r.fragments);
             let mut files: Vec<u64> = fragments().map(|f| f.file.number).collect();
             files.sort_unstable();
             files.dedup();
             levels.push(LevelMetrics {
                 level: number,
-                guards: level.guards.len() as u64,
-                runs_max: level.guards.iter().map(|g| g.runs.len()).max().unwrap_or(0) as u64,
+                guards: guards().count() as u64,
+                runs_max: guards().map(|g| g.runs.len()).max().unwrap_or(0) as u64,
                 fragments: fragments().count() as u64,
                 files: files.len() as u64,
                 bytes: fragments().map(|f| f.est_bytes()).sum(),
@@ -40,21 +44,20 @@ impl DbInner {
     /// Returns the metrics for [`crate::Db::metrics`].
     pub fn metrics(&self) -> Metrics {
         let view = self.read_state.load();
-        let version = &view.version;
         let counters = &self.counters;
         let cache = self.cache.stats();
-        let files = version.files();
+        let files = view.files();
         Metrics {
-            levels: self.level_metrics(version),
+            levels: self.level_metrics(&view),
             memory: MemoryMetrics {
-                active_memtable_bytes: view.active.memory_bytes() as u64,
-                frozen_memtables_bytes: view.frozen.iter().map(|m| m.memory_bytes() as u64).sum(),
+                active_memtable_bytes: view.active_bytes(),
+                frozen_memtables_bytes: view.frozen_bytes(),
                 pooled_bytes: self.pool.free_bytes() as u64,
                 cache_bytes: self.cache.used_bytes(),
                 cache_spare_bytes: self.cache.spare_bytes(),
                 cache_reserved_bytes: self.cache.reserved_bytes(),
                 cache_capacity_bytes: self.cache.capacity_bytes(),
-                tables_bytes: self.tables.memory_bytes(version),
+                tables_bytes: self.tables.memory_bytes(&files),
                 budget_bytes: self.sizes.load().memory_budget_bytes,
             },
             cache_hits: cache.hits,
@@ -92,50 +95,55 @@ impl DbInner {
     pub fn table_entries(&self) -> Vec<TableEntry> {
         let view = self.read_state.load();
         let mut entries: Vec<TableEntry> = Vec::new();
-        for (level, slices) in view.version.levels.iter().enumerate() {
-            let runs = slices.guards.iter().flat_map(|guard| &guard.runs);
-            for file in runs.flat_map(|run| &run.fragments).map(|fragment| &fragment.file) {
-                entries.push(TableEntry {
-                    level,
-                    number: file.number,
-                    size_bytes: file.info.size_bytes,
-                    smallest: file.info.smallest.clone(),
-                    largest: file.info.largest.clone(),
-                });
+        for tree in self.trees.load().iter() {
+            let Some(version) = view.version_of(tree.id) else { continue };
+            for (level, slices) in version.levels.iter().enumerate() {
+                let runs = slices.guards.iter().flat_map(|guard| &guard.runs);
+                for file in runs.flat_map(|run| &run.fragments).map(|fragment| &fragment.file) {
+                    entries.push(TableEntry {
+                        tree: tree.id,
+                        level,
+                        number: file.number,
+                        size_bytes: file.info.size_bytes,
+                        smallest: file.info.smallest.clone(),
+                        largest: file.info.largest.clone(),
+                    });
+                }
             }
         }
-        entries.sort_by_key(|entry| (entry.level, entry.number));
-        entries.dedup_by_key(|entry| (entry.level, entry.number));
+        entries.sort_by_key(|entry| (entry.tree, entry.level, entry.number));
+        entries.dedup_by_key(|entry| (entry.tree, entry.level, entry.number));
         entries
     }
 
-    /// Returns the approximate number of table bytes that hold the keys in `[start, end)`.
-    pub fn approximate_size(&self, start: &[u8], end: &[u8]) -> Result<u64> {
+    /// Returns the approximate number of table bytes that hold the stored keys in `[start, end)`.
+    pub fn approximate_size(&self, tree: &Tree, start: &[u8], end: &[u8]) -> Result<u64> {
         self.check_open()?;
-        if self.order.compare(start, end) != KeyOrdering::Less {
+        if tree.order.compare(start, end) != KeyOrdering::Less {
             return Ok(0);
         }
         let view = self.read_state.load();
         let mut bytes = 0;
-        for level in &view.version.levels {
+        for level in view.version_of(tree.id).into_iter().flat_map(|version| &version.levels) {
             for guard in level.guards.iter() {
                 for fragment in guard.runs.iter().flat_map(|r| &r.fragments) {
-                    bytes += self.slice_size(fragment, start, end)?;
+                    bytes += slice_size(tree, fragment, start, end)?;
                 }
             }
         }
         Ok(bytes)
     }
+}
 
-    fn slice_size(&self, fragment: &Fragment, start: &[u8], end: &[u8]) -> Result<u64> {
-        let less = |a: &[u8], b: &[u8]| self.order.compare(a, b) == KeyOrdering::Less;
-        let from = fragment.lo.as_deref().filter(|lo| less(start, lo)).unwrap_or(start);
-        let to = fragment.hi.as_deref().filter(|hi| less(hi, end)).unwrap_or(end);
-        let info = &fragment.file.info;
-        if !less(from, to) || less(&info.largest, from) || !less(&info.smallest, to) {
-            return Ok(0);
-        }
-        let table = self.tables.get(&fragment.file)?;
-        Ok(table.approximate_offset(to).saturating_sub(table.approximate_offset(from)))
+/// Returns the approximate bytes of a slice that hold the keys in `[start, end)`.
+fn slice_size(tree: &Tree, fragment: &Fragment, start: &[u8], end: &[u8]) -> Result<u64> {
+    let less = |a: &[u8], b: &[u8]| tree.order.compare(a, b) == KeyOrdering::Less;
+    let from = fragment.lo.as_deref().filter(|lo| less(start, lo)).unwrap_or(start);
+    let to = fragment.hi.as_deref().filter(|hi| less(hi, end)).unwrap_or(end);
+    let info = &fragment.file.info;
+    if !less(from, to) || less(&info.largest, from) || !less(&info.smallest, to) {
+        return Ok(0);
     }
+    let table = tree.tables.get(&fragment.file)?;
+    Ok(table.approximate_offset(to).saturating_sub(table.approximate_offset(from)))
 }

@@ -7,6 +7,7 @@
 use super::Db;
 use super::dir::list_dir;
 use super::state::DbInner;
+use super::trees::Tree;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::tree::current::Current;
@@ -56,12 +57,12 @@ impl Db {
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
         let inner = &self.inner;
         inner.check_open()?;
-        let version = inner.read_state.load().version.clone();
-        let files = version.files();
-        let all: u64 = files.iter().map(|f| f.info.size_bytes).sum();
+        let forest = inner.versions.lock().current();
+        let files = inner.files_of(&forest);
+        let all: u64 = files.iter().map(|(_, f)| f.info.size_bytes).sum();
         let mut report = VerifyReport::default();
-        for file in files {
-            match inner.verify_table(&file, &mut |_| true) {
+        for (tree, file) in files {
+            match inner.verify_table(&tree, &file, &mut |_| true) {
                 Ok(_) => {
                     report.entries += file.info.entries;
                     report.range_deletes += file.info.range_deletes;
@@ -87,10 +88,11 @@ impl DbInner {
     /// stopped the read.
     pub(super) fn verify_table(
         &self,
+        tree: &Tree,
         file: &FileMeta,
         pace: &mut dyn FnMut(u64) -> bool,
     ) -> Result<bool> {
-        let Some(found) = self.tables.get(file)?.check_paced(pace)? else { return Ok(false) };
+        let Some(found) = tree.tables.get(file)?.check_paced(pace)? else { return Ok(false) };
         if found == file.info {
             return Ok(true);
         }

@@ -84,7 +84,7 @@ impl DbInner {
         self.check_writable()?;
         let last = {
             let mut writer = self.committer.lock();
-            if !writer.memtable.is_empty() {
+            if !writer.memtables.is_empty() {
                 self.with_room(|| self.freeze(&mut writer))?;
             }
             // Under the writer-state lock: memtables frozen later do not belong to this call.
@@ -93,9 +93,10 @@ impl DbInner {
         self.wait_flushed(last.as_ref())
     }
 
-    /// Returns the newest immutable memtable, which is flushed after all others that wait now.
+    /// Returns the newest immutable memtable of tree 0, which is flushed after all others that wait
+    /// now.
     pub fn last_frozen(&self) -> Option<Arc<Memtable>> {
-        self.queue.lock().frozen.back().map(|frozen| frozen.memtable.clone())
+        self.queue.lock().frozen.back().map(|frozen| frozen.memtables.main.clone())
     }
 
     /// Waits until the immutable memtable `last`, and so every older one, is flushed.

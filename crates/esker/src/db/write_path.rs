@@ -15,10 +15,8 @@ use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::{MAPPINGS_PER_THREAD, check_mappings};
 use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
-use crate::memtable::Memtable;
 use crate::metrics::Counters;
 use crate::options::kinds::Durability;
-use crate::read::ReadState;
 use crate::wal::LogWriter;
 use crate::write::commit::LARGE_BYTES;
 use crate::write::pressure;
@@ -91,7 +89,7 @@ impl DbInner {
         }
         let now = Instant::now();
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
-        let room = full.saturating_sub(self.read_state.load().active.memory_bytes() as u64);
+        let room = full.saturating_sub(self.read_state.load().active_bytes());
         let due = self.write_throttle.due(now, written, room, full);
         let mut left = due.saturating_duration_since(now);
         // The sleep ends early when the flush does.
@@ -131,7 +129,7 @@ impl DbInner {
         }
     }
 
-    /// Makes the memtable of `writer` immutable and starts an empty one with its own log.
+    /// Makes the memtables of `writer` immutable and starts empty ones with a log of their own.
     pub fn freeze(&self, writer: &mut WriterState) -> Result<()> {
         if let Some(error) = &writer.poisoned {
             return Err(error.clone());
@@ -144,12 +142,9 @@ impl DbInner {
         check_mappings(MAPPINGS_PER_THREAD)
             .map_err(|error| Error::mapping_limit(&self.dir, "allocate another memtable", error))?;
         let log = self.continue_log(writer)?;
-        let options = self.options.load();
-        let most_bytes = self.write_params.memtable_bytes.load(Ordering::Relaxed) as usize;
-        let (order, pool) = (self.order.clone(), self.pool.clone());
-        let fresh = Memtable::with_pool(options.memtable_kind, order, pool, most_bytes);
-        let fresh = Arc::new(fresh.with_thresholds(&options.thresholds));
-        let full = std::mem::replace(&mut writer.memtable, fresh.clone());
+        let fresh = self.fresh_memtables();
+        let full = std::mem::replace(&mut writer.memtables, fresh.clone());
+        writer.others_bytes = 0;
         writer.unlogged = false;
         writer.next_log_requested = false;
         let logs_below = log.as_ref().map_or(0, LogWriter::number);
@@ -164,13 +159,8 @@ impl DbInner {
         let removed = writer.unsynced_logs.extract_if(.., |log| log.number() < flushed_below);
         removed.for_each(|log| self.close_in_background(log));
         let mut queue = self.queue.lock();
-        queue.frozen.push_back(Frozen { memtable: full.clone(), logs_below, first_ordinal });
-        self.replace_read_state(|view| {
-            let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
-            frozen.push(full);
-            frozen.extend(view.frozen.iter().cloned());
-            ReadState::new(fresh, frozen, view.version.clone())
-        });
+        queue.frozen.push_back(Frozen { memtables: full, logs_below, first_ordinal });
+        self.replace_read_state(|view| view.after_freeze(&fresh));
         self.update_near_stall(queue.frozen.len());
         drop(queue);
         self.refresh_debt();
@@ -186,14 +176,14 @@ impl DbInner {
         let most = self.sizes.load().memory_budget_bytes / 2;
         {
             let mut writer = self.committer.lock();
-            let held = writer.memtable.data_bytes();
+            let held = writer.memtables.data_bytes();
             if held >= LARGE_BYTES && held as u64 + bytes > most {
                 self.wait_for_memtable()?;
                 self.with_room(|| self.freeze(&mut writer))?;
             }
         }
         let fits = |queue: &Queue| {
-            let frozen = queue.frozen.iter().map(|frozen| frozen.memtable.data_bytes() as u64);
+            let frozen = queue.frozen.iter().map(|frozen| frozen.memtables.data_bytes() as u64);
             queue.frozen.is_empty() || frozen.sum::<u64>() + bytes <= most
         };
         self.wait_until_flushed(fits)
@@ -232,9 +222,9 @@ impl CommitHooks for DbInner {
     #[inline]
     fn make_room(&self, writer: &mut WriterState) -> Result<()> {
         let full = writer.log.as_ref().is_some_and(LogWriter::is_full);
-        let full = full || writer.memtable.range_delete_count() >= RANGE_DELETES_MAX;
+        let full = full || writer.memtables.range_deletes_max() >= RANGE_DELETES_MAX;
         let most = self.write_params.memtable_bytes.load(Ordering::Relaxed);
-        let used = writer.memtable.memory_bytes() as u64;
+        let used = writer.memtables.main.memory_bytes() as u64 + writer.others_bytes;
         if !full && used < most {
             if used >= most / NEXT_LOG_FROM && !writer.next_log_requested {
                 writer.next_log_requested = true;

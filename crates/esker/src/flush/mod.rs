@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::base::cursor::Cursor;
 use crate::base::key::SeqNo;
+use crate::base::keyspace::LiveKeys;
 use crate::base::order::KeyOrder;
 use crate::error::Result;
 use crate::iter::retain::{Decision, Retain};
@@ -15,7 +16,8 @@ use crate::memtable::Memtable;
 use crate::tree::output::{NewFile, Output, OutputConfig};
 
 /// Writes `memtable` as tables. `snapshots` are the sequence numbers of the snapshots that must
-/// stay readable, ascending. Creates no file if no entry is kept.
+/// stay readable, ascending. Keys that are not in `live` are left out. Creates no file if no entry
+/// is kept.
 ///
 /// # Errors
 /// Any write error; the files written so far are removed.
@@ -23,13 +25,14 @@ pub fn write_tables(
     memtable: &Arc<Memtable>,
     order: &KeyOrder,
     snapshots: Vec<SeqNo>,
+    live: LiveKeys,
     config: OutputConfig,
 ) -> Result<Vec<NewFile>> {
     let deletes = memtable.range_deletes();
     let kept = deletes.to_tombstones_seen(order, &snapshots);
     let retain = Retain::new(order.clone(), snapshots, deletes.clone());
     let mut output = Output::new(config, Vec::new(), kept);
-    match walk(&mut memtable.cursor(), retain, &mut output) {
+    match walk(&mut memtable.cursor(), retain, live, &mut output) {
         Ok(()) => output.finish(),
         Err(error) => {
             output.abandon();
@@ -38,12 +41,17 @@ pub fn write_tables(
     }
 }
 
-/// Scans `cursor` and adds to `output` the entries that `retain` keeps.
-fn walk(cursor: &mut impl Cursor, mut retain: Retain, output: &mut Output) -> Result<()> {
+/// Scans `cursor` and adds to `output` the entries of live keys that `retain` keeps.
+fn walk(
+    cursor: &mut impl Cursor,
+    mut retain: Retain,
+    mut live: LiveKeys,
+    output: &mut Output,
+) -> Result<()> {
     cursor.seek_to_first()?;
     while cursor.valid() {
         let (key, seqno, kind) = (cursor.key(), cursor.seqno(), cursor.kind());
-        if retain.decide(key, seqno, kind, false) != Decision::Drop {
+        if retain.decide(key, seqno, kind, false) != Decision::Drop && live.contains(key) {
             output.add(key, seqno, kind, cursor.value())?;
         }
         cursor.next()?;

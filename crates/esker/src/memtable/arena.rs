@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use super::pool::ChunkPool;
 use crate::base::chunk::{CHUNK_SHIFT, CHUNK_WORDS, Chunk};
+use crate::base::key::STORED_KEY_BYTES_MAX;
 use crate::base::prefetch::{prefetch_bytes, prefetch_lines};
 use crate::base::sync::{Bug, Mutex, is_seeded};
 
@@ -99,7 +100,7 @@ impl Arena {
     #[inline]
     pub fn append(&self, packed: u64, key: &[u8], value: &[u8]) -> EntryRef {
         assert!(
-            key.len() <= 1 << 20 && value.len() <= 1 << 31,
+            key.len() <= STORED_KEY_BYTES_MAX && value.len() <= 1 << 31,
             "the entry exceeds the store's limits"
         );
         let words = (HEADER_BYTES + key.len() + value.len()).div_ceil(8);

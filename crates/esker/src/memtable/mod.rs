@@ -17,6 +17,7 @@ mod cursor;
 mod entry_table;
 mod filter;
 mod pool;
+mod set;
 mod skiplist;
 mod slab;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 pub use cursor::{MemCursor, MemHit, MemSlice};
 use entry_table::{EntrySpace, EntryTable, LookupKey, Seek};
 pub use pool::ChunkPool;
+pub use set::Memtables;
 
 use crate::base::filter_policy::key_hash;
 use crate::base::key::{self, Kind, SeqNo};

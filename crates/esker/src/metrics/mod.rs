@@ -124,6 +124,9 @@ pub struct MemoryMetrics {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableEntry {
+    /// Tree of the file. Tree 0 holds the default keyspace. Keys of other trees begin with four bytes
+    /// that stand for their keyspace.
+    pub tree: u32,
     /// Level of the file. A file with slices in several levels is listed once for each.
     pub level: usize,
     /// File number, which is also the file's name.

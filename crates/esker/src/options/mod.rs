@@ -27,6 +27,31 @@ impl Options {
     }
 }
 
+/// Options that a keyspace can have of its own: those of its tables and of their compaction.
+pub const OF_KEYSPACES: &[&str] = &[
+    "block_size_bytes",
+    "block_layout",
+    "restart_interval",
+    "compression",
+    "compression_upper",
+    "compression_level",
+    "filter_bits_per_key",
+    "file_size_max_bytes",
+    "policy",
+    "fan_out",
+    "l0_runs_max",
+    "runs_max",
+    "last_runs_max",
+    "base_rewrite_ratio",
+    "guard_size_max_bytes",
+    "guard_piece_min_bytes",
+];
+
+/// Returns whether a keyspace can have this option of its own. `name` is not an alias.
+pub fn is_of_keyspaces(name: &str) -> bool {
+    OF_KEYSPACES.contains(&name)
+}
+
 /// Returns the row of an option by name or alias, in any case. `-` is accepted for `_`.
 pub fn find(name: &str) -> Option<&'static OptionSpec> {
     // YCSB's properties start with the name of the store.

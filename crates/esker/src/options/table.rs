@@ -69,6 +69,9 @@ macro_rules! rows {
             $( #[doc = $doc] pub $name: $type, )+
             /// Key order. Fixed at creation: the manifest stores its name.
             pub key_order: crate::base::order::KeyOrder,
+            /// Custom key orders that keyspaces of the store may have. A store with a keyspace of a
+            /// custom order is opened only if the order is in this list.
+            pub key_orders: Vec<crate::base::order::KeyOrder>,
             /// A user-supplied filter policy in place of the Bloom filter. Each file stores its
             /// name.
             pub filter_policy: Option<std::sync::Arc<dyn crate::base::filter_policy::FilterPolicy>>,
@@ -83,6 +86,7 @@ macro_rules! rows {
                 Options {
                     $( $name: $default, )+
                     key_order: crate::base::order::KeyOrder::Bytewise,
+                    key_orders: Vec::new(),
                     filter_policy: None,
                     thresholds: crate::base::thresholds::Thresholds::default(),
                 }

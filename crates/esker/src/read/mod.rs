@@ -1,6 +1,7 @@
 //! Layer 4: reads from a read state: the memtables and the version at one point in time.
 //!
-//! A read state is taken before the sequence number of the read. A commit between the two is newer
+//! There is a read state for each tree, all of the same moment: the read state of tree 0 holds the
+//! others. A read state is taken before the sequence number of the read. A commit between the two is newer
 //! than the read state. It may be missing from the read, but only as a whole.
 
 pub mod get;
@@ -14,10 +15,13 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::base::keyspace::TreeId;
 use crate::base::range_delete::RangeDeleteView;
 use crate::error::Result;
-use crate::memtable::{MemSlice, Memtable};
+use crate::memtable::{MemSlice, Memtable, Memtables};
 use crate::table::BlockSlice;
+use crate::tree::forest::Forest;
+use crate::tree::fragment::FileMeta;
 use crate::tree::tables::Tables;
 use crate::tree::version::Version;
 
@@ -31,6 +35,8 @@ pub struct ReadState {
     pub frozen: Vec<Arc<Memtable>>,
     /// The version of the table files.
     pub version: Arc<Version>,
+    /// The read states of trees 1 and up. Theirs are empty.
+    others: Vec<Arc<ReadState>>,
 }
 
 impl ReadState {
@@ -40,7 +46,118 @@ impl ReadState {
         frozen: Vec<Arc<Memtable>>,
         version: Arc<Version>,
     ) -> ReadState {
-        ReadState { iter_pool: iter_pool::IterPool::default(), active, frozen, version }
+        let (iter_pool, others) = (iter_pool::IterPool::default(), Vec::new());
+        ReadState { iter_pool, active, frozen, version, others }
+    }
+
+    /// Creates the read state of all trees, without immutable memtables.
+    pub fn of_trees(memtables: &Memtables, forest: &Forest) -> ReadState {
+        let trees = memtables.others().iter().zip(&forest.trees()[1..]);
+        let others = trees.map(|(memtable, version)| {
+            Arc::new(ReadState::new(memtable.clone(), Vec::new(), version.clone()))
+        });
+        let others = others.collect();
+        let main = ReadState::new(memtables.main.clone(), Vec::new(), forest.main().clone());
+        ReadState { others, ..main }
+    }
+
+    /// Returns the read state of a tree other than tree 0. A tree is in every read state that was
+    /// made after the tree.
+    #[inline]
+    pub fn other(&self, tree: TreeId) -> Option<&Arc<ReadState>> {
+        self.others.get((tree as usize).wrapping_sub(1))
+    }
+
+    /// Returns the read states of trees 1 and up.
+    pub fn others(&self) -> &[Arc<ReadState>] {
+        &self.others
+    }
+
+    /// Returns the version of `tree`.
+    pub fn version_of(&self, tree: TreeId) -> Option<&Arc<Version>> {
+        if tree == 0 { Some(&self.version) } else { Some(&self.other(tree)?.version) }
+    }
+
+    /// Returns each file of every tree once, sorted by number.
+    pub fn files(&self) -> Vec<Arc<FileMeta>> {
+        let mut files = self.version.files();
+        if !self.others.is_empty() {
+            files.extend(self.others.iter().flat_map(|other| other.version.files()));
+            files.sort_by_key(|file| file.number);
+        }
+        files
+    }
+
+    /// Returns the number of entries and range tombstones in active memtables.
+    pub fn active_entries(&self) -> usize {
+        let own = self.active.len() + self.active.range_delete_count();
+        own + self.others.iter().map(|other| other.active_entries()).sum::<usize>()
+    }
+
+    /// Returns the memory in use by active memtables, in bytes.
+    pub fn active_bytes(&self) -> u64 {
+        let others = self.others.iter().map(|other| &other.active);
+        let used = others.filter(|memtable| !memtable.is_empty());
+        self.active.memory_bytes() as u64 + used.map(|m| m.memory_bytes() as u64).sum::<u64>()
+    }
+
+    /// Returns the memory in use by immutable memtables, in bytes.
+    pub fn frozen_bytes(&self) -> u64 {
+        let own: u64 = self.frozen.iter().map(|m| m.memory_bytes() as u64).sum();
+        own + self.others.iter().map(|other| other.frozen_bytes()).sum::<u64>()
+    }
+
+    /// Returns the read state after all memtables became immutable and `fresh` took their place.
+    pub fn after_freeze(&self, fresh: &Memtables) -> ReadState {
+        let others = self.others.iter().zip(fresh.others());
+        let others = others.map(|(other, fresh)| Arc::new(other.freeze_one(fresh))).collect();
+        ReadState { others, ..self.freeze_one(&fresh.main) }
+    }
+
+    fn freeze_one(&self, fresh: &Arc<Memtable>) -> ReadState {
+        let mut frozen = Vec::with_capacity(self.frozen.len() + 1);
+        frozen.push(self.active.clone());
+        frozen.extend(self.frozen.iter().cloned());
+        ReadState::new(fresh.clone(), frozen, self.version.clone())
+    }
+
+    /// Returns the read state after the immutable memtables `flushed` became tables of `forest`.
+    pub fn after_flush(&self, flushed: &Memtables, forest: &Forest) -> ReadState {
+        let without = |state: &ReadState, gone: &Arc<Memtable>, version: &Arc<Version>| {
+            let keep = |memtable: &&Arc<Memtable>| !Arc::ptr_eq(memtable, gone);
+            let frozen = state.frozen.iter().filter(keep).cloned().collect();
+            ReadState::new(state.active.clone(), frozen, version.clone())
+        };
+        // A tree may be newer than the memtables.
+        let others = self.others.iter().zip(&forest.trees()[1..]).enumerate();
+        let others = others.map(|(at, (other, version))| match flushed.others().get(at) {
+            Some(gone) => Arc::new(without(other, gone, version)),
+            None => other.clone(),
+        });
+        let others = others.collect();
+        ReadState { others, ..without(self, &flushed.main, forest.main()) }
+    }
+
+    /// Returns the read state with the versions of `forest`. The read states of trees whose version
+    /// is the same are kept.
+    pub fn with_forest(&self, forest: &Forest) -> ReadState {
+        let others = self.others.iter().zip(&forest.trees()[1..]).map(|(other, version)| {
+            if Arc::ptr_eq(&other.version, version) {
+                return other.clone();
+            }
+            Arc::new(ReadState::new(other.active.clone(), other.frozen.clone(), version.clone()))
+        });
+        let others = others.collect();
+        let main = ReadState::new(self.active.clone(), self.frozen.clone(), forest.main().clone());
+        ReadState { others, ..main }
+    }
+
+    /// Returns the read state with one more tree.
+    pub fn with_another(&self, active: Arc<Memtable>, version: Arc<Version>) -> ReadState {
+        let mut others = self.others.clone();
+        others.push(Arc::new(ReadState::new(active, Vec::new(), version)));
+        let same = ReadState::new(self.active.clone(), self.frozen.clone(), self.version.clone());
+        ReadState { others, ..same }
     }
 
     /// Returns the memtables, newest first.

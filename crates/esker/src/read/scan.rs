@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::ReadState;
 use super::iter_pool::PooledIterGuard;
 use crate::base::key::SeqNo;
+use crate::base::keyspace::{KeyspaceId, PREFIX_BYTES, StoredKey};
 use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
@@ -55,6 +56,8 @@ pub struct DbIterator {
     end: End,
     /// Reads from the other end, once both are in use.
     other: Option<Box<DbIterator>>,
+    /// The keyspace, unless it is the default one. Its keys are stored with a prefix.
+    keyspace: Option<KeyspaceId>,
 }
 
 impl DbIterator {
@@ -76,7 +79,21 @@ impl DbIterator {
             failed: None,
             end: End::Front,
             other: None,
+            keyspace: None,
         })
+    }
+
+    /// Limits the iterator to a keyspace, whose bounds it has. Keys are given and returned without
+    /// their prefix.
+    pub(crate) fn in_keyspace(mut self, id: KeyspaceId) -> DbIterator {
+        self.keyspace = Some(id);
+        self
+    }
+
+    /// Returns the length of the prefix of stored keys, in bytes.
+    #[inline]
+    fn prefix_bytes(&self) -> usize {
+        if self.keyspace.is_some() { PREFIX_BYTES } else { 0 }
     }
 
     /// Enables skipping with `hints` up to the number `as_of` ([`crate::iter::hints`]).
@@ -132,7 +149,14 @@ impl DbIterator {
 
     /// Moves to the first key at or after `key` within the bounds.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        let key = key.as_ref();
+        match self.keyspace {
+            None => self.seek_stored(key.as_ref()),
+            Some(id) => self.seek_stored(StoredKey::new(id, key.as_ref()).as_slice()),
+        }
+    }
+
+    #[inline]
+    fn seek_stored(&mut self, key: &[u8]) -> Result<()> {
         if self.bounded && !self.is_after_lower(key) {
             return self.seek_to_first();
         }
@@ -145,7 +169,13 @@ impl DbIterator {
 
     /// Moves to the last key at or before `key` within the bounds.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        let key = key.as_ref();
+        match self.keyspace {
+            None => self.seek_for_prev_stored(key.as_ref()),
+            Some(id) => self.seek_for_prev_stored(StoredKey::new(id, key.as_ref()).as_slice()),
+        }
+    }
+
+    fn seek_for_prev_stored(&mut self, key: &[u8]) -> Result<()> {
         if self.bounded && !self.is_before_upper(key) {
             return self.seek_to_last();
         }
@@ -247,13 +277,14 @@ impl DbIterator {
         }
         let end = if forward { self.bounds.1.clone() } else { self.bounds.0.clone() };
         let order = self.cursor.order().clone();
+        let prefix_bytes = self.prefix_bytes();
         while self.inside {
             let mut past = false;
             // If `see` panics, the iterator is unpositioned.
             self.inside = false;
             let more = self.cursor.for_each_row(forward, &mut |key, value| {
                 past = !is_within(&order, key, &end, forward);
-                !past && see(key, value).is_continue()
+                !past && see(&key[prefix_bytes..], value).is_continue()
             });
             self.inside = !past;
             if !more {
@@ -273,7 +304,7 @@ impl DbIterator {
     /// Returns the current key, or an empty slice when not [`valid`](DbIterator::valid).
     #[inline]
     pub fn key(&self) -> &[u8] {
-        if self.inside { self.cursor.key() } else { &[] }
+        if self.inside { &self.cursor.key()[self.prefix_bytes()..] } else { &[] }
     }
 
     /// Returns the current value, or an empty slice when not [`valid`](DbIterator::valid).
@@ -420,6 +451,7 @@ impl DbIterator {
             failed: None,
             end,
             other: None,
+            keyspace: self.keyspace,
         };
         other.place(end)?;
         Ok(other)

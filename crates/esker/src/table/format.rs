@@ -12,6 +12,7 @@
 use crate::base::checksum::{checksum, location_seed};
 use crate::base::coding::{Reader, put_bytes, put_u32, put_u64, put_varint};
 use crate::base::key::SEQNO_MAX;
+use crate::base::keyspace::TreeId;
 use crate::base::range_delete::{RangeDelete, RangeDeleteRef};
 use crate::options::kinds::Compression;
 
@@ -170,6 +171,8 @@ pub(super) struct Properties {
     pub(super) layout_name: String,
     pub(super) compression_name: String,
     pub(super) block_size_bytes: u64,
+    /// The tree of the table. Tree 0 is not written.
+    pub(super) tree: TreeId,
 }
 
 impl Properties {
@@ -195,6 +198,9 @@ impl Properties {
         for name in [&self.order_name, &self.layout_name, &self.compression_name] {
             put_bytes(out, name.as_bytes());
         }
+        if self.tree != 0 {
+            put_varint(out, u64::from(self.tree));
+        }
     }
 
     /// Decodes the output of [`Properties::encode`]. All bytes must be consumed.
@@ -211,6 +217,8 @@ impl Properties {
         let smallest = reader.bytes()?.to_vec();
         let largest = reader.bytes()?.to_vec();
         let mut name = || String::from_utf8(reader.bytes()?.to_vec()).ok();
+        let (order_name, layout_name, compression_name) = (name()?, name()?, name()?);
+        let tree = if reader.is_empty() { 0 } else { TreeId::try_from(reader.varint()?).ok()? };
         let properties = Properties {
             info: TableInfo {
                 table_id,
@@ -225,10 +233,11 @@ impl Properties {
                 raw_bytes,
                 content_hash,
             },
-            order_name: name()?,
-            layout_name: name()?,
-            compression_name: name()?,
+            order_name,
+            layout_name,
+            compression_name,
             block_size_bytes: block,
+            tree,
         };
         reader.is_empty().then_some(properties)
     }

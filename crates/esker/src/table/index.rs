@@ -20,7 +20,9 @@ use std::sync::Arc;
 use crate::base::cache_block_pool::CacheBlockPool;
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::huge_page_box::HugePageBox;
-use crate::base::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, has_prefix, head, shared_prefix_len};
+use crate::base::key::{
+    STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX, has_prefix, head, shared_prefix_len,
+};
 use crate::base::order::KeyOrder;
 use crate::base::prefetch::prefetch_bytes;
 use crate::options::kinds::IndexSearch;
@@ -31,7 +33,7 @@ use super::format::TRAILER_BYTES;
 /// Maximum length of a block before compression, in bytes: one entry and the largest block, with
 /// room for the columns.
 pub(super) const RAW_BYTES_MAX: u64 =
-    (VALUE_BYTES_MAX + KEY_BYTES_MAX + 2 * BLOCK_BYTES_MAX) as u64;
+    (VALUE_BYTES_MAX + STORED_KEY_BYTES_MAX + 2 * BLOCK_BYTES_MAX) as u64;
 
 /// Interpolation changes to binary search below this many heads, or after this many guesses.
 const INTERPOLATION_ROWS: usize = 16;
@@ -186,7 +188,8 @@ impl Index {
         self.raw_bytes.reserve_exact(count);
         let mut offset = 0u64;
         for _ in 0..count {
-            self.keys.extend_from_slice(reader.bytes().filter(|k| k.len() <= KEY_BYTES_MAX)?);
+            self.keys
+                .extend_from_slice(reader.bytes().filter(|k| k.len() <= STORED_KEY_BYTES_MAX)?);
             self.key_ends.push(self.keys.len() as u32);
             offset = offset.checked_add(reader.varint()?)?.checked_add(TRAILER_BYTES as u64)?;
             self.offsets.push(offset);

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use crate::base::cache_block_pool::CacheBlockPool;
 pub use crate::base::filter_policy::FilterPolicy;
 use crate::base::key::SeqNo;
+use crate::base::keyspace::TreeId;
 use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
 use crate::fs::Fs;
@@ -93,6 +94,8 @@ pub struct TableOptions {
     pub compression_level: i32,
     /// The filter.
     pub filter: FilterConfig,
+    /// The tree of the table, for a repair without a manifest.
+    pub tree: TreeId,
 }
 
 impl Default for TableOptions {
@@ -105,6 +108,7 @@ impl Default for TableOptions {
             compression: Compression::None,
             compression_level: 0,
             filter: FilterConfig::Bloom { bits_per_key: 10.0 },
+            tree: 0,
         }
     }
 }

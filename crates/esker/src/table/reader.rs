@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::key::SeqNo;
+use crate::base::keyspace::TreeId;
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDeletes, RangeDeletesBuilder};
 use crate::base::rows::KeyBuf;
@@ -237,6 +238,23 @@ impl Table {
         let size_bytes = len_of(&*file, path)?;
         let (footer, _) = read_footer(&*file, path, size_bytes)?;
         Ok(TableIdentity { table_id: footer.table_id, size_bytes })
+    }
+
+    /// Reads the tree of the table `path` and the name of its key order. For a file found without a
+    /// manifest.
+    pub fn identify_tree(fs: &dyn Fs, path: &Path) -> Result<(TreeId, String)> {
+        let file = open_file(fs, path)?;
+        let (footer, _) = read_footer(&*file, path, len_of(&*file, path)?)?;
+        let (at, end) = (footer.properties.offset_bytes, footer.properties.end());
+        let mut sealed = vec![0; end.unwrap_or(at).saturating_sub(at) as usize];
+        file.read_exact_at(&mut sealed, at).map_err(|e| Error::io(path, "read properties", e))?;
+        let properties = match unseal(&sealed, footer.table_id, at) {
+            Ok((Compression::None, payload)) => Properties::decode(payload),
+            _ => None,
+        };
+        let properties = properties
+            .ok_or_else(|| Error::corruption(path, at, "the properties are malformed"))?;
+        Ok((properties.tree, properties.order_name))
     }
 
     #[inline]

@@ -383,7 +383,7 @@ fn large_keys_and_values_get_blocks_of_their_own() {
     }
 }
 
-const KEY_BYTES_LIMIT: usize = crate::base::key::KEY_BYTES_MAX;
+const KEY_BYTES_LIMIT: usize = crate::base::key::STORED_KEY_BYTES_MAX;
 
 #[test]
 fn a_table_of_range_tombstones_only_keeps_them() {

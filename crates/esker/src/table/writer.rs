@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use crate::base::checksum::{checksum_parts, location_seed};
-use crate::base::key::{KEY_BYTES_MAX, Kind, SEQNO_MAX, SeqNo, VALUE_BYTES_MAX, pack};
+use crate::base::key::{Kind, SEQNO_MAX, STORED_KEY_BYTES_MAX, SeqNo, VALUE_BYTES_MAX, pack};
 use crate::base::range_delete::RangeDelete;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, WritableFile};
@@ -103,7 +103,7 @@ impl TableWriter {
     /// `InvalidArgument` for an entry out of order, a range tombstone or a size beyond the limits.
     /// Such an entry is not added.
     pub fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
-        if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX || seqno > SEQNO_MAX {
+        if key.len() > STORED_KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX || seqno > SEQNO_MAX {
             return Err(Error::invalid("an entry's key, value or sequence number is too large")
                 .with_path(&self.path));
         }
@@ -207,7 +207,7 @@ impl TableWriter {
     /// omitted.
     pub fn add_range_delete(&mut self, tombstone: &RangeDelete) -> Result<()> {
         let longest = tombstone.start.len().max(tombstone.end.len());
-        if longest > KEY_BYTES_MAX || tombstone.seqno > SEQNO_MAX {
+        if longest > STORED_KEY_BYTES_MAX || tombstone.seqno > SEQNO_MAX {
             return Err(
                 Error::invalid("a range tombstone's bound is too long").with_path(&self.path)
             );
@@ -323,6 +323,7 @@ impl TableWriter {
             layout_name: self.builder.layout().name().to_string(),
             compression_name: options.compression.name().to_string(),
             block_size_bytes: options.block_size_bytes as u64,
+            tree: options.tree,
         };
         let others = self.offset() + (index_bytes + 2 * TRAILER_BYTES + FOOTER_BYTES) as u64;
         let mut payload = Vec::new();

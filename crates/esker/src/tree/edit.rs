@@ -3,8 +3,10 @@
 //! A field is a `u8` tag followed by its content. An unknown tag is an error, because skipping it
 //! would lose data.
 
+use super::catalog::CatalogChange;
 use crate::base::coding::{Reader, put_bytes, put_varint};
-use crate::base::key::{KEY_BYTES_MAX, SeqNo};
+use crate::base::key::{STORED_KEY_BYTES_MAX, SeqNo};
+use crate::base::keyspace::TreeId;
 use crate::table::TableInfo;
 
 /// The file of an added slice.
@@ -76,6 +78,11 @@ pub struct VersionEdit {
     pub bounds_added: Vec<(usize, Vec<u8>)>,
     /// Guard bounds removed, with their level.
     pub bounds_removed: Vec<(usize, Vec<u8>)>,
+    /// Slices and bounds of trees other than tree 0, with the number of the tree. Of each such edit
+    /// only the slices and bounds are set.
+    pub others: Vec<(TreeId, VersionEdit)>,
+    /// Changes of the catalog. They are applied before the slices and bounds.
+    pub catalog: Vec<CatalogChange>,
 }
 
 const COMPARATOR: u8 = 1;
@@ -91,6 +98,8 @@ const BOUND_ADDED: u8 = 10;
 const BOUND_REMOVED: u8 = 11;
 const CLOSED_WAL: u8 = 12;
 const MIN_WAL_ORDINAL: u8 = 13;
+const OTHER_TREE: u8 = 14;
+const CATALOG: u8 = 15;
 
 fn put_bound(out: &mut Vec<u8>, bound: &Option<Vec<u8>>) {
     match bound {
@@ -111,7 +120,7 @@ fn get_bound(reader: &mut Reader<'_>) -> Option<Option<Vec<u8>>> {
 }
 
 fn get_key(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
-    reader.bytes().filter(|k| k.len() <= KEY_BYTES_MAX).map(<[u8]>::to_vec)
+    reader.bytes().filter(|k| k.len() <= STORED_KEY_BYTES_MAX).map(<[u8]>::to_vec)
 }
 
 fn put_info(out: &mut Vec<u8>, info: &TableInfo) {
@@ -153,6 +162,34 @@ fn get_info(reader: &mut Reader<'_>) -> Option<TableInfo> {
 }
 
 impl VersionEdit {
+    /// Returns whether the edit changes slices or bounds of its tree.
+    pub fn changes_tree(&self) -> bool {
+        !(self.removed.is_empty()
+            && self.added.is_empty()
+            && self.bounds_added.is_empty()
+            && self.bounds_removed.is_empty())
+    }
+
+    /// Returns the edit that makes the slices and bounds of `edit` those of `tree`.
+    pub fn of_tree(tree: TreeId, edit: VersionEdit) -> VersionEdit {
+        if tree == 0 {
+            return edit;
+        }
+        VersionEdit { others: vec![(tree, edit)], ..VersionEdit::default() }
+    }
+
+    /// Returns the slices and bounds of `tree`.
+    pub fn tree_mut(&mut self, tree: TreeId) -> &mut VersionEdit {
+        if tree == 0 {
+            return self;
+        }
+        let at = self.others.iter().position(|(other, _)| *other == tree).unwrap_or_else(|| {
+            self.others.push((tree, VersionEdit::default()));
+            self.others.len() - 1
+        });
+        &mut self.others[at].1
+    }
+
     /// Encodes the edit.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -179,12 +216,29 @@ impl VersionEdit {
             put_varint(&mut out, number);
             put_varint(&mut out, bytes);
         }
+        for change in &self.catalog {
+            out.push(CATALOG);
+            change.encode(&mut out);
+        }
+        self.encode_tree(&mut out);
+        for (tree, edit) in &self.others {
+            let mut content = Vec::new();
+            edit.encode_tree(&mut content);
+            out.push(OTHER_TREE);
+            put_varint(&mut out, u64::from(*tree));
+            put_bytes(&mut out, &content);
+        }
+        out
+    }
+
+    /// Appends the slices and bounds of one tree.
+    fn encode_tree(&self, out: &mut Vec<u8>) {
         for slice in &self.removed {
             out.push(REMOVED);
-            put_varint(&mut out, slice.level as u64);
-            put_varint(&mut out, slice.file);
-            put_bound(&mut out, &slice.lo);
-            put_bound(&mut out, &slice.hi);
+            put_varint(out, slice.level as u64);
+            put_varint(out, slice.file);
+            put_bound(out, &slice.lo);
+            put_bound(out, &slice.hi);
         }
         for slice in &self.added {
             let (tag, number) = match &slice.file {
@@ -192,13 +246,13 @@ impl VersionEdit {
                 AddedFile::Existing(number) => (ADDED_EXISTING, *number),
             };
             out.push(tag);
-            put_varint(&mut out, slice.level as u64);
-            put_varint(&mut out, slice.order);
-            put_varint(&mut out, number);
-            put_bound(&mut out, &slice.lo);
-            put_bound(&mut out, &slice.hi);
+            put_varint(out, slice.level as u64);
+            put_varint(out, slice.order);
+            put_varint(out, number);
+            put_bound(out, &slice.lo);
+            put_bound(out, &slice.hi);
             if let AddedFile::New { info, .. } = &slice.file {
-                put_info(&mut out, info);
+                put_info(out, info);
             }
         }
         for (tag, bounds) in
@@ -206,11 +260,10 @@ impl VersionEdit {
         {
             for (level, key) in bounds {
                 out.push(tag);
-                put_varint(&mut out, *level as u64);
-                put_bytes(&mut out, key);
+                put_varint(out, *level as u64);
+                put_bytes(out, key);
             }
         }
-        out
     }
 
     /// Decodes an edit. Returns `None` when the bytes are not a valid edit.
@@ -229,27 +282,44 @@ impl VersionEdit {
                 NEWEST_WAL => edit.newest_wal = Some(reader.varint()?),
                 MIN_WAL_ORDINAL => edit.min_wal_ordinal = Some(reader.varint()?),
                 CLOSED_WAL => edit.closed_wal = Some((reader.varint()?, reader.varint()?)),
-                REMOVED => edit.removed.push(RemovedSlice {
-                    level: usize::try_from(reader.varint()?).ok()?,
-                    file: reader.varint()?,
-                    lo: get_bound(&mut reader)?,
-                    hi: get_bound(&mut reader)?,
-                }),
-                tag @ (ADDED_NEW | ADDED_EXISTING) => {
-                    edit.added.push(get_added(&mut reader, tag == ADDED_NEW)?);
+                CATALOG => edit.catalog.push(CatalogChange::decode(&mut reader)?),
+                OTHER_TREE => {
+                    let tree = TreeId::try_from(reader.varint()?).ok()?;
+                    let mut content = Reader::new(reader.bytes()?);
+                    let mut other = VersionEdit::default();
+                    while !content.is_empty() {
+                        let tag = content.u8()?;
+                        other.decode_tree(tag, &mut content)?;
+                    }
+                    edit.others.push((tree, other));
                 }
-                tag @ (BOUND_ADDED | BOUND_REMOVED) => {
-                    let level = usize::try_from(reader.varint()?).ok()?;
-                    let bounds = match tag {
-                        BOUND_ADDED => &mut edit.bounds_added,
-                        _ => &mut edit.bounds_removed,
-                    };
-                    bounds.push((level, get_key(&mut reader)?));
-                }
-                _ => return None,
+                tag => edit.decode_tree(tag, &mut reader)?,
             }
         }
         Some(edit)
+    }
+
+    /// Decodes a slice or a bound of one tree.
+    fn decode_tree(&mut self, tag: u8, reader: &mut Reader<'_>) -> Option<()> {
+        match tag {
+            REMOVED => self.removed.push(RemovedSlice {
+                level: usize::try_from(reader.varint()?).ok()?,
+                file: reader.varint()?,
+                lo: get_bound(reader)?,
+                hi: get_bound(reader)?,
+            }),
+            ADDED_NEW | ADDED_EXISTING => self.added.push(get_added(reader, tag == ADDED_NEW)?),
+            BOUND_ADDED | BOUND_REMOVED => {
+                let level = usize::try_from(reader.varint()?).ok()?;
+                let bounds = match tag {
+                    BOUND_ADDED => &mut self.bounds_added,
+                    _ => &mut self.bounds_removed,
+                };
+                bounds.push((level, get_key(reader)?));
+            }
+            _ => return None,
+        }
+        Some(())
     }
 }
 

@@ -4,10 +4,12 @@
 //! [`set::VersionSet`] writes the edit to the manifest before it publishes the version. `cursor.rs`
 //! reads the tables of a version, and `output.rs` writes them.
 
+pub mod catalog;
 pub mod current;
 pub mod cursor;
 pub mod edit;
 pub mod foreign;
+pub mod forest;
 pub mod fragment;
 pub mod guard;
 pub mod key_head_index;

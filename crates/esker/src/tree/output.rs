@@ -9,9 +9,9 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::fragment::FileMeta;
 use super::names;
 use super::tables::Tables;
-use super::version::Version;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::range_delete::RangeDelete;
 use crate::base::sync::Mutex;
@@ -57,12 +57,12 @@ impl Opened {
         Arc::new(Opened { tables: tables.clone(), list: Mutex::default() })
     }
 
-    /// Hands the open tables to the files of `version`, for its readers. Evicts the blocks of
-    /// tables that are not part of `version`. Returns the numbers of all tables in the list.
-    pub fn settle(&self, version: &Version) -> Vec<u64> {
+    /// Hands the open tables to `files`, which are sorted by number, for their readers. Evicts the
+    /// blocks of tables that are not among them. Returns the numbers of all tables in the list.
+    pub fn settle(&self, files: &[Arc<FileMeta>]) -> Vec<u64> {
         let list = std::mem::take(&mut *self.list.lock());
         let numbers = list.iter().map(Table::number).collect();
-        self.tables.adopt(version, list);
+        adopt(files, list);
         numbers
     }
 }
@@ -308,23 +308,20 @@ impl Output {
 }
 
 impl Tables {
-    /// Returns the memory in bytes that open tables of `version` use besides cached blocks. It
+    /// Returns the memory in bytes that the open tables of `files` use besides cached blocks. It
     /// includes the free memory between their allocations.
-    pub fn memory_bytes(&self, version: &Version) -> u64 {
-        version.tables_memory_bytes() + self.config.pages.free_bytes() as u64
+    pub fn memory_bytes(&self, files: &[Arc<FileMeta>]) -> u64 {
+        let used: u64 = files.iter().map(|file| file.memory_bytes() as u64).sum();
+        used + self.config.pages.free_bytes() as u64
     }
+}
 
-    /// Hands open tables of new files to the files of `version`, for its readers.
-    pub fn adopt(&self, version: &Version, tables: Vec<Table>) {
-        if tables.is_empty() {
-            return;
-        }
-        let files = version.files();
-        for table in tables {
-            match files.binary_search_by_key(&table.number(), |file| file.number) {
-                Ok(at) => files[at].adopt(table),
-                Err(_) => table.forget_blocks(),
-            }
+/// Hands open tables of new files to `files`, which are sorted by number, for their readers.
+fn adopt(files: &[Arc<FileMeta>], tables: Vec<Table>) {
+    for table in tables {
+        match files.binary_search_by_key(&table.number(), |file| file.number) {
+            Ok(at) => files[at].adopt(table),
+            Err(_) => table.forget_blocks(),
         }
     }
 }

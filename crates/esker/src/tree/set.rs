@@ -7,14 +7,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::catalog::{Catalog, CatalogChange};
 use super::current::{Current, Slot};
 use super::edit::VersionEdit;
+use super::forest::Forest;
 use super::fragment::FileMeta;
 use super::manifest::{self, ManifestWriter};
 use super::names;
 use super::purge::Purger;
-use super::version::Version;
 use crate::base::key::SeqNo;
+use crate::base::keyspace::stored_order;
 use crate::base::order::KeyOrder;
 use crate::base::thresholds::Thresholds;
 use crate::error::{Error, ErrorKind, Result};
@@ -42,13 +44,43 @@ impl Writer {
     }
 }
 
+/// Adds the trees that `edit` adds to the catalog.
+///
+/// # Errors
+/// `Incompatible` when `orders` lacks the key order of a tree.
+fn add_trees(
+    forest: &mut Forest,
+    edit: &VersionEdit,
+    orders: &[KeyOrder],
+    thresholds: &Thresholds,
+) -> Result<()> {
+    for change in &edit.catalog {
+        if let CatalogChange::AddTree(tree) = change {
+            let order = KeyOrder::by_name(&tree.order, orders).ok_or_else(|| {
+                let message = format!(
+                    "the store has a keyspace with keys ordered by {}, and `Options::key_orders` \
+                     has no order of this name",
+                    tree.order
+                );
+                Error::new(ErrorKind::Incompatible, message)
+            })?;
+            forest.add_tree(stored_order(&order), thresholds);
+        }
+    }
+    Ok(())
+}
+
 /// The versions of an open store.
 pub struct VersionSet {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     store_id: u64,
     purger: Option<Arc<Purger>>,
-    version: Arc<Version>,
+    forest: Arc<Forest>,
+    catalog: Catalog,
+    /// The key order of tree 0, then the orders that other trees may have.
+    orders: Vec<KeyOrder>,
+    thresholds: Thresholds,
     writer: Option<Writer>,
     manifest_number: u64,
     /// Number of the next manifest.
@@ -80,7 +112,8 @@ impl Numbers {
         raise(&mut self.min_wal_ordinal, edit.min_wal_ordinal);
         raise(&mut self.newest_wal, edit.newest_wal);
         self.closed_wal = edit.closed_wal.unwrap_or(self.closed_wal);
-        for added in &edit.added {
+        let others = edit.others.iter().flat_map(|(_, edit)| &edit.added);
+        for added in edit.added.iter().chain(others) {
             self.next_order = self.next_order.max(added.order.saturating_add(1));
         }
     }
@@ -119,14 +152,16 @@ impl VersionSet {
         Ok(())
     }
 
-    /// Reads the store's manifest and rebuilds the current version.
+    /// Reads the store's manifest and rebuilds the current versions. `orders` has the key order of
+    /// the store, then the orders that its keyspaces may have.
     ///
     /// # Errors
-    /// `Incompatible` for another key order or a newer format version, `Corruption`, `Io`.
+    /// `Incompatible` for another or an unknown key order or a newer format version, `Corruption`,
+    /// `Io`.
     pub fn recover(
         fs: Arc<dyn Fs>,
         dir: &Path,
-        order: KeyOrder,
+        orders: Vec<KeyOrder>,
         read_only: bool,
     ) -> Result<VersionSet> {
         let slot = Current::read(&*fs, dir)?;
@@ -143,7 +178,9 @@ impl VersionSet {
         let used = used.filter(|number| names::is_reached(*number, slot.manifest)).max();
         let next_manifest = used.unwrap_or(0).max(slot.manifest) + 1;
         let mut numbers = Numbers { next_file: slot.manifest + 1, ..Numbers::default() };
-        let mut version = Version::empty(order.clone());
+        let order = &orders[0];
+        let mut forest = Forest::empty(order.clone());
+        let mut catalog = Catalog::default();
         for edit in &found.edits {
             if let Some(name) = &edit.comparator
                 && name != order.name()
@@ -152,10 +189,13 @@ impl VersionSet {
                     format!("expected keys ordered by {name}, opened with {}", order.name());
                 return Err(Error::new(ErrorKind::Incompatible, message).with_path(dir));
             }
+            catalog.apply(&edit.catalog).map_err(|e| e.with_path(&path))?;
+            add_trees(&mut forest, edit, &orders, &Thresholds::default())
+                .map_err(|e| e.with_path(dir))?;
             let make = |number, info: &crate::table::TableInfo| {
                 FileMeta::new(number, info.clone(), purger.clone())
             };
-            version = version.after(edit, make).map_err(|e| e.with_path(&path))?;
+            forest = forest.after(edit, make).map_err(|e| e.with_path(&path))?;
             numbers.take(edit);
         }
         if numbers.next_file > names::NUMBER_MAX - names::UNKNOWN_MAX {
@@ -179,7 +219,10 @@ impl VersionSet {
             dir: dir.to_path_buf(),
             store_id: slot.store_id,
             purger,
-            version: Arc::new(version),
+            forest: Arc::new(forest),
+            catalog,
+            orders,
+            thresholds: Thresholds::default(),
             writer,
             manifest_number: slot.manifest,
             next_manifest,
@@ -208,7 +251,8 @@ impl VersionSet {
 
     /// Sets the thresholds of the current version and of all later ones.
     pub fn set_thresholds(&mut self, thresholds: &Thresholds) {
-        Arc::make_mut(&mut self.version).set_thresholds(thresholds);
+        self.thresholds = *thresholds;
+        Arc::make_mut(&mut self.forest).set_thresholds(thresholds);
     }
 
     /// Returns the store's identity.
@@ -216,9 +260,14 @@ impl VersionSet {
         self.store_id
     }
 
-    /// Returns the current version.
-    pub fn current(&self) -> Arc<Version> {
-        self.version.clone()
+    /// Returns the current versions.
+    pub fn current(&self) -> Arc<Forest> {
+        self.forest.clone()
+    }
+
+    /// Returns the keyspaces and their trees.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     /// Returns the purger of the store's files. `None` in a store opened read-only.
@@ -226,33 +275,43 @@ impl VersionSet {
         self.purger.clone()
     }
 
-    /// Makes `edit` durable and its version current.
+    /// Makes `edit` durable and its versions current.
     ///
     /// # Errors
     /// `Corruption` when the edit breaks an invariant; nothing was changed. `NoSpace`; nothing was
     /// changed, and the caller can retry. `Io`. After an `Io` error every later call returns
     /// `ReadOnly`.
-    pub fn apply(&mut self, edit: VersionEdit) -> Result<Arc<Version>> {
+    pub fn apply(&mut self, edit: VersionEdit) -> Result<Arc<Forest>> {
+        let undo = self.catalog.apply(&edit.catalog)?;
+        self.apply_in_catalog(&edit).inspect_err(|_| self.catalog.undo(undo))
+    }
+
+    /// Same, after the catalog was changed.
+    fn apply_in_catalog(&mut self, edit: &VersionEdit) -> Result<Arc<Forest>> {
         let purger = self.purger.clone();
         let make = |number, info: &crate::table::TableInfo| {
             FileMeta::new(number, info.clone(), purger.clone())
         };
-        let next = Arc::new(self.version.after(&edit, make)?);
+        let mut grown = Forest::clone(&self.forest);
+        add_trees(&mut grown, edit, &self.orders, &self.thresholds)?;
+        let next = Arc::new(grown.after(edit, make)?);
         let mut numbers = self.numbers;
-        numbers.take(&edit);
-        self.write(&edit, &next, &numbers)?;
+        numbers.take(edit);
+        self.write(edit, &next, &numbers)?;
         self.numbers = numbers;
-        let live = next.files();
-        for file in self.version.files() {
-            if live.binary_search_by_key(&file.number, |f| f.number).is_err() {
-                file.mark_obsolete();
+        if edit.changes_tree() || !edit.others.is_empty() {
+            let live = next.files();
+            for file in self.forest.files() {
+                if live.binary_search_by_key(&file.number, |f| f.number).is_err() {
+                    file.mark_obsolete();
+                }
             }
         }
-        self.version = next.clone();
+        self.forest = next.clone();
         Ok(next)
     }
 
-    fn write(&mut self, edit: &VersionEdit, next: &Version, numbers: &Numbers) -> Result<()> {
+    fn write(&mut self, edit: &VersionEdit, next: &Forest, numbers: &Numbers) -> Result<()> {
         let Some(writer) = self.writer.as_mut() else {
             let message = "the store was opened read-only";
             return Err(Error::new(ErrorKind::ReadOnly, message).with_path(&self.dir));
@@ -279,11 +338,12 @@ impl VersionSet {
     }
 
     /// Writes all of `next` to a new manifest and points `CURRENT` to it.
-    fn rewrite(&mut self, next: &Version, numbers: &Numbers) -> Result<()> {
+    fn rewrite(&mut self, next: &Forest, numbers: &Numbers) -> Result<()> {
         let (fs, dir) = (&*self.fs, &self.dir);
         let Some(writer) = self.writer.as_mut() else { return Ok(()) };
         let mut content = next.to_edit();
-        content.comparator = Some(next.order().name().to_string());
+        content.comparator = Some(next.main().order().name().to_string());
+        content.catalog = self.catalog.to_changes();
         numbers.put(&mut content);
         let number = self.next_manifest;
         self.next_manifest += 1;

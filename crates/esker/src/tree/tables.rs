@@ -11,6 +11,7 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 
 use super::fragment::FileMeta;
 use super::names;
+use crate::base::order::KeyOrder;
 use crate::base::thresholds::Thresholds;
 use crate::error::Result;
 use crate::fs::Fs;
@@ -24,7 +25,7 @@ pub struct Tables {
     open_files_max: u64,
     thresholds: Thresholds,
     kept_open: Arc<AtomicU64>,
-    pub(super) on_candidate: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    pub(super) on_candidate: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>,
 }
 
 impl Tables {
@@ -38,7 +39,21 @@ impl Tables {
             open_files_max,
             thresholds: Thresholds::default(),
             kept_open: Arc::default(),
-            on_candidate: OnceLock::new(),
+            on_candidate: Arc::default(),
+        }
+    }
+
+    /// Returns the tables of another tree of the same store, with another key order. They share the
+    /// cache, the limit on open files and the callback.
+    pub fn sibling(&self, order: KeyOrder) -> Tables {
+        Tables {
+            fs: self.fs.clone(),
+            dir: self.dir.clone(),
+            config: ReadConfig { order, ..self.config.clone() },
+            open_files_max: self.open_files_max,
+            thresholds: self.thresholds,
+            kept_open: self.kept_open.clone(),
+            on_candidate: self.on_candidate.clone(),
         }
     }
 

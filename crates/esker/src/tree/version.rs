@@ -165,11 +165,6 @@ impl Version {
         &self.with_range_deletes
     }
 
-    /// Returns the memory in bytes that open tables use besides cached blocks.
-    pub fn tables_memory_bytes(&self) -> u64 {
-        self.files().iter().map(|file| file.memory_bytes() as u64).sum()
-    }
-
     /// Returns the first and last keys of slices that are older than a job's inputs and may share
     /// keys with them.
     pub fn older_ranges(&self, than: &OlderThan<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {

@@ -1,6 +1,9 @@
 //! A batch: operations that become visible together and survive a crash together or not at all.
 
+use std::sync::Arc;
+
 use crate::base::key::{KEY_BYTES_MAX, Kind, VALUE_BYTES_MAX};
+use crate::base::keyspace::{KeyspaceState, PREFIX_BYTES, Place, keyspace_of};
 use crate::base::ops;
 use crate::error::{Error, Result};
 
@@ -23,6 +26,8 @@ pub struct Batch {
     count: u32,
     user_bytes: u64,
     error: Option<Error>,
+    /// The keyspaces of the operations, except the default one.
+    keyspaces: Vec<Arc<KeyspaceState>>,
 }
 
 /// An operation of a [`Batch`].
@@ -31,6 +36,8 @@ pub struct Batch {
 pub enum BatchOp<'a> {
     /// Sets a key to a value.
     Put {
+        /// Number of the keyspace; 0 is the default one.
+        keyspace: u32,
         /// The key.
         key: &'a [u8],
         /// The value.
@@ -38,11 +45,15 @@ pub enum BatchOp<'a> {
     },
     /// Deletes a key.
     Delete {
+        /// Number of the keyspace; 0 is the default one.
+        keyspace: u32,
         /// The key.
         key: &'a [u8],
     },
     /// Deletes the keys in `[start, end)`.
     DeleteRange {
+        /// Number of the keyspace; 0 is the default one.
+        keyspace: u32,
         /// Start key, inclusive.
         start: &'a [u8],
         /// End key, exclusive.
@@ -62,29 +73,66 @@ impl Batch {
     /// Sets `key` to `value`. With a key over 1 MiB or a value over 1 GiB, the write of the whole
     /// batch fails.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        if self.admit(check_key(key).and(check_value(value)), key.len() + value.len()) {
-            ops::encode_put(&mut self.payload, key, value);
-        }
+        self.put_at(None, key.as_ref(), value.as_ref());
         self
+    }
+
+    pub(crate) fn put_at(
+        &mut self,
+        keyspace: Option<&Arc<KeyspaceState>>,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        if self.admit(check_key(key).and(check_value(value)), key.len() + value.len()) {
+            let place = self.place(keyspace);
+            ops::encode_put_at(&mut self.payload, place, key, value);
+        }
     }
 
     /// Deletes `key`. The key need not exist.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Batch {
-        let key = key.as_ref();
-        if self.admit(check_key(key), key.len()) {
-            ops::encode_delete(&mut self.payload, key);
-        }
+        self.delete_at(None, key.as_ref());
         self
+    }
+
+    pub(crate) fn delete_at(&mut self, keyspace: Option<&Arc<KeyspaceState>>, key: &[u8]) {
+        if self.admit(check_key(key), key.len()) {
+            let place = self.place(keyspace);
+            ops::encode_delete_at(&mut self.payload, place, key);
+        }
     }
 
     /// Deletes every key in `[start, end)`. An empty or inverted range deletes nothing.
     pub fn delete_range(&mut self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> &mut Batch {
-        let (start, end) = (start.as_ref(), end.as_ref());
-        if self.admit(check_key(start).and(check_key(end)), start.len() + end.len()) {
-            ops::encode_range_delete(&mut self.payload, start, end);
-        }
+        self.delete_range_at(None, start.as_ref(), end.as_ref());
         self
+    }
+
+    pub(crate) fn delete_range_at(
+        &mut self,
+        keyspace: Option<&Arc<KeyspaceState>>,
+        start: &[u8],
+        end: &[u8],
+    ) {
+        if self.admit(check_key(start).and(check_key(end)), start.len() + end.len()) {
+            let place = self.place(keyspace);
+            ops::encode_range_delete_at(&mut self.payload, place, start, end);
+        }
+    }
+
+    /// Records the keyspace of an operation and returns its place.
+    #[inline]
+    fn place(&mut self, keyspace: Option<&Arc<KeyspaceState>>) -> Option<Place> {
+        let keyspace = keyspace?;
+        if !self.keyspaces.iter().rev().any(|known| Arc::ptr_eq(known, keyspace)) {
+            self.keyspaces.push(keyspace.clone());
+        }
+        Some(keyspace.place())
+    }
+
+    /// Returns the keyspaces of the operations, except the default one.
+    pub(crate) fn keyspaces(&self) -> &[Arc<KeyspaceState>] {
+        &self.keyspaces
     }
 
     /// Appends all operations of `other`. If the result is too large, the write of the whole batch
@@ -97,6 +145,9 @@ impl Batch {
                 self.count = count;
                 self.user_bytes += other.user_bytes;
                 self.error = self.error.take().or_else(|| other.error.clone());
+                for keyspace in &other.keyspaces {
+                    self.place(Some(keyspace));
+                }
             }
             _ => {
                 self.error.get_or_insert_with(too_long);
@@ -111,6 +162,7 @@ impl Batch {
         self.count = 0;
         self.user_bytes = 0;
         self.error = None;
+        self.keyspaces.clear();
     }
 
     /// Returns the number of operations.
@@ -131,11 +183,17 @@ impl Batch {
     /// Iterates over the operations in order.
     pub fn operations(&self) -> impl Iterator<Item = BatchOp<'_>> {
         ops::Ops::new(&self.payload).map_while(|op| {
-            let ops::Op { kind, key, value } = op?;
+            let ops::Op { kind, tree, key, value } = op?;
+            let in_keyspace = tree != 0;
+            let keyspace = if in_keyspace { keyspace_of(key)? } else { 0 };
+            let key = if in_keyspace { key.get(PREFIX_BYTES..)? } else { key };
             Some(match kind {
-                Kind::Put => BatchOp::Put { key, value },
-                Kind::Delete => BatchOp::Delete { key },
-                Kind::RangeDelete => BatchOp::DeleteRange { start: key, end: value },
+                Kind::Put => BatchOp::Put { keyspace, key, value },
+                Kind::Delete => BatchOp::Delete { keyspace, key },
+                Kind::RangeDelete => {
+                    let end = if in_keyspace { value.get(PREFIX_BYTES..)? } else { value };
+                    BatchOp::DeleteRange { keyspace, start: key, end }
+                }
             })
         })
     }

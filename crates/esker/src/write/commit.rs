@@ -422,7 +422,7 @@ mod tests {
     use crate::base::order::KeyOrder;
     use crate::base::thresholds::Thresholds;
     use crate::iter::hints::Hints;
-    use crate::memtable::Memtable;
+    use crate::memtable::{Memtable, Memtables};
     use crate::metrics::Counters;
     use crate::options::kinds::MemtableKind;
     use crate::wal::LogWriter;
@@ -451,7 +451,11 @@ mod tests {
         Committer::new(WriterState {
             log: None,
             unsynced_logs: Vec::new(),
-            memtable: Arc::new(Memtable::new(MemtableKind::Btree, KeyOrder::Bytewise)),
+            memtables: Memtables::new(
+                Arc::new(Memtable::new(MemtableKind::Btree, KeyOrder::Bytewise)),
+                Vec::new(),
+            ),
+            others_bytes: 0,
             next_seqno: 1,
             unlogged: false,
             next_log_requested: false,

@@ -11,7 +11,7 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{Bug, is_seeded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::hints::Hints;
-use crate::memtable::Memtable;
+use crate::memtable::Memtables;
 use crate::metrics::Counters;
 use crate::options::kinds::Durability;
 use crate::wal::LogWriter;
@@ -62,8 +62,10 @@ pub struct WriterState {
     /// Older logs that are not synced yet, oldest first. A `Sync` write syncs them before its own
     /// log.
     pub unsynced_logs: Vec<LogWriter>,
-    /// The active memtable.
-    pub memtable: Arc<Memtable>,
+    /// The active memtables.
+    pub memtables: Memtables,
+    /// Bytes in use by the active memtables of trees 1 and up.
+    pub others_bytes: u64,
     /// Sequence number of the next operation.
     pub next_seqno: SeqNo,
     /// Whether the memtable holds operations that no log has.
@@ -132,7 +134,14 @@ impl WriterState {
             self.visible.publish(first + count - 1);
         }
         for member in members {
-            apply(&self.memtable, member.payload, seqno, |op| self.hints.note(op.kind, op.key));
+            let mut others = false;
+            apply(&self.memtables, member.payload, seqno, |op| match op.tree {
+                0 => self.hints.note(op.kind, op.key),
+                _ => others = true,
+            });
+            if others {
+                self.others_bytes = self.memtables.others_bytes() as u64;
+            }
             seqno += member.count as u64;
             self.unlogged |= member.durability == Durability::None;
             ends.push(seqno.saturating_sub(1));
@@ -233,16 +242,21 @@ impl WriterState {
     }
 }
 
-/// Adds the operations of a valid payload to the memtable, numbered from `seqno`, and passes each
-/// to `note`. Returns the sequence number after the last.
+/// Adds the operations of a valid payload to the memtables, numbered from `seqno`, and passes each
+/// to `note`. Returns the sequence number after the last. An operation of a tree without a memtable
+/// is left out.
 pub fn apply(
-    memtable: &Memtable,
+    memtables: &Memtables,
     payload: &[u8],
     mut seqno: SeqNo,
     mut note: impl FnMut(&ops::Op<'_>),
 ) -> SeqNo {
     for op in ops::Ops::new(payload).flatten() {
         note(&op);
+        let Some(memtable) = memtables.of(op.tree) else {
+            seqno += 1;
+            continue;
+        };
         match op.kind {
             Kind::RangeDelete => memtable.add_range_delete(op.key, op.value, seqno),
             kind => memtable.add(seqno, kind, op.key, op.value),

@@ -12,8 +12,8 @@ use crate::base::checksum::checksum;
 use crate::base::coding::Reader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Fs;
+use crate::tree::forest::Forest;
 use crate::tree::names;
-use crate::tree::version::Version;
 
 const MAGIC: &[u8; 8] = b"eskerBAK";
 const VERSION: u32 = 1;
@@ -35,8 +35,8 @@ pub struct BackupMeta {
 }
 
 /// Returns the checksum of a list of tables, in the order of their numbers.
-pub(super) fn tables_checksum(version: &Version) -> u64 {
-    let mut files = version.files();
+pub(super) fn tables_checksum(forest: &Forest) -> u64 {
+    let mut files = forest.files();
     files.sort_unstable_by_key(|file| file.number);
     let fields =
         files.iter().flat_map(|file| [file.number, file.info.table_id, file.info.size_bytes]);

@@ -27,6 +27,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Db;
 use super::state::DbInner;
+use super::trees::Tree;
 use crate::error::{Error, Result};
 use crate::fs::OsFs;
 use crate::fs::{Fs, absolute, parent_of, pinned, sync_dir};
@@ -230,10 +231,11 @@ impl Db {
         place::refuse_among_backups(&*fs, into, dir)?;
         let path = directory::backup_path(dir, number);
         let db = Db::open_read_only_on(fs.clone(), &path, options)?;
-        let state = db.inner.read_state.load();
+        let (forest, _) = db.inner.content();
+        let in_logs = db.inner.read_state.load().active_entries() > 0;
         let mark = BackupMeta::read(&*fs, &path)?;
-        let other_tables = mark.is_some_and(|mark| mark.tables != tables_checksum(&state.version));
-        if other_tables || !state.active.is_empty() {
+        let other_tables = mark.is_some_and(|mark| mark.tables != tables_checksum(&forest));
+        if other_tables || in_logs {
             let message = format!(
                 "the backup was opened and written to, so it is now a separate store; restore \
                  another backup: {} holds {}",
@@ -276,18 +278,19 @@ impl DbInner {
     ) -> Result<BackupReport> {
         let mut report =
             BackupReport { number, path: path.to_path_buf(), ..BackupReport::default() };
-        let version = self.read_state.load().version.clone();
+        let (forest, catalog) = self.content();
         let mut tables = || {
-            for file in version.files() {
-                self.take_table(fs, &file, path, previous, &mut report)?;
+            for (tree, file) in self.files_of(&forest) {
+                self.take_table(fs, (&tree, &file), path, previous, &mut report)?;
             }
             if let Some(mark) = &meta {
-                let tables = tables_checksum(&version);
+                let tables = tables_checksum(&forest);
                 BackupMeta { tables, ..mark.clone() }.write(&**fs, path)?;
             }
             sync_dir(&**fs, path)
         };
-        if let Err(error) = tables().and_then(|()| self.create_manifest(fs, &version, path)) {
+        let made = tables().and_then(|()| self.create_manifest(fs, &forest, catalog, path));
+        if let Err(error) = made {
             let _ = directory::remove(&**fs, path);
             return Err(error);
         }
@@ -298,7 +301,7 @@ impl DbInner {
     fn take_table(
         &self,
         owned_fs: &Arc<dyn Fs>,
-        file: &FileMeta,
+        (tree, file): (&Tree, &FileMeta),
         path: &Path,
         previous: Option<&Path>,
         report: &mut BackupReport,
@@ -325,7 +328,7 @@ impl DbInner {
             table_id: file.info.table_id,
             size_bytes: bytes,
         };
-        if Table::open(source, self.tables.config())?.check()? != file.info {
+        if Table::open(source, tree.tables.config())?.check()? != file.info {
             let message =
                 "expected the table that the store's manifest describes, found different content";
             return Err(Error::corruption(&to, 0, message));

@@ -15,34 +15,29 @@ mod log_chain;
 mod log_scan;
 mod parts;
 mod salvage;
+mod sources;
 pub(super) mod swap;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Db;
 use super::dir::list_dir;
-use super::lifecycle::sizes_here;
 use super::open::{refuse_newer, take_lock};
 use crate::cache::BlockCache;
-use crate::compaction::TreeLimits;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::fs::OsFs;
 use crate::fs::{Fs, absolute};
-use crate::metrics::LEVELS;
 use crate::options::Options;
 use crate::options::kinds::{CachePolicy, IndexSearch};
 use crate::table::ReadConfig;
 use crate::tree::current::Current;
-use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
 use crate::tree::fragment::{FileMeta, Fragment};
 use crate::tree::names;
-use crate::tree::output::NewFile;
 use crate::tree::set::VersionSet;
-use log_chain::Trail;
 use parts::{SalvagePart, open_table};
 use salvage::Salvage;
+use sources::{Inputs, Source, add_trees, inputs, merge_trees};
 use swap::clear_dir;
 
 /// Result of [`Db::repair`].
@@ -64,15 +59,6 @@ pub struct RepairReport {
     pub lost: Vec<String>,
     /// The directory that now holds the original files.
     pub originals: PathBuf,
-}
-
-/// A table that the store may need, with the key bounds of the needed part.
-struct Source {
-    number: u64,
-    /// The table's identity, when the manifest states it.
-    table_id: Option<u64>,
-    lo: Option<Vec<u8>>,
-    hi: Option<Vec<u8>>,
 }
 
 impl Db {
@@ -141,19 +127,20 @@ fn rebuild(
     options: &Options,
     report: &mut RepairReport,
 ) -> Result<()> {
-    let order = &options.key_order;
     let config = read_config(options);
     let (first_number, id) = (free_number(&**fs, dir)?, fs.unique_number());
-    let mut salvage = Salvage::new(fs, rebuilt, options, config.clone(), first_number, id);
-    let (sources, mut trail) = sources(fs, dir, options, report)?;
+    let mut salvage = Salvage::new(fs, rebuilt, options, config, first_number, id);
+    let Inputs { catalog, sources, mut trail } = inputs(fs, dir, options, report)?;
     report.lost.drain(..).for_each(|what| salvage.record_loss(what));
+    let known = report.manifest_readable;
+    add_trees(&mut salvage, &catalog, known, options);
     let mut numbers: Vec<u64> = sources.iter().map(|s| s.number).collect();
     numbers.sort_unstable();
     numbers.dedup();
     report.tables = numbers.len() as u64;
     let oldest_log_age = sources.len() as u64 + 1;
     for (age, source) in (1..).zip(sources.into_iter().rev()) {
-        add_table(fs, dir, &config, source, age, &mut salvage);
+        add_table(fs, dir, source, age, &mut salvage);
     }
     let mut logs: Vec<u64> =
         list_dir(&**fs, dir)?.entries.iter().filter_map(|e| names::parse_log(&e.name)).collect();
@@ -177,19 +164,14 @@ fn rebuild(
         }
     }
     salvage.spill(oldest_log_age + report.logs)?;
-    let limits = TreeLimits::new(options, sizes_here(options).memtable_bytes, order.clone());
-    let level = level_for(&limits, salvage.bytes());
-    let made = salvage.merge_all(level)?;
-    report.pairs = made.pairs;
-    report.entries_held_max = made.entries_held_max;
-    report.lost = made.lost;
-    let edit = content(&limits, level, made.files, made.next_number);
+    let edit = merge_trees(salvage, catalog, report)?;
     // The store identity is kept if `CURRENT` can be read, so that backups of the store continue.
     let store_id = Current::read(&**fs, dir).map_or_else(|_| fs.unique_number(), |at| at.store_id);
-    VersionSet::create(fs.clone(), rebuilt, order.clone(), store_id, edit)
+    VersionSet::create(fs.clone(), rebuilt, options.key_order.clone(), store_id, edit)
 }
 
-fn read_config(options: &Options) -> ReadConfig {
+/// Returns the configuration for reading tables in the key order of `options`.
+pub(super) fn read_config(options: &Options) -> ReadConfig {
     ReadConfig {
         order: options.key_order.clone(),
         index_search: IndexSearch::Binary,
@@ -215,59 +197,12 @@ fn free_number(fs: &dyn Fs, dir: &Path) -> Result<u64> {
     Ok(numbers.filter(|number| *number <= most).max().unwrap_or(0) + 1)
 }
 
-/// Returns the tables to read, newest first: the ones in the manifest, or every existing table.
-/// Also returns the expected log chain.
-fn sources(
-    fs: &Arc<dyn Fs>,
-    dir: &Path,
-    options: &Options,
-    report: &mut RepairReport,
-) -> Result<(Vec<Source>, Trail)> {
-    let order = options.key_order.clone();
-    match VersionSet::recover(fs.clone(), dir, order, true) {
-        Ok(versions) => {
-            report.manifest_readable = true;
-            // Fragments before guards cut them: each file once, wherever possible.
-            let mut slices = versions.current().to_edit().added;
-            slices.sort_by(|a, b| a.level.cmp(&b.level).then(b.order.cmp(&a.order)));
-            let files = versions.current().files();
-            let ids: HashMap<u64, u64> =
-                files.iter().map(|file| (file.number, file.info.table_id)).collect();
-            let source = |slice: AddedSlice| {
-                let (AddedFile::New { number, .. } | AddedFile::Existing(number)) = slice.file;
-                let table_id = ids.get(&number).copied();
-                Source { number, table_id, lo: slice.lo, hi: slice.hi }
-            };
-            Ok((slices.into_iter().map(source).collect(), Trail::new(&versions)))
-        }
-        // Another key order, or a manifest of a newer version: not damaged, and not repairable
-        // here.
-        Err(error) if error.kind() == ErrorKind::Incompatible => Err(error),
-        Err(error) => {
-            report.lost.push(format!("the manifest: {error}"));
-            let entries = list_dir(&**fs, dir)?.entries;
-            let mut numbers: Vec<u64> =
-                entries.iter().filter_map(|e| names::parse_table(&e.name)).collect();
-            // Later compactions write larger numbers.
-            numbers.sort_unstable_by(|a, b| b.cmp(a));
-            let whole = |number| Source { number, table_id: None, lo: None, hi: None };
-            Ok((numbers.into_iter().map(whole).collect(), Trail::default()))
-        }
-    }
-}
-
 /// Adds a table to the salvage, or lists it as lost.
-fn add_table(
-    fs: &Arc<dyn Fs>,
-    dir: &Path,
-    config: &ReadConfig,
-    source: Source,
-    age: u64,
-    salvage: &mut Salvage,
-) {
-    let Source { number, table_id, lo, hi } = source;
+fn add_table(fs: &Arc<dyn Fs>, dir: &Path, source: Source, age: u64, salvage: &mut Salvage) {
+    let Source { tree, number, table_id, lo, hi } = source;
     let path = names::table_path(dir, number);
-    let table = match open_table(fs, &path, number, config) {
+    let Some(config) = salvage.of(tree).map(|salvage| salvage.config().clone()) else { return };
+    let table = match open_table(fs, &path, number, &config) {
         Ok(table) => table,
         Err(error) => return salvage.record_loss(format!("all entries of a table: {error}")),
     };
@@ -277,32 +212,10 @@ fn add_table(
         let error = Error::corruption(&path, 0, what);
         return salvage.record_loss(format!("all entries of a table: {error}"));
     }
+    let Some(salvage) = salvage.of(tree) else { return };
     salvage.add_deletes(table.range_deletes(), lo.as_deref(), hi.as_deref());
     let estimated_bytes = info.size_bytes;
     let file = Arc::new(FileMeta::new(number, info, None));
     let shown = Fragment { file, lo, hi, estimated_bytes };
     salvage.add_part(SalvagePart { path, shown, age, is_own: false });
-}
-
-/// Returns the first level with room for `bytes`.
-fn level_for(limits: &TreeLimits, bytes: u64) -> usize {
-    (1..LEVELS - 1).find(|level| limits.capacity_bytes(*level) >= bytes).unwrap_or(LEVELS - 1)
-}
-
-/// Returns the first edit of the new store: one run in `level`, with the guards that a compaction
-/// would create.
-fn content(limits: &TreeLimits, level: usize, files: Vec<NewFile>, next_file: u64) -> VersionEdit {
-    let mut edit = VersionEdit { next_file: Some(next_file), ..VersionEdit::default() };
-    let mut in_guard = 0;
-    for file in files {
-        let bytes = file.info.size_bytes;
-        if limits.split_guard_bytes().is_some_and(|most| in_guard > 0 && in_guard + bytes > most) {
-            edit.bounds_added.push((level, file.info.smallest.clone()));
-            in_guard = 0;
-        }
-        in_guard += bytes;
-        let new = AddedFile::New { number: file.number, info: file.info };
-        edit.added.push(AddedSlice { level, order: 1, file: new, lo: None, hi: file.hi });
-    }
-    edit
 }

@@ -7,7 +7,7 @@
 //!   age are merged first.
 //! * Damage in the input is listed. Damage in the repair's own output ends the repair.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +18,10 @@ use super::log_scan::{Chain, Stop, Walked};
 use super::parts::{SalvagePart, chains, windows};
 use crate::base::checksum::checksum;
 use crate::base::key::{Kind, SeqNo};
+use crate::base::keyspace::{KeyspaceId, LiveKeys, TreeId, keyspace_of};
 use crate::base::ops::Ops;
 use crate::base::range_delete::{RangeDeleteRef, RangeDeletes, RangeDeletesBuilder};
+use crate::compaction::TreeLimits;
 use crate::db::background::table_options;
 use crate::db::lifecycle::sizes_here;
 use crate::error::{Error, Result};
@@ -35,8 +37,11 @@ use crate::wal::{LogEnd, LogReader};
 /// Maximum number of chains merged at once, which is the number of open tables.
 const WIDTH_MAX: usize = 64;
 
-/// State of a running repair.
+/// State of a running repair of one tree. That of tree 0 has those of the other trees.
 pub struct Salvage {
+    tree: TreeId,
+    others: Vec<Salvage>,
+    keyspaces: Keyspaces,
     context: SalvageContext,
     /// Directory of the new tables.
     rebuilt: PathBuf,
@@ -50,8 +55,34 @@ pub struct Salvage {
     pairs: u64,
 }
 
-/// Output of a repair.
+/// The keyspaces of a tree other than tree 0.
+pub enum Keyspaces {
+    /// The manifest states them. Entries of others are left out.
+    Known(HashSet<KeyspaceId>),
+    /// The manifest is lost. These were found in the entries.
+    Found(BTreeSet<KeyspaceId>),
+}
+
+impl Keyspaces {
+    /// Returns whether an entry with the stored key `key` is kept.
+    fn keep(&mut self, tree: TreeId, key: &[u8]) -> bool {
+        let Some(id) = keyspace_of(key).filter(|_| tree != 0) else { return tree == 0 };
+        match self {
+            Keyspaces::Known(known) => known.contains(&id),
+            Keyspaces::Found(found) => {
+                found.insert(id);
+                true
+            }
+        }
+    }
+}
+
+/// Output of a repair of one tree.
 pub struct Made {
+    /// Number of the tree.
+    pub tree: TreeId,
+    /// Keyspaces found in the entries, if the manifest is lost.
+    pub keyspaces: BTreeSet<KeyspaceId>,
     /// The tables, disjoint and in key order.
     pub files: Vec<NewFile>,
     /// The first free file number.
@@ -77,6 +108,9 @@ impl Salvage {
     ) -> Salvage {
         let order = options.key_order.clone();
         Salvage {
+            tree: 0,
+            others: Vec::new(),
+            keyspaces: Keyspaces::Found(BTreeSet::new()),
             context: SalvageContext::new(fs.clone(), order.clone(), config),
             rebuilt: rebuilt.to_path_buf(),
             options: options.clone(),
@@ -88,6 +122,39 @@ impl Salvage {
             id,
             pairs: 0,
         }
+    }
+
+    /// Adds the next tree. `options` has its storage options and the order of its stored keys.
+    pub fn add_tree(&mut self, options: &Options, config: ReadConfig, keyspaces: Keyspaces) {
+        let tree = self.others.len() as TreeId + 1;
+        let id = checksum(&tree.to_le_bytes(), self.id);
+        let (fs, rebuilt) = (&self.context.fs, &self.rebuilt);
+        let mut other = Salvage::new(fs, rebuilt, options, config, 0, id);
+        other.numbers = self.numbers.clone();
+        self.others.push(Salvage { tree, keyspaces, ..other });
+    }
+
+    /// Returns the repair of a tree.
+    pub fn of(&mut self, tree: TreeId) -> Option<&mut Salvage> {
+        if tree == 0 { Some(self) } else { self.others.get_mut(tree as usize - 1) }
+    }
+
+    /// Limits the memory of all memtables together to one memtable.
+    pub fn divide_memory(&mut self) {
+        let share = self.memtable_bytes / (1 + self.others.len());
+        self.memtable_bytes = share;
+        self.others.iter_mut().for_each(|other| other.memtable_bytes = share);
+    }
+
+    /// Returns the configuration for reading tables of the tree.
+    pub fn config(&self) -> &ReadConfig {
+        &self.context.config
+    }
+
+    /// Returns the sizes and the policy of the tree.
+    pub fn limits(&self) -> TreeLimits {
+        let bytes = sizes_here(&self.options).memtable_bytes;
+        TreeLimits::new(&self.options, bytes, self.context.order.clone())
     }
 
     /// Lists a loss, once.
@@ -177,10 +244,21 @@ impl Salvage {
                 continue;
             }
             for (seqno, op) in (record.first_seqno..).zip(Ops::new(record.payload).flatten()) {
+                let Some(salvage) = self.of(op.tree) else {
+                    let what = format!(
+                        "this record has entries of tree {}, and neither the manifest nor a table \
+                         says what their key order is",
+                        op.tree
+                    );
+                    self.record_loss(
+                        Error::corruption(path, record.offset_bytes, what).to_string(),
+                    );
+                    continue;
+                };
                 if op.kind == Kind::RangeDelete {
-                    self.deletes.push(RangeDeleteRef { start: op.key, end: op.value, seqno });
+                    salvage.deletes.push(RangeDeleteRef { start: op.key, end: op.value, seqno });
                 } else {
-                    self.sort(op.key, seqno, op.kind, op.value, age)?;
+                    salvage.sort(op.key, seqno, op.kind, op.value, age)?;
                 }
             }
         }
@@ -198,8 +276,12 @@ impl Salvage {
 
     /// Writes the memtable as parts of this age.
     pub fn spill(&mut self, age: u64) -> Result<()> {
-        let config = self.output(0);
-        let files = flush::write_tables(&self.memtable, &self.context.order, Vec::new(), config)?;
+        for other in &mut self.others {
+            other.spill(age)?;
+        }
+        let (config, live) = (self.output(0), LiveKeys::all());
+        let order = &self.context.order;
+        let files = flush::write_tables(&self.memtable, order, Vec::new(), live, config)?;
         self.context.held.less(self.memtable.len());
         self.memtable =
             Arc::new(Memtable::new(self.options.memtable_kind, self.context.order.clone()));
@@ -212,7 +294,12 @@ impl Salvage {
         self.parts.iter().map(|p| p.shown.est_bytes()).sum()
     }
 
-    /// Merges everything into one run of tables for `level`.
+    /// Takes the repairs of the other trees.
+    pub fn take_others(&mut self) -> Vec<Salvage> {
+        std::mem::take(&mut self.others)
+    }
+
+    /// Merges everything of this tree into one run of tables for `level`.
     pub fn merge_all(mut self, level: usize) -> Result<Made> {
         let deletes = Arc::new(std::mem::take(&mut self.deletes).build(&self.context.order));
         let files = loop {
@@ -223,6 +310,11 @@ impl Salvage {
             }
         };
         Ok(Made {
+            tree: self.tree,
+            keyspaces: match self.keyspaces {
+                Keyspaces::Found(found) => found,
+                Keyspaces::Known(_) => BTreeSet::new(),
+            },
             files,
             next_number: self.numbers.load(Ordering::Relaxed),
             pairs: self.pairs,
@@ -302,7 +394,8 @@ impl Salvage {
         while let Some(&first) = ladder.first() {
             let chain = &all[first];
             let (key, (seqno, kind)) = (chain.key(), chain.version());
-            if retain.decide(key, seqno, kind, is_last) != Decision::Drop {
+            let kept = retain.decide(key, seqno, kind, is_last) != Decision::Drop;
+            if kept && self.keyspaces.keep(self.tree, key) {
                 // Below the last merge nothing older and no tombstone is left.
                 output.add(key, if is_last { 0 } else { seqno }, kind, chain.value())?;
                 self.pairs += 1;
@@ -362,7 +455,7 @@ impl Salvage {
         OutputConfig {
             fs: self.context.fs.clone(),
             dir: self.rebuilt.clone(),
-            table: table_options(&self.options, level),
+            table: table_options(&self.options, self.tree, level),
             read: self.context.config.clone(),
             file_size_max_bytes: self.options.file_size_max_bytes,
             verify: self.options.verify_tables,

@@ -19,7 +19,7 @@
 use std::cmp::Ordering;
 
 use crate::base::coding::{Reader, put_u32, put_u64};
-use crate::base::key::{KEY_BYTES_MAX, Kind, SeqNo, has_prefix, head, shared_prefix_len};
+use crate::base::key::{Kind, STORED_KEY_BYTES_MAX, SeqNo, has_prefix, head, shared_prefix_len};
 use crate::base::rows::{KeyBuf, Row};
 
 use super::{Lookup, TAG_COLUMNAR};
@@ -114,7 +114,7 @@ impl Columnar {
         let (rows, prefix_bytes) = (number()?, number()?);
         let (suffix_bytes, value_bytes) = (number()?, number()?);
         let base = if width == 4 { reader.u64().ok_or(SHORT)? } else { 0 };
-        if rows == 0 || rows > data.len() || prefix_bytes > KEY_BYTES_MAX {
+        if rows == 0 || rows > data.len() || prefix_bytes > STORED_KEY_BYTES_MAX {
             return Err("the block's row count or prefix is out of range");
         }
         let wide = flags & WIDE_OFFSETS != 0;
@@ -188,7 +188,7 @@ impl Columnar {
         };
         self.suffix_bytes_max = longest_tail.saturating_add(HEAD_BYTES);
         // A tail implies a full head, so the longest key is exactly this long.
-        if longest_tail > 0 && self.prefix_bytes + self.suffix_bytes_max > KEY_BYTES_MAX {
+        if longest_tail > 0 && self.prefix_bytes + self.suffix_bytes_max > STORED_KEY_BYTES_MAX {
             return Err("a key is too long");
         }
         if let Values::Varied { offsets_at } = self.values {

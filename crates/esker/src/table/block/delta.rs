@@ -13,7 +13,7 @@
 use std::cmp::Ordering;
 
 use crate::base::coding::{Reader, put_u32, put_varint};
-use crate::base::key::{KEY_BYTES_MAX, Kind, SeqNo, shared_prefix_len};
+use crate::base::key::{Kind, STORED_KEY_BYTES_MAX, SeqNo, shared_prefix_len};
 use crate::base::order::KeyOrder;
 use crate::base::rows::{KeyBuf, Row};
 
@@ -71,7 +71,7 @@ impl Delta {
                 return Err("a key shares more bytes than the previous key has");
             }
             key_bytes = entry.shared + entry.rest.len();
-            if key_bytes > KEY_BYTES_MAX {
+            if key_bytes > STORED_KEY_BYTES_MAX {
                 return Err("a key is too long");
             }
             let kind = entry.row.word as u8;

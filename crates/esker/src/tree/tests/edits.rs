@@ -67,6 +67,8 @@ fn edit() -> impl Strategy<Value = VersionEdit> {
                 added,
                 bounds_added,
                 bounds_removed,
+                others: Vec::new(),
+                catalog: Vec::new(),
             }
         })
 }
@@ -119,7 +121,7 @@ fn lengths_beyond_the_end_allocate_nothing() {
         assert_eq!(VersionEdit::decode(&bytes), None);
     }
     let long = VersionEdit {
-        bounds_added: vec![(1, vec![7; crate::base::key::KEY_BYTES_MAX + 1])],
+        bounds_added: vec![(1, vec![7; crate::base::key::STORED_KEY_BYTES_MAX + 1])],
         ..VersionEdit::default()
     };
     assert_eq!(VersionEdit::decode(&long.encode()), None, "a key longer than a key can be");

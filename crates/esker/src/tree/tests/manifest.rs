@@ -44,7 +44,7 @@ fn image(files: &Files) -> Arc<MemFs> {
 }
 
 fn open(fs: &Arc<MemFs>, read_only: bool) -> Result<VersionSet> {
-    VersionSet::recover(fs.clone(), dir(), KeyOrder::Bytewise, read_only)
+    VersionSet::recover(fs.clone(), dir(), vec![KeyOrder::Bytewise], read_only)
 }
 
 fn create() -> Arc<MemFs> {
@@ -58,7 +58,7 @@ fn create() -> Arc<MemFs> {
 /// Formats the complete state of a set.
 fn state(set: &VersionSet) -> String {
     let numbers = (set.last_seqno(), set.min_wal(), set.newest_wal());
-    format!("{numbers:?}\n{}", picture(&set.current()))
+    format!("{numbers:?}\n{}", picture(set.current().main()))
 }
 
 /// Returns edits of every kind.
@@ -286,7 +286,7 @@ fn numbers_never_go_back() {
 fn another_order_and_newer_versions_are_refused_by_name() {
     let whole = files(&create());
     let fs = image(&whole);
-    let error = VersionSet::recover(fs.clone(), dir(), KeyOrder::Reverse, false);
+    let error = VersionSet::recover(fs.clone(), dir(), vec![KeyOrder::Reverse], false);
     let error = error.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     assert!(

@@ -1,0 +1,244 @@
+//! Stored keys of keyspaces.
+//!
+//! The default keyspace stores its keys as they are, in tree 0. Every other keyspace has a number
+//! and shares a tree with the keyspaces of the same storage options. There its keys begin with a
+//! prefix of four bytes, made from its number. A prefix keeps the keys of a keyspace together and
+//! costs a keyspace nothing while it is idle.
+//!
+//! Invariants:
+//! 1. The prefix of keyspace `n` is `2n` as a big-endian number. No key has an odd prefix, so
+//!    `2n + 1` is a bound between keyspace `n` and the next one in every key order.
+//! 2. A number is never used again after its keyspace was dropped.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::order::{Comparator, KeyOrder};
+use super::sync::Mutex;
+use super::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Number of a keyspace. 0 is the default keyspace.
+pub type KeyspaceId = u32;
+
+/// Number of a tree. 0 is the tree of the default keyspace.
+pub type TreeId = u32;
+
+/// Length of the prefix of a stored key, in bytes.
+pub const PREFIX_BYTES: usize = 4;
+
+/// The largest number of a keyspace.
+pub const KEYSPACE_ID_MAX: KeyspaceId = (1 << 31) - 1;
+
+/// Stored keys up to this length are built without an allocation.
+const INLINE_BYTES: usize = 124;
+
+/// Returns the prefix of the keys of keyspace `id`. It is also the least stored key of `id`.
+#[inline]
+pub fn prefix(id: KeyspaceId) -> [u8; PREFIX_BYTES] {
+    (id << 1).to_be_bytes()
+}
+
+/// Returns the bound after all keys of keyspace `id`.
+#[inline]
+pub fn prefix_end(id: KeyspaceId) -> [u8; PREFIX_BYTES] {
+    (id << 1 | 1).to_be_bytes()
+}
+
+/// Returns the keyspace of a stored key, or `None` for bytes that are no stored key.
+#[inline]
+pub fn keyspace_of(stored: &[u8]) -> Option<KeyspaceId> {
+    let number = u32::from_be_bytes(*stored.first_chunk()?);
+    (number & 1 == 0).then_some(number >> 1)
+}
+
+/// A stored key: the prefix of its keyspace, then the user's key.
+pub struct StoredKey {
+    inline: [u8; INLINE_BYTES],
+    len: usize,
+    long: Vec<u8>,
+}
+
+impl StoredKey {
+    /// Builds the stored form of `key` in keyspace `id`.
+    #[inline]
+    pub fn new(id: KeyspaceId, key: &[u8]) -> StoredKey {
+        let len = PREFIX_BYTES + key.len();
+        let mut stored = StoredKey { inline: [0; INLINE_BYTES], len, long: Vec::new() };
+        match stored.inline.get_mut(..len) {
+            Some(place) => {
+                place[..PREFIX_BYTES].copy_from_slice(&prefix(id));
+                place[PREFIX_BYTES..].copy_from_slice(key);
+            }
+            None => stored.long = [&prefix(id)[..], key].concat(),
+        }
+        stored
+    }
+
+    /// Returns the bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        self.inline.get(..self.len).unwrap_or(&self.long)
+    }
+}
+
+/// Place of an operation: a keyspace other than the default one, and its tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The tree of the keyspace, not 0.
+    pub tree: TreeId,
+    /// The keyspace, not 0.
+    pub keyspace: KeyspaceId,
+}
+
+/// A keyspace other than the default one, as its handles and batches share it.
+#[derive(Debug)]
+pub struct KeyspaceState {
+    /// Number of the keyspace, not 0.
+    pub id: KeyspaceId,
+    /// Number of its tree, not 0.
+    pub tree: TreeId,
+    /// Address of the open store, which tells stores of one process apart.
+    pub store: usize,
+    name: Mutex<Arc<str>>,
+    dropped: AtomicBool,
+}
+
+impl KeyspaceState {
+    /// Creates the state of a keyspace that exists.
+    pub fn new(id: KeyspaceId, tree: TreeId, store: usize, name: &str) -> KeyspaceState {
+        let (name, dropped) = (Mutex::new(Arc::from(name)), AtomicBool::new(false));
+        KeyspaceState { id, tree, store, name, dropped }
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> Arc<str> {
+        self.name.lock().clone()
+    }
+
+    /// Sets another name.
+    pub fn rename(&self, name: &str) {
+        *self.name.lock() = Arc::from(name);
+    }
+
+    /// Marks the keyspace as dropped.
+    pub fn mark_dropped(&self) {
+        self.dropped.store(true, Relaxed);
+    }
+
+    /// Returns whether the keyspace was dropped.
+    #[inline]
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Relaxed)
+    }
+
+    /// Returns the place of an operation in this keyspace.
+    #[inline]
+    pub fn place(&self) -> Place {
+        Place { tree: self.tree, keyspace: self.id }
+    }
+}
+
+/// Returns whether a keyspace exists.
+type IsLive = Box<dyn Fn(KeyspaceId) -> bool + Send>;
+
+/// Tells the stored keys of keyspaces that exist from those of dropped ones.
+pub struct LiveKeys {
+    /// `None`: every key is live.
+    is_live: Option<IsLive>,
+    /// The keyspace of the last key, and whether it exists.
+    last: Option<(KeyspaceId, bool)>,
+}
+
+impl LiveKeys {
+    /// Returns a value for which every key is live.
+    pub fn all() -> LiveKeys {
+        LiveKeys { is_live: None, last: None }
+    }
+
+    /// Returns a value for which the keys of keyspaces with `is_live` are live.
+    pub fn of(is_live: IsLive) -> LiveKeys {
+        LiveKeys { is_live: Some(is_live), last: None }
+    }
+
+    /// Returns whether the keyspace of `key` exists.
+    #[inline]
+    pub fn contains(&mut self, key: &[u8]) -> bool {
+        let Some(is_live) = &self.is_live else { return true };
+        // Other bytes cannot be asked about.
+        let Some(id) = keyspace_of(key) else { return true };
+        match self.last {
+            Some((last, live)) if last == id => live,
+            _ => {
+                let live = is_live(id);
+                self.last = Some((id, live));
+                live
+            }
+        }
+    }
+}
+
+/// Returns the order of stored keys whose user keys have the order `order`.
+pub fn stored_order(order: &KeyOrder) -> KeyOrder {
+    match order {
+        KeyOrder::Bytewise => KeyOrder::Bytewise,
+        order => KeyOrder::Custom(Arc::new(StoredOrder(order.clone()))),
+    }
+}
+
+/// Order of stored keys: by prefix, then by the user's order.
+struct StoredOrder(KeyOrder);
+
+impl Comparator for StoredOrder {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match (a.split_first_chunk::<PREFIX_BYTES>(), b.split_first_chunk::<PREFIX_BYTES>()) {
+            (Some((a_prefix, a_key)), Some((b_prefix, b_key))) => {
+                a_prefix.cmp(b_prefix).then_with(|| self.0.compare(a_key, b_key))
+            }
+            // Damaged files hold any bytes.
+            _ => a.cmp(b),
+        }
+    }
+
+    fn equal_keys_are_identical(&self) -> bool {
+        self.0.equal_keys_are_identical()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_keys_begin_with_an_even_prefix_and_keep_the_order_of_their_keyspaces() {
+        for id in [0, 1, 2, 255, 256, KEYSPACE_ID_MAX] {
+            for len in [0, 1, INLINE_BYTES - PREFIX_BYTES, INLINE_BYTES - PREFIX_BYTES + 1, 5000] {
+                let key = vec![7; len];
+                let stored = StoredKey::new(id, &key);
+                assert_eq!(stored.as_slice(), [&prefix(id)[..], &key].concat());
+                assert_eq!(keyspace_of(stored.as_slice()), Some(id));
+            }
+            assert_eq!(keyspace_of(&prefix_end(id)), None);
+        }
+        assert_eq!(keyspace_of(&[0, 0, 0]), None);
+    }
+
+    #[test]
+    fn the_end_of_a_keyspace_lies_between_it_and_the_next_in_every_order() {
+        for order in [KeyOrder::Bytewise, KeyOrder::Reverse] {
+            let stored = stored_order(&order);
+            assert_eq!(stored.name(), order.name());
+            let mut keys: Vec<Vec<u8>> = Vec::new();
+            for id in 1..4 {
+                let mut own = [&b""[..], b"a", b"\xff\xff\xff\xff\xff", b"b"];
+                own.sort_by(|a, b| order.compare(a, b));
+                keys.extend(own.iter().map(|key| StoredKey::new(id, key).as_slice().to_vec()));
+                keys.push(prefix_end(id).to_vec());
+            }
+            assert!(keys.is_sorted_by(|a, b| stored.compare(a, b).is_lt()), "{order:?}");
+        }
+    }
+}

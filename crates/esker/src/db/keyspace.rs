@@ -1,0 +1,636 @@
+//! Keyspaces: ordered maps of their own within one store.
+//!
+//! Invariants:
+//! 1. The manifest, the trees and the list of keyspaces change under the lock of the versions, in
+//!    this order. A handle exists only for a keyspace of the list.
+//! 2. A new tree also needs the writer state, because the writer gets one more memtable.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use super::read_path::bounds_of_prefix;
+use super::state::DbInner;
+use super::trees::{Tree, known_orders};
+use super::{Db, ReadOptions, WriteOptions, owned_bounds};
+use crate::base::keyspace::{KEYSPACE_ID_MAX, KeyspaceId, KeyspaceState, StoredKey, prefix_end};
+use crate::base::ops;
+use crate::base::order::KeyOrder;
+use crate::base::sync::MutexGuard;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memtable::Memtable;
+use crate::options;
+use crate::read::Slice;
+use crate::read::scan::{DbIterator, KeyBounds};
+use crate::tree::catalog::{
+    CatalogChange, DEFAULT_KEYSPACE, KeyspaceSpec, Pairs, TREES_MAX, TreeSpec, check_name,
+};
+use crate::tree::edit::VersionEdit;
+use crate::tree::set::VersionSet;
+use crate::write::batch::{Batch, check_key, check_value};
+use crate::write::writer_state::WriterState;
+
+/// Options of a new keyspace. They are stored with it.
+///
+/// ```
+/// let options = esker::KeyspaceOptions::default().set("compression", "none")?;
+/// # Ok::<(), esker::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct KeyspaceOptions {
+    /// Key order. Default: bytewise. A custom order must also be in
+    /// [`Options::key_orders`](crate::Options::key_orders) whenever the store is opened.
+    pub key_order: KeyOrder,
+    pairs: Pairs,
+}
+
+impl KeyspaceOptions {
+    /// Sets the key order.
+    pub fn key_order(mut self, order: KeyOrder) -> KeyspaceOptions {
+        self.key_order = order;
+        self
+    }
+
+    /// Sets a storage option of the store to another value for this keyspace, by its name or an
+    /// alias. `docs/options.md` says which options a keyspace can have of its own. The others, and
+    /// those that are not set, are the store's.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown name, a bad value, or an option that is only the store's.
+    pub fn set(mut self, name: &str, value: &str) -> Result<KeyspaceOptions> {
+        let mut checked = options::Options::default();
+        checked.set(name, value)?;
+        checked.validate()?;
+        let Some(spec) = options::find(name).filter(|spec| options::is_of_keyspaces(spec.name))
+        else {
+            return Err(Error::invalid(format!(
+                "{name} is an option of the whole store, not of a keyspace"
+            )));
+        };
+        let value = checked.get(spec.name).unwrap_or_default();
+        self.pairs.retain(|(known, _)| known != spec.name);
+        let at = self.pairs.partition_point(|(known, _)| known.as_str() < spec.name);
+        self.pairs.insert(at, (spec.name.to_string(), value));
+        Ok(self)
+    }
+}
+
+/// A keyspace: an ordered map of its own within a store, with its own key order and storage options.
+///
+/// All keyspaces of a store share its log, memory and threads. A [`Batch`] over several of them is
+/// atomic, and a [`Snapshot`](crate::Snapshot) sees all of them at one moment. The methods of [`Db`]
+/// work on the keyspace `default`. A handle is cheap to clone, and keeps the store open.
+///
+/// ```
+/// # fn main() -> esker::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use esker::{Batch, Db, KeyspaceOptions, Options};
+/// let db = Db::open(dir.path().join("db"), Options::default())?;
+/// let users = db.keyspace("users", &KeyspaceOptions::default())?;
+/// let emails = db.keyspace("emails", &KeyspaceOptions::default())?;
+/// let mut batch = Batch::new();
+/// batch.put_in(&users, "7", "Ada").put_in(&emails, "ada@example.org", "7");
+/// db.write(&batch)?;
+/// assert_eq!(&*users.get("7")?.unwrap(), b"Ada");
+/// assert!(db.get("7")?.is_none());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Keyspace {
+    db: Db,
+    /// `None`: the default keyspace.
+    own: Option<Own>,
+}
+
+/// A keyspace other than the default one, and its tree.
+#[derive(Clone)]
+struct Own {
+    state: Arc<KeyspaceState>,
+    tree: Arc<Tree>,
+}
+
+impl Own {
+    fn key(&self, key: &[u8]) -> StoredKey {
+        StoredKey::new(self.state.id, key)
+    }
+
+    /// Returns bounds of stored keys for bounds of users' keys.
+    fn bounds(&self, bounds: KeyBounds) -> KeyBounds {
+        let id = self.state.id;
+        let stored = |bound: Bound<Vec<u8>>, end: KeyspaceId| match bound {
+            Bound::Unbounded => Bound::Excluded(prefix_end(end).to_vec()),
+            bound => bound.map(|key| StoredKey::new(id, &key).as_slice().to_vec()),
+        };
+        (stored(bounds.0, id - 1), stored(bounds.1, id))
+    }
+}
+
+impl Keyspace {
+    /// Returns the name.
+    pub fn name(&self) -> String {
+        self.own.as_ref().map_or(DEFAULT_KEYSPACE.into(), |own| own.state.name().to_string())
+    }
+
+    /// Returns the number of the keyspace in its store, which no other keyspace ever has. 0 is the
+    /// default keyspace.
+    pub fn id(&self) -> u32 {
+        self.own.as_ref().map_or(0, |own| own.state.id)
+    }
+
+    /// Returns the store.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Returns the keyspace and its tree, or `None` for the default keyspace.
+    ///
+    /// # Errors
+    /// `NotFound` when the keyspace was dropped.
+    #[inline]
+    fn own(&self) -> Result<Option<&Own>> {
+        match &self.own {
+            Some(own) if own.state.is_dropped() => Err(dropped(&own.state)),
+            own => Ok(own.as_ref()),
+        }
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// As [`Db::put`]; `NotFound` when the keyspace was dropped.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, &WriteOptions::default())
+    }
+
+    /// Does the same as [`Keyspace::put`], with explicit write options.
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let Some(own) = self.own()? else { return self.db.put_with(key, value, options) };
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_key(key)?;
+        check_value(value)?;
+        let (user_bytes, place) = ((key.len() + value.len()) as u64, Some(own.state.place()));
+        self.db.write_one(options, user_bytes, |out| ops::encode_put_at(out, place, key, value))
+    }
+
+    /// Deletes `key` without checking whether it exists.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, &WriteOptions::default())
+    }
+
+    /// Does the same as [`Keyspace::delete`], with explicit write options.
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        let Some(own) = self.own()? else { return self.db.delete_with(key, options) };
+        let key = key.as_ref();
+        check_key(key)?;
+        let place = Some(own.state.place());
+        self.db.write_one(options, key.len() as u64, |out| ops::encode_delete_at(out, place, key))
+    }
+
+    /// Deletes `key` and returns whether it existed. See [`Db::remove`].
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let Some(own) = self.own()? else { return self.db.remove(key) };
+        let key = key.as_ref();
+        check_key(key)?;
+        let mut payload = Vec::with_capacity(key.len() + 16);
+        ops::encode_delete_at(&mut payload, Some(own.state.place()), key);
+        self.db.inner.write_if(&payload, 1, key.len() as u64, || self.contains_key(key))
+    }
+
+    /// Deletes every key in `[start, end)` with one range tombstone.
+    pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.delete_range_in(self, start, end);
+        self.db.write(&batch)
+    }
+
+    /// Deletes every key with one range tombstone. Snapshots still see the keys.
+    ///
+    /// # Errors
+    /// As [`Db::write`]; `InvalidArgument` for the default keyspace, whose keys have no upper bound.
+    pub fn clear(&self) -> Result<()> {
+        let Some(own) = self.own()? else {
+            return Err(Error::invalid(
+                "the default keyspace has no greatest key; delete a range of it",
+            ));
+        };
+        let (id, mut payload) = (own.state.id, Vec::new());
+        let (start, end) = (prefix_end(id - 1), prefix_end(id));
+        ops::encode_stored_range_delete(&mut payload, own.state.tree, &start, &end);
+        self.db.inner.write(&payload, 1, 0, None)
+    }
+
+    /// Returns the value of `key`, pinned in place without a copy, or `None` when the key does not
+    /// exist.
+    ///
+    /// # Errors
+    /// As [`Db::get`]; `NotFound` when the keyspace was dropped.
+    #[inline]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        let Some(own) = self.own()? else { return self.db.get(key) };
+        let key = own.key(key.as_ref());
+        self.db.inner.get_at(Some(&own.tree), key.as_slice(), None, true)
+    }
+
+    /// Does the same as [`Keyspace::get`], at a snapshot or without filling the cache.
+    pub fn get_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions<'_>,
+    ) -> Result<Option<Slice>> {
+        let Some(own) = self.own()? else { return self.db.get_with(key, options) };
+        let (key, seqno) = (own.key(key.as_ref()), self.db.seqno_of(options)?);
+        self.db.inner.get_at(Some(&own.tree), key.as_slice(), seqno, options.fill_cache)
+    }
+
+    /// Calls `see` with the value of `key` and returns its result. See [`Db::read`].
+    pub fn read<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        see: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let Some(own) = self.own()? else { return self.db.read(key, see) };
+        let key = own.key(key.as_ref());
+        self.db.inner.read_at(Some(&own.tree), key.as_slice(), None, true, see)
+    }
+
+    /// Returns the values of many keys as of one moment, in the order of `keys`. See
+    /// [`Db::multi_get`].
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        let Some(own) = self.own()? else { return self.db.multi_get(keys) };
+        let stored = |key: &K| own.key(key.as_ref()).as_slice().to_vec();
+        let keys: Vec<Vec<u8>> = keys.iter().map(stored).collect();
+        self.db.inner.multi_get_at(Some(&own.tree), &keys, None)
+    }
+
+    /// Returns whether `key` exists.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let Some(own) = self.own()? else { return self.db.contains_key(key) };
+        let key = own.key(key.as_ref());
+        let found = self.db.inner.get_map(Some(&own.tree), key.as_slice(), None, true, |_| ())?;
+        Ok(found.is_some())
+    }
+
+    /// Returns an iterator over every pair, in key order, as of now.
+    pub fn iter(&self) -> Result<DbIterator> {
+        self.iter_with(&ReadOptions::default(), (Bound::Unbounded, Bound::Unbounded))
+    }
+
+    /// Returns an iterator over the pairs within `range`.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<DbIterator> {
+        self.iter_with(&ReadOptions::default(), owned_bounds(&range))
+    }
+
+    /// Returns an iterator over the pairs whose key starts with `prefix`. See [`Db::prefix`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<DbIterator> {
+        let order = self.own.as_ref().map_or(&self.db.inner.order, |own| &own.tree.user_order);
+        self.iter_with(&ReadOptions::default(), bounds_of_prefix(order, prefix.as_ref())?)
+    }
+
+    /// Returns an iterator over the pairs within `bounds`, at a snapshot or without filling the
+    /// cache. An iterator that exists when its keyspace is dropped continues over the old pairs.
+    pub fn iter_with(&self, options: &ReadOptions<'_>, bounds: KeyBounds) -> Result<DbIterator> {
+        let Some(own) = self.own()? else { return self.db.iter_with(options, bounds) };
+        let (seqno, fill_cache) = (self.db.seqno_of(options)?, options.fill_cache);
+        let bounds = own.bounds(bounds);
+        let iter = self.db.inner.iter_at(Some(&own.tree), bounds, seqno, fill_cache)?;
+        Ok(iter.in_keyspace(own.state.id))
+    }
+
+    /// Compacts the keys between `start` and `end` (all keys of the keyspace when `None`). See
+    /// [`Db::compact_range`].
+    pub fn compact_range(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        let Some(own) = self.own()? else { return self.db.compact_range(start, end) };
+        let id = own.state.id;
+        let (lo, hi) = (prefix_end(id - 1), prefix_end(id));
+        let (start, end) = (start.map(|key| own.key(key)), end.map(|key| own.key(key)));
+        let start = start.as_ref().map_or(&lo[..], StoredKey::as_slice);
+        let end = end.as_ref().map_or(&hi[..], StoredKey::as_slice);
+        self.db.inner.compact_range(&own.tree, Some(start), Some(end))
+    }
+
+    /// Returns the approximate number of table bytes of the keyspace. Data that is only in memory is
+    /// not counted.
+    ///
+    /// # Errors
+    /// As [`Db::approximate_size`]; `InvalidArgument` for the default keyspace, for which
+    /// [`Db::metrics`] has the bytes of each level.
+    pub fn size_bytes(&self) -> Result<u64> {
+        let Some(own) = self.own()? else {
+            return Err(Error::invalid(
+                "the size of the default keyspace is not known; see the metrics of the store",
+            ));
+        };
+        let (lo, hi) = (prefix_end(own.state.id - 1), prefix_end(own.state.id));
+        self.db.inner.approximate_size(&own.tree, &lo, &hi)
+    }
+}
+
+impl std::fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Keyspace({:?} of {:?})", self.name(), self.db)
+    }
+}
+
+impl Batch {
+    /// Sets `key` to `value` in a keyspace. The write of the batch fails if the keyspace is of
+    /// another store, or was dropped.
+    pub fn put_in(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> &mut Batch {
+        self.put_at(keyspace.own.as_ref().map(|own| &own.state), key.as_ref(), value.as_ref());
+        self
+    }
+
+    /// Deletes `key` in a keyspace.
+    pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Batch {
+        self.delete_at(keyspace.own.as_ref().map(|own| &own.state), key.as_ref());
+        self
+    }
+
+    /// Deletes every key in `[start, end)` of a keyspace.
+    pub fn delete_range_in(
+        &mut self,
+        keyspace: &Keyspace,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> &mut Batch {
+        let own = keyspace.own.as_ref().map(|own| &own.state);
+        self.delete_range_at(own, start.as_ref(), end.as_ref());
+        self
+    }
+}
+
+impl Db {
+    /// Returns the keyspace with this name, which is created with `options` if it does not exist.
+    /// The keyspace `default` always exists.
+    ///
+    /// # Errors
+    /// * `InvalidArgument` when the keyspace exists with another key order or other options, when
+    ///   the name is empty, longer than 255 bytes or has control characters, or when the store
+    ///   already has 63 combinations of key order and storage options.
+    /// * `ReadOnly`, `NoSpace`, `Io` when it must be created.
+    pub fn keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<Keyspace> {
+        if let Some(keyspace) = self.existing_keyspace(name)? {
+            keyspace.check_options(options)?;
+            return Ok(keyspace);
+        }
+        self.inner.create_keyspace(name, options)?;
+        match self.existing_keyspace(name)? {
+            Some(keyspace) => keyspace.check_options(options).map(|()| keyspace),
+            None => Err(Error::not_found(format!("the keyspace \"{name}\" was dropped meanwhile"))),
+        }
+    }
+
+    /// Returns the keyspace with this name, or `None` if it does not exist.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn existing_keyspace(&self, name: &str) -> Result<Option<Keyspace>> {
+        self.inner.check_open()?;
+        if name == DEFAULT_KEYSPACE {
+            return Ok(Some(Keyspace { db: self.clone(), own: None }));
+        }
+        let state = self.inner.keyspaces.lock().find(name).cloned();
+        let own = state.and_then(|state| {
+            let tree = self.inner.trees.load().get(state.tree as usize)?.clone();
+            Some(Own { state, tree })
+        });
+        Ok(own.map(|own| Keyspace { db: self.clone(), own: Some(own) }))
+    }
+
+    /// Returns the names of all keyspaces: `default`, then the others in alphabetical order.
+    pub fn keyspaces(&self) -> Vec<String> {
+        let names = self.inner.keyspaces.lock().names();
+        let names = names.iter().map(|name| name.to_string());
+        std::iter::once(DEFAULT_KEYSPACE.to_string()).chain(names).collect()
+    }
+
+    /// Gives a keyspace another name. Handles of the keyspace stay valid.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no keyspace `name`; `InvalidArgument` when `new_name` is in use or
+    /// not allowed, or for the default keyspace; `ReadOnly`, `NoSpace`, `Io`.
+    pub fn rename_keyspace(&self, name: &str, new_name: &str) -> Result<()> {
+        check_name(new_name)?;
+        self.inner.check_writable()?;
+        let mut versions = self.inner.versions.lock();
+        let keyspace = self.inner.find_keyspace(name)?;
+        if self.inner.is_taken(new_name) {
+            return Err(Error::invalid(format!("the keyspace \"{new_name}\" exists already")));
+        }
+        let change = CatalogChange::Rename(keyspace.id, new_name.to_string());
+        versions.apply(VersionEdit { catalog: vec![change], ..VersionEdit::default() })?;
+        self.inner.keyspaces.lock().rename(&keyspace, new_name);
+        Ok(())
+    }
+
+    /// Drops a keyspace with all its keys. The call takes the time of two syncs, whatever the size
+    /// of the keyspace. Its space is freed in the background. Iterators that exist go on; every
+    /// other use of a handle of the keyspace returns `NotFound`.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no keyspace `name`; `InvalidArgument` for the default keyspace;
+    /// `ReadOnly`, `NoSpace`, `Io`.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let inner = &self.inner;
+        inner.check_writable()?;
+        let mut versions = inner.versions.lock();
+        let keyspace = inner.find_keyspace(name)?;
+        let change = CatalogChange::Drop(keyspace.id);
+        versions.apply(VersionEdit { catalog: vec![change], ..VersionEdit::default() })?;
+        inner.keyspaces.lock().remove(&keyspace);
+        inner.dropped.lock().push_back((keyspace.id, keyspace.tree));
+        drop(versions);
+        // Under the lock, so that no thread is between its last check and its wait.
+        let _queue = inner.queue.lock();
+        inner.work.notify_all();
+        Ok(())
+    }
+}
+
+impl Keyspace {
+    /// Checks that the keyspace has these options.
+    fn check_options(&self, options: &KeyspaceOptions) -> Result<()> {
+        let Some(own) = &self.own else {
+            let own_order = self.db.inner.order.name() == options.key_order.name();
+            if options.pairs.is_empty() && (own_order || is_bytewise(&options.key_order)) {
+                return Ok(());
+            }
+            return Err(Error::invalid(
+                "the keyspace \"default\" has the key order and the options of the store",
+            ));
+        };
+        let (want, found) = (options.key_order.name(), own.tree.user_order.name());
+        if want != found {
+            return Err(Error::invalid(format!(
+                "expected the keyspace \"{}\" in the key order {want}, found the order {found}",
+                self.name()
+            )));
+        }
+        if options.pairs != *own.tree.pairs() {
+            return Err(Error::invalid(format!(
+                "the keyspace \"{}\" exists with other options: {}",
+                self.name(),
+                shown(own.tree.pairs())
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn is_bytewise(order: &KeyOrder) -> bool {
+    matches!(order, KeyOrder::Bytewise)
+}
+
+/// Returns options as text.
+fn shown(pairs: &Pairs) -> String {
+    if pairs.is_empty() {
+        return "those of the store".to_string();
+    }
+    let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    pairs.join(", ")
+}
+
+fn dropped(keyspace: &KeyspaceState) -> Error {
+    Error::not_found(format!("the keyspace \"{}\" was dropped", keyspace.name()))
+}
+
+impl DbInner {
+    /// Returns an error if a keyspace of a batch is of another store or was dropped.
+    pub(super) fn check_keyspace(&self, keyspace: &KeyspaceState) -> Result<()> {
+        if keyspace.store != self.me.as_ptr().addr() {
+            return Err(Error::invalid(format!(
+                "the batch names the keyspace \"{}\" of another store or of another opening",
+                keyspace.name()
+            )));
+        }
+        if keyspace.is_dropped() { Err(dropped(keyspace)) } else { Ok(()) }
+    }
+
+    fn is_taken(&self, name: &str) -> bool {
+        name == DEFAULT_KEYSPACE || self.keyspaces.lock().find(name).is_some()
+    }
+
+    fn find_keyspace(&self, name: &str) -> Result<Arc<KeyspaceState>> {
+        if name == DEFAULT_KEYSPACE {
+            let message = "the keyspace \"default\" can be neither dropped nor renamed";
+            return Err(Error::invalid(message));
+        }
+        let found = self.keyspaces.lock().find(name).cloned();
+        found.ok_or_else(|| Error::not_found(format!("there is no keyspace \"{name}\"")))
+    }
+
+    /// Creates a keyspace, unless it exists.
+    fn create_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
+        check_name(name)?;
+        self.check_writable()?;
+        let order = options.key_order.name();
+        let known = known_orders(&self.options.load());
+        if KeyOrder::by_name(order, &known).is_none() {
+            return Err(Error::invalid(format!(
+                "the key order {order} is not in `Options::key_orders`, and without it the store \
+                 could not be opened again"
+            )));
+        }
+        {
+            let versions = self.versions.lock();
+            if let Some(tree) = versions.catalog().tree_of(order, &options.pairs) {
+                let tree = tree.id;
+                return self.create_in_tree(versions, name, tree, Vec::new()).map(drop);
+            }
+        }
+        // The writer state comes before the versions.
+        let mut writer = self.committer.lock();
+        let versions = self.versions.lock();
+        let existing = versions.catalog().tree_of(order, &options.pairs).map(|tree| tree.id);
+        if let Some(tree) = existing {
+            return self.create_in_tree(versions, name, tree, Vec::new()).map(drop);
+        }
+        let id = versions.catalog().trees().len() + 1;
+        if id >= TREES_MAX {
+            return Err(Error::invalid(format!(
+                "the keyspaces of the store have {} combinations of key order and storage \
+                 options, which is the maximum; use one of them",
+                TREES_MAX - 1
+            )));
+        }
+        let id = id as u32;
+        let spec = TreeSpec { id, order: order.to_string(), options: options.pairs.clone() };
+        let order = options.key_order.clone();
+        let tree = Tree::other(id, order, &spec.options, &self.options.load(), &self.tables);
+        let add = vec![CatalogChange::AddTree(spec)];
+        let versions = self.create_in_tree_of(versions, name, id, add, |versions| {
+            self.install_tree(&mut writer, tree, versions);
+        })?;
+        drop(versions);
+        Ok(())
+    }
+
+    fn create_in_tree<'a>(
+        &self,
+        versions: MutexGuard<'a, VersionSet>,
+        name: &str,
+        tree: u32,
+        changes: Vec<CatalogChange>,
+    ) -> Result<MutexGuard<'a, VersionSet>> {
+        self.create_in_tree_of(versions, name, tree, changes, |_| {})
+    }
+
+    /// Records a keyspace in `tree`, after `changes`. Calls `then` before the keyspace is listed.
+    fn create_in_tree_of<'a>(
+        &self,
+        mut versions: MutexGuard<'a, VersionSet>,
+        name: &str,
+        tree: u32,
+        mut changes: Vec<CatalogChange>,
+        then: impl FnOnce(&VersionSet),
+    ) -> Result<MutexGuard<'a, VersionSet>> {
+        if self.is_taken(name) {
+            return Ok(versions);
+        }
+        let id = versions.catalog().next_id();
+        if id > KEYSPACE_ID_MAX {
+            return Err(Error::new(ErrorKind::NoSpace, "the numbers of keyspaces are used up"));
+        }
+        let (name, settings) = (name.to_string(), Pairs::new());
+        changes.push(CatalogChange::Create(KeyspaceSpec {
+            id,
+            tree,
+            name: name.clone(),
+            settings,
+        }));
+        versions.apply(VersionEdit { catalog: changes, ..VersionEdit::default() })?;
+        then(&versions);
+        let store = self.me.as_ptr().addr();
+        let state = Arc::new(KeyspaceState::new(id, tree, store, &name));
+        self.keyspaces.lock().insert(state);
+        Ok(versions)
+    }
+
+    /// Makes a new tree, which the manifest has, usable for writers and readers.
+    fn install_tree(&self, writer: &mut WriterState, tree: Tree, versions: &VersionSet) {
+        let options = self.options.load();
+        let memtable = Memtable::with_pool(
+            options.memtable_kind,
+            tree.order.clone(),
+            self.pool.clone(),
+            self.sizes.load().memtable_bytes as usize,
+        );
+        let memtable = Arc::new(memtable.with_thresholds(&options.thresholds));
+        let version = versions.current().trees()[tree.id as usize].clone();
+        let mut trees = (*self.trees()).clone();
+        trees.push(Arc::new(tree));
+        self.trees.store(Arc::new(trees));
+        writer.memtables = writer.memtables.with_another(memtable.clone());
+        self.replace_read_state(|view| view.with_another(memtable, version));
+    }
+}

@@ -55,7 +55,7 @@ attack() {
     tried=$((tried + 1))
     if ! env ESKER_MAPPED_DIR="$disk" ESKER_MAPPED_WANT="$want" ESKER_MAPPED_ATTACK="$3" \
         ESKER_MAPPED_FREE="$4" ESKER_MAPPED_NOTES="$work/notes" ESKER_MAPPED_ONLY="$only" \
-        "$program" --exact attacked --nocapture >"$work/said" 2>&1; then
+        "$program" --exact file_system_attack --nocapture >"$work/said" 2>&1; then
         echo "failed: $name" >&2
         tail -30 "$work/said" >&2
         failed=$((failed + 1))
@@ -67,7 +67,7 @@ attack() {
 attack_file() {
     tried=$((tried + 1))
     if ! env ESKER_MAPPED_DIR="$disk" ESKER_MAPPED_FAULT="$2" \
-        "$unit" --exact fs::mapped::tests::pages_that_cannot_be_had_are_errors_or_written --nocapture >"$work/said" 2>&1; then
+        "$unit" --exact fs::mapped::tests::unavailable_pages_are_errors_or_written --nocapture >"$work/said" 2>&1; then
         echo "failed: $1" >&2
         tail -30 "$work/said" >&2
         failed=$((failed + 1))
@@ -81,7 +81,7 @@ again() {
     umount "$disk"
     mount -t "$1" -o "loop$2" "$work/image" "$disk"
     if ! env ESKER_MAPPED_DIR="$disk" ESKER_MAPPED_NOTES="$work/notes" \
-        "$program" --exact after_the_attack --nocapture >"$work/said" 2>&1; then
+        "$program" --exact durable_writes_after_remount --nocapture >"$work/said" 2>&1; then
         echo "failed: $1, mounted again" >&2
         tail -30 "$work/said" >&2
         failed=$((failed + 1))

@@ -46,7 +46,7 @@ macro_rules! refused {
 }
 
 #[test]
-fn null_handles_are_refused_by_eskers_functions() {
+fn null_handles_return_error_from_esker_functions() {
     refused! {
         esker_options_set(None, c"block_size".as_ptr(), c"1".as_ptr());
         esker_options_set(Some(&mut esker_options_t::default()), null(), null());
@@ -88,7 +88,7 @@ fn null_handles_are_refused_by_eskers_functions() {
 }
 
 #[test]
-fn null_handles_are_nothing_where_there_is_no_place_for_a_failure() {
+fn null_handles_are_ignored_by_functions_without_error_code() {
     let mut len = 7;
     // SAFETY: only null pointers.
     unsafe {
@@ -121,7 +121,7 @@ fn null_handles_are_nothing_where_there_is_no_place_for_a_failure() {
 }
 
 #[test]
-fn null_handles_of_leveldbs_functions_give_texts_or_nothing() {
+fn null_handles_return_message_or_nothing_from_leveldb_functions() {
     let mut err: *mut c_char = null_mut();
     let mut size = 9u64;
     // SAFETY: only null pointers; each text is freed before the next call.
@@ -246,7 +246,7 @@ impl Drop for Store {
 }
 
 #[test]
-fn a_closed_store_is_a_failure_and_what_came_from_it_stays_readable() {
+fn closed_store_refuses_calls_and_its_results_stay_readable() {
     let store = Store::open();
     let db = store.get();
     let (mut iter, mut snapshot, mut message) = (null_mut(), null_mut(), null_mut());
@@ -277,7 +277,7 @@ fn a_closed_store_is_a_failure_and_what_came_from_it_stays_readable() {
 }
 
 #[test]
-fn what_is_too_much_or_of_no_meaning_is_refused() {
+fn out_of_range_arguments_are_refused() {
     let store = Store::open();
     let db = store.get();
     let long = vec![b'x'; esker::internals::KEY_BYTES_MAX + 1];
@@ -303,7 +303,7 @@ fn what_is_too_much_or_of_no_meaning_is_refused() {
 }
 
 #[test]
-fn properties_are_leveldbs() {
+fn leveldb_properties_are_supported() {
     let store = Store::open();
     let property = |name: &CStr| {
         // SAFETY: a borrowed string; the returned text is freed.
@@ -357,7 +357,7 @@ unsafe extern "C" fn backwards_name(_state: *mut c_void) -> *const c_char {
 }
 
 #[test]
-fn a_comparator_orders_its_store_is_remembered_by_name_and_freed_once() {
+fn comparator_orders_store_is_checked_by_name_and_freed_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = c_path(&dir.path().join("db"));
     let mut alive = 1;
@@ -400,7 +400,7 @@ fn a_comparator_orders_its_store_is_remembered_by_name_and_freed_once() {
 }
 
 #[test]
-fn a_directory_of_leveldbs_is_refused_with_the_command_that_imports_it() {
+fn leveldb_directory_is_refused_with_import_command() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["CURRENT", "MANIFEST-000002", "000003.log", "LOCK", "LOG"] {
         std::fs::File::create(dir.path().join(name)).unwrap();
@@ -420,7 +420,7 @@ fn a_directory_of_leveldbs_is_refused_with_the_command_that_imports_it() {
 }
 
 #[test]
-fn destroying_where_no_store_is_is_no_failure_and_touches_nothing() {
+fn destroy_without_store_succeeds_and_removes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("note.txt"), "mine").unwrap();
     let (here, nowhere) = (c_path(dir.path()), c_path(&dir.path().join("nowhere")));
@@ -434,7 +434,7 @@ fn destroying_where_no_store_is_is_no_failure_and_touches_nothing() {
 }
 
 #[test]
-fn what_is_made_empty_is_freed_unused() {
+fn unused_objects_are_freed() {
     esker_batch_destroy(Some(esker_batch_create()));
     leveldb_env_destroy(Some(leveldb_create_default_env()));
     leveldb_readoptions_destroy(Some(leveldb_readoptions_create()));
@@ -454,7 +454,7 @@ fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
 }
 
 #[test]
-fn every_entry_point_is_met_in_this_file() {
+fn every_entry_point_is_called_in_this_file() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let words = |text: &str| -> BTreeSet<String> {
         let word = |c: char| c.is_alphanumeric() || c == '_';
@@ -483,7 +483,7 @@ proptest! {
     /// Arbitrary bytes as a LevelDB batch, as an option text and as a key give a result, not a
     /// crash.
     #[test]
-    fn any_bytes_are_answered(
+    fn random_bytes_return_without_crash(
         rep in proptest::collection::vec(any::<u8>(), 0..64),
         key in proptest::collection::vec(any::<u8>(), 0..64),
         name in "[ -~]{0,24}", value in "[ -~]{0,24}",

@@ -40,7 +40,7 @@ fn each(run: impl Fn(u64, usize, *mut u32)) {
 }
 
 #[test]
-fn any_order_of_eskers_calls_is_answered_rightly() {
+fn random_esker_call_sequences_match_model() {
     each(|seed, calls, freed| {
         let mut world = own::World::new(seed, freed);
         (0..calls).for_each(|_| world.step());
@@ -49,7 +49,7 @@ fn any_order_of_eskers_calls_is_answered_rightly() {
 }
 
 #[test]
-fn any_order_of_leveldbs_calls_is_answered_rightly() {
+fn random_leveldb_call_sequences_match_model() {
     each(|seed, calls, freed| {
         let mut world = leveldb::World::new(seed, freed);
         (0..calls).for_each(|_| world.step());

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_leveldbs_layout_are_read() {
+    fn leveldb_batches_are_decoded() {
         let batch = decode(&rep(2, b"\x01\x01k\x02vw\x00\x01d")).unwrap();
         let operations: Vec<_> = batch.operations().collect();
         let (put, deleted) =

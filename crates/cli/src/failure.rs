@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_are_those_of_the_table_in_the_documentation() {
+    fn exit_codes_match_documentation() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
         let page = std::fs::read_to_string(page).unwrap();
         let mut failures: Vec<Failure> = ErrorKind::ALL

@@ -46,7 +46,7 @@ fn get_put_delete() {
 }
 
 #[test]
-fn a_key_that_is_not_there_is_an_object_with_json() {
+fn missing_key_is_json_object() {
     let place = with_pairs();
     let error = "{\"error\":{\"kind\":\"key not found\",\"message\":\"not found\"}}\n";
     let ran = place.run(&["get", "db", "x", "--json"]);
@@ -58,7 +58,7 @@ fn a_key_that_is_not_there_is_an_object_with_json() {
 }
 
 #[test]
-fn values_from_standard_input_are_taken_as_they_are() {
+fn values_from_stdin_are_stored_unchanged() {
     let place = Place::new();
     let value = b"\\x41\n\xff\x00 ";
     assert_eq!(place.run_with_input(&["put", "db", "k"], value).code, 0);
@@ -67,7 +67,7 @@ fn values_from_standard_input_are_taken_as_they_are() {
 }
 
 #[test]
-fn keys_and_values_in_every_spelling() {
+fn keys_and_values_in_every_encoding() {
     let place = Place::new();
     place.ok(&["put", "db", "tab\\x09", "\\xff\\\\"]);
     assert_eq!(place.ok(&["get", "db", "--hex", "74616209"]), "ff5c\n");
@@ -85,7 +85,7 @@ fn keys_and_values_in_every_spelling() {
 }
 
 #[test]
-fn empty_keys_and_keys_that_are_no_text() {
+fn empty_and_binary_keys() {
     let place = Place::new();
     place.ok(&["put", "db", "", "empty"]);
     assert_eq!(place.ok(&["get", "db", ""]), "empty\n");
@@ -117,7 +117,7 @@ fn scans() {
 }
 
 #[test]
-fn a_store_that_is_not_there_is_a_sentence() {
+fn missing_store_is_an_error() {
     let place = Place::new();
     for command in ["scan", "dump", "stats", "verify", "repair", "compact"] {
         place.fails(&[command, "none"], 4, "there is no store here");
@@ -135,7 +135,7 @@ fn a_store_that_is_not_there_is_a_sentence() {
 }
 
 #[test]
-fn wrong_usage_is_an_object_with_json() {
+fn usage_error_is_json_object() {
     let place = Place::new();
     for args in [&["get", "--json"][..], &["--json", "no-such-command"], &["put", "db", "--json"]] {
         let ran = place.run(args);
@@ -145,7 +145,7 @@ fn wrong_usage_is_an_object_with_json() {
 }
 
 #[test]
-fn a_shared_flag_is_offered_only_where_it_is_heeded() {
+fn shared_flags_exist_only_where_used() {
     let place = with_pairs();
     let offers = |command: &[&str], flag: &str| {
         let help = place.ok(&[command, &["--help"]].concat());
@@ -193,7 +193,7 @@ fn a_shared_flag_is_offered_only_where_it_is_heeded() {
 }
 
 #[test]
-fn every_failure_is_one_object_with_json() {
+fn every_failure_is_one_json_object() {
     let place = with_pairs();
     place.ok(&["compact", "db"]);
     corrupt(&place.path("db"));
@@ -228,7 +228,7 @@ fn every_failure_is_one_object_with_json() {
 }
 
 #[test]
-fn wrong_usage_is_told() {
+fn usage_errors_are_reported() {
     let place = with_pairs();
     place.fails(&["fetch", "db"], 2, "fetch");
     place.fails(&["get", "db"], 2, "KEY");
@@ -246,7 +246,7 @@ fn wrong_usage_is_told() {
 }
 
 #[test]
-fn foreign_directories_are_refused_and_left_alone() {
+fn foreign_directories_are_refused_and_unchanged() {
     let place = Place::new();
     std::fs::create_dir(place.path("level")).unwrap();
     for (name, text) in [("CURRENT", "MANIFEST-000004\n"), ("MANIFEST-000004", "x"), ("LOCK", "")] {
@@ -290,7 +290,7 @@ fn corruption_has_its_own_exit_code() {
 }
 
 #[test]
-fn repair_of_a_whole_store_loses_nothing() {
+fn repair_of_intact_store_loses_nothing() {
     let place = with_pairs();
     let ran = place.run(&["repair", "db", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -319,7 +319,7 @@ fn backups() {
 }
 
 #[test]
-fn backups_are_listed_pruned_and_of_one_store() {
+fn backups_are_listed_pruned_and_belong_to_one_store() {
     let place = Place::new();
     place.ok(&["put", "db", "a", "1"]);
     for _ in 0..3 {
@@ -361,7 +361,7 @@ fn checkpoints() {
 }
 
 #[test]
-fn destroying_asks_first() {
+fn destroy_asks_for_confirmation() {
     let place = with_pairs();
     place.fails(&["destroy", "db"], 2, "nothing was removed");
     for answer in [&b"no\n"[..], b"\n", b"yesterday\n"] {
@@ -381,7 +381,7 @@ fn destroying_asks_first() {
 }
 
 #[test]
-fn dumps_come_back_and_are_never_written_over() {
+fn dumps_round_trip_and_are_never_overwritten() {
     let place = with_pairs();
     place.ok(&["put", "db", "\\x00\\xff", "tab\\x09"]);
     for flags in [&[][..], &["--hex"], &["--base64"], &["--json"], &["--json", "--hex"]] {
@@ -402,7 +402,7 @@ fn dumps_come_back_and_are_never_written_over() {
 }
 
 #[test]
-fn dumps_cut_short_or_changed_are_noticed() {
+fn truncated_or_changed_dumps_are_detected() {
     let place = with_pairs();
     let whole = place.ok(&["dump", "db"]);
     let lines: Vec<&str> = whole.lines().collect();
@@ -424,7 +424,7 @@ fn dumps_cut_short_or_changed_are_noticed() {
 }
 
 #[test]
-fn stats_options_completions() {
+fn stats_options_and_completions() {
     let place = with_pairs();
     let text = place.ok(&["stats", "db"]);
     assert!(text.contains("write amplification") && text.contains("memory: cache"), "{text}");
@@ -439,7 +439,7 @@ fn stats_options_completions() {
 }
 
 #[test]
-fn options_fit_eighty_columns_in_a_pipe() {
+fn options_fit_eighty_columns_without_terminal() {
     let text = Place::new().ok(&["options"]);
     let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
     assert_eq!(wide, Vec::<&str>::new());
@@ -479,7 +479,7 @@ fn every_command_has_a_manual_page() {
 }
 
 #[test]
-fn dot_files_do_not_make_a_directory_somebody_elses() {
+fn dot_files_do_not_make_directory_foreign() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("db/.git")).unwrap();
     place.file("db/.gitkeep", "");
@@ -520,7 +520,7 @@ fn benchmarks() {
 }
 
 #[test]
-fn a_reader_that_stops_early_is_no_error() {
+fn closed_output_pipe_is_not_an_error() {
     use std::io::{BufRead, BufReader};
     let place = Place::new();
     let lines: String = (0..100_000).map(|i| format!("key{i:06},value\n")).collect();
@@ -542,7 +542,7 @@ fn a_reader_that_stops_early_is_no_error() {
 }
 
 #[test]
-fn a_second_opener_is_refused_or_reads() {
+fn second_open_is_refused_or_read_only() {
     use std::io::{BufRead, BufReader, Write};
     let place = with_pairs();
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("esker"))

@@ -34,7 +34,7 @@ fn leveldb_store(place: &Place) -> bool {
 }
 
 #[test]
-fn a_store_of_leveldbs_is_copied_and_compared() {
+fn leveldb_store_is_copied_and_verified() {
     let place = Place::new();
     if !leveldb_store(&place) {
         place.file("CURRENT", "");
@@ -56,7 +56,7 @@ fn a_store_of_leveldbs_is_copied_and_compared() {
 }
 
 #[test]
-fn what_is_no_store_of_leveldbs_is_refused_untouched() {
+fn directory_without_leveldb_store_is_refused_unchanged() {
     let place = Place::new();
     place.ok(&["put", "ours", "k", "v"]);
     place.fails(&["import", "leveldb", "ours", "db"], 2, "not a LevelDB directory");

@@ -8,7 +8,7 @@ const TEXT: &str = "title = \"Mine\"\nengines = [\"esker\", \"reference\"]\nrepe
                     [[series]]\nname = \"fill\"\ntasks = \"fillseq,readrandom\"\nentries = 300\n";
 
 #[test]
-fn an_experiment_is_checked_run_reported_and_compared() {
+fn experiment_is_checked_run_reported_and_compared() {
     let place = Place::new();
     place.file("mine.toml", TEXT);
     assert_eq!(place.ok(&["lab", "check", "mine.toml"]), "mine.toml: right\n");
@@ -44,7 +44,7 @@ fn an_experiment_is_checked_run_reported_and_compared() {
 }
 
 #[test]
-fn mistakes_are_told_by_line_and_nothing_runs() {
+fn experiment_errors_name_their_line_and_nothing_runs() {
     let place = Place::new();
     place.file("bad.toml", TEXT.replace("reference", "nobody").replace("300", "0"));
     let ran = place.run(&["lab", "check", "bad.toml"]);
@@ -58,7 +58,7 @@ fn mistakes_are_told_by_line_and_nothing_runs() {
 }
 
 #[test]
-fn what_the_lab_says_is_json_where_asked_for() {
+fn lab_output_is_json_if_requested() {
     let place = Place::new();
     let value = |text: &str| -> serde_json::Value {
         serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
@@ -84,7 +84,7 @@ fn what_the_lab_says_is_json_where_asked_for() {
 }
 
 #[test]
-fn every_built_in_experiment_is_right() {
+fn every_built_in_experiment_is_valid() {
     let place = Place::new();
     let list = place.ok(&["lab", "list"]);
     assert!(list.lines().count() > 0);
@@ -95,7 +95,7 @@ fn every_built_in_experiment_is_right() {
 }
 
 #[test]
-fn ycsb_takes_its_properties_and_prints_its_lines() {
+fn ycsb_accepts_properties_and_prints_result_lines() {
     let place = Place::new();
     place.file("small", "recordcount=2000\noperationcount=3000\nthreadcount=2\n");
     for (letter, kinds) in [
@@ -121,7 +121,7 @@ fn ycsb_takes_its_properties_and_prints_its_lines() {
 }
 
 #[test]
-fn engines_are_listed_and_one_that_must_is_run_in_a_process_of_its_own() {
+fn engines_are_listed_and_run_in_subprocess_if_required() {
     let place = Place::new();
     let list = place.ok(&["lab", "engines"]);
     for name in ["esker", "leveldb", "rocksdb", "wiredtiger", "berkeleydb", "sled"] {
@@ -152,7 +152,7 @@ fn engines_are_listed_and_one_that_must_is_run_in_a_process_of_its_own() {
 }
 
 #[test]
-fn a_library_is_named_by_its_path_and_a_wrong_one_is_a_sentence() {
+fn library_is_selected_by_path_and_wrong_path_is_an_error() {
     let place = Place::new();
     place.file("mine.toml", TEXT);
     place.file("lib.so", "no library");
@@ -170,7 +170,7 @@ const LONG: &str = "title = \"Long\"\nengines = [\"reference\"]\nrepetitions = 4
                     name = \"fill\"\ntasks = \"fillrandom,readrandom\"\nentries = 60000\n";
 
 #[test]
-fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
+fn interrupted_run_keeps_measurements_and_resumes() {
     let place = Place::new();
     place.file("long.toml", LONG);
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("esker"))
@@ -213,7 +213,7 @@ fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
 }
 
 #[test]
-fn a_full_disk_is_a_sentence_and_what_was_measured_is_kept() {
+fn full_disk_is_an_error_and_keeps_measurements() {
     let place = Place::new();
     let tasks = "fillseq,readrandom,fillrandom,overwrite,overwrite,overwrite";
     let text =
@@ -242,7 +242,7 @@ fn a_full_disk_is_a_sentence_and_what_was_measured_is_kept() {
 }
 
 #[test]
-fn a_column_that_is_not_there_names_those_that_are() {
+fn missing_column_error_lists_columns() {
     let place = Place::new();
     place.file("rows.csv", "id,title\na,b\nc,d\n");
     place.file("rows.jsonl", "{\"id\":\"a\",\"title\":\"b\"}\n{\"id\":\"c\",\"title\":\"d\"}\n");
@@ -264,7 +264,7 @@ fn a_column_that_is_not_there_names_those_that_are() {
 }
 
 #[test]
-fn rows_left_out_are_named() {
+fn skipped_rows_are_reported() {
     let place = Place::new();
     let rows: String = (0..200).map(|i| format!("{i},value {i}\n")).collect();
     place.file("rows.csv", format!("id,title\n{rows}only one field\n"));
@@ -280,7 +280,7 @@ fn rows_left_out_are_named() {
 /// Operations that arrive at a fixed rate are equally many on every engine, so no engine is faster
 /// by that count. The page must contain the target of each of its links.
 #[test]
-fn arrivals_are_no_measure_of_speed() {
+fn arrival_rates_are_not_compared_as_speed() {
     let place = Place::new();
     let text = "title = \"T\"\nengines = [\"esker\", \"reference\"]\nrepetitions = 2\n\n[phases.serve]\nstart = \"filled\"\n\
                 read = 1\nkeys = \"uniform\"\nrate = 20000\n\n[[series]]\nname = \"s\"\nphases = [\"serve\"]\nentries = 300\n";

@@ -48,7 +48,7 @@ fn golden_scripts() {
 }
 
 #[test]
-fn bytes_of_any_kind_in_a_script() {
+fn scripts_accept_any_bytes() {
     let place = Place::new();
     let ran =
         place.run_with_input(&["shell", "db"], b"put \xff\xfe raw \x01\x02\r\nget \xff\xfe\nscan");
@@ -56,7 +56,7 @@ fn bytes_of_any_kind_in_a_script() {
 }
 
 #[test]
-fn a_batch_left_open_is_not_written_and_said() {
+fn unfinished_batch_is_discarded_and_reported() {
     let place = Place::new();
     let ran = place.run_with_input(&["shell", "db"], b"batch\nput a 1\nput b 2\n");
     assert!(ran.err.contains("batch of 2 operations was not committed"), "{}", ran.err);

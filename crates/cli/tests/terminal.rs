@@ -105,7 +105,7 @@ fn filled(count: usize, size_bytes: usize) -> Place {
 }
 
 #[test]
-fn ctrl_c_stops_a_scan_and_keeps_the_session_with_its_batch() {
+fn ctrl_c_stops_scan_and_keeps_session_and_batch() {
     let place = filled(20_000, 1_000);
     let mut terminal = Terminal::begin(&place, Some("off"));
     terminal.line("batch", "OK", "batch> ");
@@ -135,7 +135,7 @@ fn ctrl_c_stops_a_scan_and_keeps_the_session_with_its_batch() {
 }
 
 #[test]
-fn a_scan_by_hand_shows_a_hundred_pairs_and_how_to_go_on() {
+fn interactive_scan_shows_100_pairs_and_next_command() {
     let place = filled(150, 1);
     let mut terminal = Terminal::begin(&place, Some("off"));
     let shown = terminal.line("scan", "`scan key000100` continues\r\nOK", "esker> ");
@@ -167,7 +167,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn lines_of_earlier_sessions_come_back() {
+fn history_of_earlier_sessions_is_loaded() {
     let place = filled(1, 1);
     let file = place.path("state/esker/history");
     let mut terminal = Terminal::begin(&place, None);
@@ -187,7 +187,7 @@ fn lines_of_earlier_sessions_come_back() {
 }
 
 #[test]
-fn no_history_is_kept_where_it_is_off_or_the_input_is_a_pipe() {
+fn history_is_not_saved_if_disabled_or_without_terminal() {
     let place = filled(1, 1);
     let mut terminal = Terminal::begin(&place, Some("off"));
     terminal.line("put a 1", "OK", "esker> ");
@@ -202,7 +202,7 @@ fn no_history_is_kept_where_it_is_off_or_the_input_is_a_pipe() {
 }
 
 #[test]
-fn a_history_that_cannot_be_kept_is_said_and_the_shell_works() {
+fn unwritable_history_is_reported_and_shell_works() {
     let place = filled(1, 1);
     let mut terminal = Terminal::begin(&place, Some("rows.csv/history"));
     terminal.line("get key000000", "v", "esker> ");

@@ -49,7 +49,7 @@ fn disk() -> Arc<CrashFs> {
 }
 
 #[test]
-fn backups_share_what_is_the_same_and_each_is_a_store() {
+fn backups_share_equal_files_and_each_is_a_complete_store() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
     let db = Db::open_on(fs.clone(), DB, options()).unwrap();
@@ -91,7 +91,7 @@ fn backups_share_what_is_the_same_and_each_is_a_store() {
 }
 
 #[test]
-fn a_damaged_table_is_neither_shared_nor_restored() {
+fn damaged_table_is_neither_shared_nor_restored() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
     let db = Db::open_on(fs.clone(), DB, options()).unwrap();
@@ -125,7 +125,7 @@ fn numbers(fs: Arc<dyn Fs>, dir: &str) -> Vec<u64> {
 }
 
 #[test]
-fn a_directory_of_backups_belongs_to_one_store() {
+fn backup_directory_belongs_to_one_store() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
     let one = Db::open_on(fs.clone(), DB, options()).unwrap();
@@ -181,7 +181,7 @@ fn a_directory_of_backups_belongs_to_one_store() {
 }
 
 #[test]
-fn one_call_at_a_time_works_in_a_directory_of_backups() {
+fn concurrent_calls_on_backup_directory_are_refused() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
     let db = Db::open_on(fs.clone(), DB, options()).unwrap();
@@ -199,7 +199,7 @@ fn one_call_at_a_time_works_in_a_directory_of_backups() {
 }
 
 #[test]
-fn nothing_is_put_inside_a_store_or_among_backups() {
+fn targets_inside_stores_and_backup_directories_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let at = |name: &str| root.path().join(name);
     let db = Db::open(at("db"), options()).unwrap();
@@ -234,7 +234,7 @@ fn nothing_is_put_inside_a_store_or_among_backups() {
 }
 
 #[test]
-fn pruning_keeps_the_newest_and_what_they_share() {
+fn prune_keeps_newest_backups_and_their_shared_files() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
     let db = Db::open_on(fs.clone(), DB, options()).unwrap();
@@ -269,7 +269,7 @@ fn pruning_keeps_the_newest_and_what_they_share() {
 }
 
 #[test]
-fn a_cut_during_a_prune_leaves_each_backup_whole_or_gone() {
+fn power_cut_during_prune_leaves_complete_or_removed_backups() {
     let disk = disk();
     let db = Db::open_on(disk.clone(), DB, options()).unwrap();
     let mut states = Vec::new();
@@ -297,7 +297,7 @@ fn a_cut_during_a_prune_leaves_each_backup_whole_or_gone() {
 }
 
 #[test]
-fn a_backup_that_could_not_be_looked_at_is_not_taken_for_half_of_one() {
+fn unreadable_backup_is_not_treated_as_incomplete() {
     let disk = disk();
     let fs = FaultFs::new(disk.clone());
     let db = Db::open_on(fs.clone(), DB, options()).unwrap();
@@ -345,7 +345,7 @@ fn at_every_cut(
 }
 
 #[test]
-fn a_cut_during_a_backup_leaves_the_store_and_whole_backups_alone() {
+fn power_cut_during_backup_keeps_store_and_complete_backups() {
     let disk = disk();
     let db = Db::open_on(disk.clone(), DB, options()).unwrap();
     fill(&db, 0);
@@ -373,7 +373,7 @@ fn a_cut_during_a_backup_leaves_the_store_and_whole_backups_alone() {
 }
 
 #[test]
-fn a_cut_during_a_restore_or_a_checkpoint_leaves_a_whole_store_or_none() {
+fn power_cut_during_restore_or_checkpoint_leaves_complete_store_or_none() {
     let disk = disk();
     let db = Db::open_on(disk.clone(), DB, options()).unwrap();
     fill(&db, 0);
@@ -403,7 +403,7 @@ fn a_cut_during_a_restore_or_a_checkpoint_leaves_a_whole_store_or_none() {
 }
 
 #[test]
-fn a_cut_while_a_store_is_removed_leaves_a_whole_store_or_none() {
+fn power_cut_during_destroy_leaves_complete_store_or_none() {
     let disk = disk();
     let db = Db::open_on(disk.clone(), DB, options()).unwrap();
     fill(&db, 0);

@@ -40,7 +40,7 @@ fn refused<T>(result: esker::Result<T>, kind: ErrorKind, says: &str) {
 }
 
 #[test]
-fn a_directory_of_another_program_is_refused_by_every_call_and_left_alone() {
+fn foreign_directory_is_refused_by_every_call_and_unchanged() {
     let leveldb = [("CURRENT", "x"), ("MANIFEST-000001", "y"), ("000003.log", "z")];
     let strangers = [("notes.txt", "mine")];
     for (entries, says) in [(&leveldb[..], "esker import leveldb"), (&strangers[..], "other files")]
@@ -58,7 +58,7 @@ fn a_directory_of_another_program_is_refused_by_every_call_and_left_alone() {
 }
 
 #[test]
-fn options_out_of_range_are_refused_by_every_call() {
+fn out_of_range_options_are_refused_by_every_call() {
     let fs = MemFs::new();
     let wrong = Options { fan_out: 0, ..tiny_options() };
     let kind = ErrorKind::InvalidArgument;
@@ -71,14 +71,14 @@ fn options_out_of_range_are_refused_by_every_call() {
 }
 
 #[test]
-fn stepping_a_store_that_has_threads_is_refused() {
+fn run_one_job_is_refused_with_background_threads() {
     let options = Options { background_threads: Some(1), ..tiny_options() };
     let db = Db::open_on(MemFs::new(), dir(), options).unwrap();
     refused(db.run_one_job(), ErrorKind::InvalidArgument, "background_threads=0");
 }
 
 #[test]
-fn what_a_thread_could_not_do_is_told_to_who_waits_for_it() {
+fn background_errors_are_returned_to_waiting_callers() {
     let fs = FaultFs::new(MemFs::new());
     let options =
         Options { background_threads: Some(1), frozen_memtables_max: 1, ..tiny_options() };
@@ -149,7 +149,7 @@ fn held_merge() -> (Arc<MemFs>, Arc<FaultFs>, Arc<Gate>, Db, Options) {
 }
 
 #[test]
-fn a_merge_gives_its_space_to_a_flush_on_a_full_device() {
+fn compaction_frees_space_for_flush_on_full_device() {
     let (_, fs, gate, db, _) = held_merge();
     db.put("a", "1").unwrap();
     fs.arm(Fault::once(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
@@ -171,7 +171,7 @@ fn a_merge_gives_its_space_to_a_flush_on_a_full_device() {
 }
 
 #[test]
-fn a_close_ends_a_merge_and_loses_nothing() {
+fn close_aborts_compaction_and_loses_nothing() {
     let (disk, _, gate, db, options) = held_merge();
     std::thread::scope(|scope| {
         let close = scope.spawn(|| db.close());
@@ -187,7 +187,7 @@ fn a_close_ends_a_merge_and_loses_nothing() {
 }
 
 #[test]
-fn a_read_only_store_that_stays_damaged_is_an_error_after_some_tries() {
+fn read_only_open_of_damaged_store_fails_after_retries() {
     let fs = MemFs::new();
     let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
     db.put("a", "1").unwrap();
@@ -207,7 +207,7 @@ fn a_read_only_store_that_stays_damaged_is_an_error_after_some_tries() {
 }
 
 #[test]
-fn removing_a_key_says_when_it_could_not_look_or_not_write() {
+fn remove_returns_read_and_write_errors() {
     let fs = FaultFs::new(MemFs::new());
     let options = Options { cache_size_bytes: Some(0), ..lazy_options() };
     let db = Db::open_on(fs.clone(), dir(), options).unwrap();
@@ -223,7 +223,7 @@ fn removing_a_key_says_when_it_could_not_look_or_not_write() {
 }
 
 #[test]
-fn damage_in_a_log_is_found_also_when_reads_fail() {
+fn log_damage_is_detected_despite_read_errors() {
     let all = several_logs(dir(), &WriteOptions::SYNC);
     let logs: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".wal")).collect();
     let mut failed = 0;
@@ -263,7 +263,7 @@ fn damage_in_a_log_is_found_also_when_reads_fail() {
 }
 
 #[test]
-fn a_log_that_was_begun_and_never_used_is_left_out() {
+fn unused_log_is_ignored() {
     let mut left_behind = 0;
     for nth in 1..12 {
         let disk = CrashFs::new();
@@ -289,7 +289,7 @@ fn a_log_that_was_begun_and_never_used_is_left_out() {
 }
 
 #[test]
-fn a_log_record_without_operations_is_a_loss_that_a_repair_lists() {
+fn repair_lists_log_record_without_operations() {
     let fs = MemFs::new();
     let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
     for key in ["a", "b", "c"] {
@@ -315,7 +315,7 @@ fn a_log_record_without_operations_is_a_loss_that_a_repair_lists() {
 }
 
 #[test]
-fn a_manifest_that_cannot_be_cut_back_takes_nothing_more_until_the_store_is_opened_again() {
+fn manifest_that_cannot_be_truncated_refuses_edits_until_reopen() {
     let mut seen = 0;
     for nth in 1..40 {
         let disk = CrashFs::new();
@@ -346,7 +346,7 @@ fn a_manifest_that_cannot_be_cut_back_takes_nothing_more_until_the_store_is_open
 }
 
 #[test]
-fn a_scrub_that_cannot_list_the_logs_says_so() {
+fn scrub_reports_unlistable_logs() {
     let fs = FaultFs::new(MemFs::new());
     let options = Options { scrub_bytes_per_second: 1 << 30, ..lazy_options() };
     let db = Db::open_on(fs.clone(), dir(), options).unwrap();
@@ -359,7 +359,7 @@ fn a_scrub_that_cannot_list_the_logs_says_so() {
 }
 
 #[test]
-fn paths_that_cannot_be_looked_at_are_errors_on_the_real_file_system() {
+fn inaccessible_paths_are_errors_on_real_files() {
     let root = std::env::temp_dir().join(format!("esker-errors-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&root);
     let (fs, store, backups) = (OsFs::shared(), root.join("store"), root.join("backups"));
@@ -385,7 +385,7 @@ fn paths_that_cannot_be_looked_at_are_errors_on_the_real_file_system() {
 }
 
 #[test]
-fn prefixes_end_where_their_keys_do_in_every_order() {
+fn prefix_ranges_end_correctly_in_every_order() {
     for key_order in [KeyOrder::Bytewise, KeyOrder::Reverse] {
         let options = Options { key_order: key_order.clone(), ..tiny_options() };
         let db = Db::open_on(MemFs::new(), dir(), options).unwrap();
@@ -465,7 +465,7 @@ fn as_ref<'a>(bound: &'a Bound<&'a [u8]>) -> Bound<&'a &'a [u8]> {
 }
 
 #[test]
-fn a_read_that_fails_among_deleted_keys_and_old_versions_is_an_error() {
+fn read_error_among_deleted_keys_and_old_versions_is_returned() {
     const KEYS: u32 = 3_000;
     let fs = FaultFs::new(MemFs::new());
     let options = Options {

@@ -95,7 +95,7 @@ fn few_threads(dir: &Path) {
 }
 
 #[test]
-fn a_store_has_the_threads_that_have_something_to_do() {
+fn threads_start_only_when_needed() {
     run_alone("threads");
 }
 
@@ -146,7 +146,7 @@ fn no_threads(dir: &Path) {
 }
 
 #[test]
-fn a_store_without_threads_is_refused_with_a_sentence() {
+fn open_fails_with_message_if_no_thread_starts() {
     run_alone("no threads");
 }
 
@@ -222,7 +222,7 @@ fn few_mappings(dir: &Path) {
 
 #[cfg(all(target_os = "linux", not(esker_portable)))]
 #[test]
-fn a_store_without_mappings_is_refused_with_a_sentence() {
+fn open_fails_with_message_if_mmap_fails() {
     run_alone("mappings");
 }
 
@@ -254,6 +254,6 @@ fn no_descriptors(dir: &Path) {
 }
 
 #[test]
-fn a_store_without_descriptors_is_refused_with_a_sentence() {
+fn open_fails_with_message_without_file_descriptors() {
     run_alone("no descriptors");
 }

@@ -74,7 +74,7 @@ fn walk(db: &Db) -> esker::Result<Pairs> {
 }
 
 #[test]
-fn tables_with_range_tombstones_that_nobody_has_opened_yet() {
+fn read_errors_in_unopened_tables_with_range_tombstones() {
     let fs = MemFs::new();
     let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
     for round in 0..3u32 {
@@ -114,7 +114,7 @@ fn tables_with_range_tombstones_that_nobody_has_opened_yet() {
 }
 
 #[test]
-fn reads_of_logs_with_a_gap_and_of_their_repair() {
+fn read_errors_in_logs_with_a_gap_and_in_their_repair() {
     let mut all = several_logs(dir(), &WriteOptions::BUFFERED);
     let logs: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".wal")).collect();
     assert!(logs.len() >= 3, "{}", logs.len());
@@ -155,7 +155,7 @@ fn reads_of_logs_with_a_gap_and_of_their_repair() {
 }
 
 #[test]
-fn a_repair_that_has_to_sort_tables_and_to_merge_many() {
+fn errors_in_repair_that_sorts_and_merges_tables() {
     let ordered = |turned| Options {
         block_size_bytes: 64 << 10,
         key_order: KeyOrder::Custom(Arc::new(Turned(turned))),
@@ -205,7 +205,7 @@ fn a_repair_that_has_to_sort_tables_and_to_merge_many() {
 }
 
 #[test]
-fn what_a_crash_left_in_the_way_of_an_opening() {
+fn errors_in_open_after_crash() {
     let fs = MemFs::new();
     let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
     (0..20u32).for_each(|i| db.put(i.to_be_bytes(), [7; 40]).unwrap());
@@ -235,7 +235,7 @@ fn what_a_crash_left_in_the_way_of_an_opening() {
 }
 
 #[test]
-fn a_backup_whose_directory_cannot_be_synced_any_more() {
+fn backup_directory_sync_error() {
     let fs = MemFs::new();
     let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
     db.put("a", "1").unwrap();
@@ -254,7 +254,7 @@ fn a_backup_whose_directory_cannot_be_synced_any_more() {
 }
 
 #[test]
-fn a_log_made_ahead_that_cannot_begin() {
+fn preallocated_log_that_cannot_be_started() {
     for nth in 1..5 {
         let disk = MemFs::new();
         let fs = FaultFs::new(disk.clone());
@@ -286,7 +286,7 @@ fn a_log_made_ahead_that_cannot_begin() {
 }
 
 #[test]
-fn calls_the_operating_system_refuses() {
+fn operating_system_errors() {
     let root = std::env::temp_dir().join(format!("esker-failing-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&root);
     std::fs::create_dir_all(root.join("sub")).unwrap();

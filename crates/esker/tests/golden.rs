@@ -168,7 +168,7 @@ fn check(what: &str, fs: Arc<MemFs>, options: &Options) {
 }
 
 #[test]
-fn golden_stores_open_and_hold_what_they_held() {
+fn golden_stores_open_with_expected_content() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let stored = std::fs::read_dir(&root).unwrap().count();
     assert_eq!(

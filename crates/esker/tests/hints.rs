@@ -47,7 +47,7 @@ fn backward(iter: DbIterator) -> Pairs {
 }
 
 #[test]
-fn deleted_keys_are_jumped_over_both_ways_and_from_the_middle() {
+fn deleted_keys_are_skipped_in_both_directions_and_from_the_middle() {
     const KEYS: u64 = 10_000;
     let options =
         Options { auto_compaction: false, background_threads: Some(1), ..Options::default() };
@@ -84,7 +84,7 @@ fn deleted_keys_are_jumped_over_both_ways_and_from_the_middle() {
 }
 
 #[test]
-fn a_deleted_range_is_jumped_over_too() {
+fn deleted_ranges_are_skipped() {
     let db = open(Options { background_threads: Some(1), ..Options::default() });
     for n in 0..10_000 {
         db.put(key(n), b"value").unwrap();
@@ -97,7 +97,7 @@ fn a_deleted_range_is_jumped_over_too() {
 }
 
 #[test]
-fn a_store_without_threads_makes_none() {
+fn store_without_threads_builds_no_hints() {
     let db = open(Options { background_threads: Some(0), ..tiny_options() });
     for n in 0..200 {
         db.delete(key(n)).unwrap();
@@ -255,7 +255,7 @@ fn check_range(iter: impl Fn() -> DbIterator, want: &Pairs) {
 }
 
 #[test]
-fn with_hints_a_store_answers_as_a_map_does() {
+fn store_with_hints_matches_map() {
     let mut jumps = 0;
     for (seed, order) in [KeyOrder::Bytewise, KeyOrder::Custom(Arc::new(Halved)), KeyOrder::Reverse]
         .iter()
@@ -301,7 +301,7 @@ fn own_keys(db: &Db, own: u64, writers: u64) {
 }
 
 #[test]
-fn iterators_are_right_while_threads_put_and_delete_where_hints_are() {
+fn iterators_are_correct_during_concurrent_puts_and_deletes_in_hinted_ranges() {
     const WRITERS: u64 = 3;
     const TOKENS: u64 = 5;
     let db = open(Options { background_threads: Some(2), ..tiny_options() });

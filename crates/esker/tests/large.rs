@@ -32,7 +32,7 @@ fn values() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn large_values_are_what_they_were_in_every_layout_and_compression() {
+fn large_values_round_trip_in_every_layout_and_compression() {
     let values = values();
     for layout in BlockLayout::ALL {
         for compression in Compression::ALL {
@@ -81,7 +81,7 @@ fn large_values_are_what_they_were_in_every_layout_and_compression() {
 }
 
 #[test]
-fn a_log_of_large_values_is_read_back() {
+fn log_of_large_values_is_replayed() {
     let (fs, values) = (MemFs::new(), values());
     let options = || Options { background_threads: Some(0), ..Options::default() };
     let db = Db::open_on(fs.clone(), "/db", options()).unwrap();

@@ -35,7 +35,7 @@ fn by_hand() -> Options {
 }
 
 #[test]
-fn a_table_whose_filter_denies_a_key_is_not_taken() {
+fn table_whose_filter_excludes_its_key_is_rejected() {
     let filter = Arc::new(Filter { denies: AtomicBool::new(true) });
     let options = Options { filter_policy: Some(filter.clone()), ..by_hand() };
     let fs = MemFs::new();
@@ -77,7 +77,7 @@ impl Comparator for Turning {
 }
 
 #[test]
-fn a_table_that_is_not_in_the_order_is_found_by_reading_it() {
+fn verify_detects_table_out_of_order() {
     let order = Arc::new(Turning { turned: AtomicBool::new(false) });
     let key_order = KeyOrder::Custom(order.clone());
     let options = Options { key_order, block_size_bytes: 64 << 10, ..by_hand() };

@@ -2,8 +2,8 @@
 //! them.
 //!
 //! Tests that need their own process run this program again with the test's name in `ESKER_MAPPED`.
-//! `scripts/mapped.sh` mounts file systems and runs `attacked` and `after_the_attack` on them.
-//! Without these variables, those two tests do nothing:
+//! `scripts/mapped.sh` mounts file systems and runs `file_system_attack` and
+//! `durable_writes_after_remount` on them. Without these variables, those two tests do nothing:
 //! * `ESKER_MAPPED_DIR`: a directory on the mounted file system
 //! * `ESKER_MAPPED_ATTACK`: a shell command that attacks the file system
 //! * `ESKER_MAPPED_FREE`: a shell command that undoes the attack where possible
@@ -213,14 +213,14 @@ fn cut(dir: &Path) {
 }
 
 #[test]
-fn a_log_that_is_cut_under_the_store_ends_no_process() {
+fn truncated_mapped_log_does_not_kill_process() {
     let dir = tempfile::tempdir().unwrap();
     let ran = run("cut", dir.path());
     assert!(ran.status.success(), "{}", said(&ran));
 }
 
 #[test]
-fn who_handled_the_signal_before_handles_it_still() {
+fn earlier_sigbus_handler_still_receives_other_faults() {
     for what in ["handled before", "plainly handled before", "ignored before"] {
         let dir = tempfile::tempdir().unwrap();
         let ran = run(what, dir.path());
@@ -229,7 +229,7 @@ fn who_handled_the_signal_before_handles_it_still() {
 }
 
 #[test]
-fn a_signal_that_is_not_the_stores_has_its_default_effect() {
+fn foreign_sigbus_has_default_action() {
     for what in ["own fault", "sent"] {
         let dir = tempfile::tempdir().unwrap();
         let ran = run(what, dir.path());
@@ -240,7 +240,7 @@ fn a_signal_that_is_not_the_stores_has_its_default_effect() {
 }
 
 #[test]
-fn a_handler_installed_later_has_the_log_written() {
+fn later_sigbus_handler_makes_log_use_write() {
     let dir = tempfile::tempdir().unwrap();
     let ran = run("handled later", dir.path());
     assert!(ran.status.success(), "{}", said(&ran));
@@ -259,7 +259,7 @@ fn shell(command: &str) {
 const SYNCED: u64 = 200;
 
 #[test]
-fn attacked() {
+fn file_system_attack() {
     let (Some(dir), Some(attack), Some(notes)) = (word("DIR"), word("ATTACK"), word("NOTES"))
     else {
         return;
@@ -318,7 +318,7 @@ fn attacked() {
 
 /// Checks that durable writes are present after the file system is mounted again.
 #[test]
-fn after_the_attack() {
+fn durable_writes_after_remount() {
     let (Some(dir), Some(notes), None) = (word("DIR"), word("NOTES"), word("ATTACK")) else {
         return;
     };

@@ -207,22 +207,22 @@ fn thread_panics(thread: &'static str, by_filter: bool) {
 }
 
 #[test]
-fn a_key_order_that_panics_in_a_merge_refuses_writes_and_nobody_waits() {
+fn comparator_panic_in_compaction_refuses_writes_and_wakes_waiters() {
     thread_panics("esker-compact", false);
 }
 
 #[test]
-fn a_key_order_that_panics_in_a_flush_refuses_writes_and_nobody_waits() {
+fn comparator_panic_in_flush_refuses_writes_and_wakes_waiters() {
     thread_panics("esker-flush", false);
 }
 
 #[test]
-fn a_key_order_that_panics_where_hints_are_looked_for_refuses_writes_and_nobody_waits() {
+fn comparator_panic_in_hint_search_refuses_writes_and_wakes_waiters() {
     thread_panics("esker-hints", false);
 }
 
 #[test]
-fn a_filter_policy_that_panics_refuses_writes_and_nobody_waits() {
+fn filter_policy_panic_refuses_writes_and_wakes_waiters() {
     thread_panics("esker-flush", true);
     thread_panics("esker-compact", true);
 }
@@ -231,7 +231,7 @@ fn a_filter_policy_that_panics_refuses_writes_and_nobody_waits() {
 /// writes are present, now and after reopening. The batch that panicked is present completely or
 /// not at all.
 #[test]
-fn a_key_order_that_panics_in_a_write_refuses_the_next_and_loses_nothing() {
+fn comparator_panic_in_write_refuses_next_write_and_loses_nothing() {
     // The vector index makes no comparison in this insertion.
     for kind in [MemtableKind::Btree, MemtableKind::Skiplist] {
         for round in 0..12 {
@@ -274,7 +274,7 @@ fn a_key_order_that_panics_in_a_write_refuses_the_next_and_loses_nothing() {
 
 /// One reader whose comparisons occasionally panic, beside a writer whose comparisons never do.
 #[test]
-fn reads_that_panic_leave_nothing_locked_and_lose_nothing() {
+fn panics_in_reads_release_locks_and_lose_nothing() {
     for (kind, policy) in
         MemtableKind::ALL.iter().zip([Policy::Fluid, Policy::Tiered, Policy::Leveled])
     {
@@ -324,7 +324,7 @@ fn reads_that_panic_leave_nothing_locked_and_lose_nothing() {
 }
 
 #[test]
-fn range_deletes_outlive_a_read_that_panics() {
+fn range_deletes_survive_panic_in_read() {
     // The trap is limited to readers: a panic in the hint thread refuses writes and `close`.
     without_hanging("a read that panics", || (1..40).for_each(reads_that_panic));
 }
@@ -347,7 +347,7 @@ fn reads_that_panic(every: u64) {
 }
 
 #[test]
-fn a_merge_by_hand_that_panics_stops_no_other() {
+fn panic_in_manual_compaction_does_not_block_others() {
     let dir = tempfile::tempdir().unwrap();
     let trap = Trap::new("caller", 5_000);
     let db = Arc::new(Db::open(dir.path().join("db"), options(&trap)).unwrap());
@@ -372,7 +372,7 @@ fn a_merge_by_hand_that_panics_stops_no_other() {
 
 /// Without threads a close flushes by itself. It may run in a drop during another panic.
 #[test]
-fn a_key_order_that_panics_in_a_drop_ends_nothing_else() {
+fn comparator_panic_in_drop_does_not_abort() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let trap = Trap::new("", 10);

@@ -116,7 +116,7 @@ fn inside() {
 }
 
 #[test]
-fn a_store_stays_where_it_is_when_the_process_goes_elsewhere() {
+fn store_survives_chdir_of_process() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path().canonicalize().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
@@ -130,7 +130,7 @@ fn a_store_stays_where_it_is_when_the_process_goes_elsewhere() {
 // The portable half pins no directory, so a rename of the directory redirects its store.
 #[cfg(all(target_os = "linux", not(esker_portable)))]
 #[test]
-fn a_store_goes_on_where_its_directory_goes() {
+fn store_follows_rename_of_its_directory() {
     let root = tempfile::tempdir().unwrap();
     let (old, new) = (root.path().join("old"), root.path().join("new"));
     let first = Db::open(&old, busy()).unwrap();
@@ -172,7 +172,7 @@ fn a_store_goes_on_where_its_directory_goes() {
 // Without a pinned directory, a store writes to any new directory of the same name.
 #[cfg(all(target_os = "linux", not(esker_portable)))]
 #[test]
-fn a_store_whose_directory_is_gone_says_so_and_makes_nothing_elsewhere() {
+fn removed_store_directory_is_an_error_and_creates_nothing() {
     for another in [false, true] {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("store");
@@ -212,7 +212,7 @@ fn a_store_whose_directory_is_gone_says_so_and_makes_nothing_elsewhere() {
 // The portable half pins no directory.
 #[cfg(all(target_os = "linux", not(esker_portable)))]
 #[test]
-fn a_wrapped_file_system_stays_where_it_is_too() {
+fn wrapped_file_system_is_pinned_too() {
     let root = tempfile::tempdir().unwrap();
     let (old, new) = (root.path().join("old"), root.path().join("new"));
     let fs = esker_testkit::fault::FaultFs::new(esker::fs::OsFs::shared());

@@ -65,7 +65,7 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn an_arena_and_its_index_show_what_was_added_and_nothing_half_written() {
+fn memtable_readers_see_only_complete_entries() {
     for kind in MemtableKind::ALL {
         explore(2, move || {
             let table = Arc::new(Memtable::new(*kind, KeyOrder::Bytewise));
@@ -165,14 +165,14 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
 }
 
 #[test]
-fn batches_are_seen_whole_while_memtables_are_frozen_flushed_and_merged() {
+fn batches_are_atomic_during_freeze_flush_and_compaction() {
     for (policy, kind) in Policy::ALL.iter().zip(MemtableKind::ALL.iter().cycle()) {
         explore(10, || batches_under(*policy, *kind));
     }
 }
 
 #[test]
-fn members_of_a_group_get_their_own_answer() {
+fn group_commit_members_get_their_own_result() {
     explore(2, || {
         let db = Arc::new(
             Db::open_on(MemFs::new(), "/db", tiny(Policy::Fluid, MemtableKind::Btree)).unwrap(),
@@ -194,7 +194,7 @@ fn members_of_a_group_get_their_own_answer() {
 }
 
 #[test]
-fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
+fn cache_stays_within_capacity_and_returns_requested_block() {
     for policy in CachePolicy::ALL {
         explore(4, move || {
             let cache = Arc::new(BlockCache::new(*policy, 300));
@@ -287,7 +287,7 @@ fn readers_under() {
 }
 
 #[test]
-fn what_is_looked_at_is_freed_when_all_have_gone_on() {
+fn epoch_garbage_is_freed_after_all_readers() {
     explore(1, readers_under);
 }
 
@@ -389,7 +389,7 @@ fn a_put_into_a_hint(early: bool) {
 }
 
 #[test]
-fn a_put_is_seen_whenever_a_skip_hint_is_made_around_it() {
+fn put_is_visible_despite_concurrent_empty_range_hint() {
     explore(8, || hints_under(2));
     explore(4, || a_put_into_a_hint(false));
     explore(4, || a_put_into_a_hint(true));
@@ -406,7 +406,7 @@ fn finds(bug: Bug, body: fn()) -> bool {
 }
 
 #[test]
-fn mistakes_made_on_purpose_are_found() {
+fn seeded_bugs_are_found() {
     let batches: fn() = || batches_under(Policy::Fluid, MemtableKind::Btree);
     assert!(finds(Bug::PublishFirst, batches));
     assert!(finds(Bug::DropMemtableFirst, batches));

@@ -66,7 +66,7 @@ fn seek_until(db: &Db, wanted: u64) {
 }
 
 #[test]
-fn level_zero_alone_is_pushed_into_one_run() {
+fn seeks_push_level_zero_into_one_run() {
     let db = open(true);
     write_runs(&db, 3);
     assert_eq!(runs(&db), 3);
@@ -77,7 +77,7 @@ fn level_zero_alone_is_pushed_into_one_run() {
 }
 
 #[test]
-fn a_guard_below_takes_in_what_lies_above_it() {
+fn seeks_merge_guard_with_data_above_it() {
     let db = open(true);
     write_runs(&db, 4);
     write_runs(&db, 2);
@@ -88,7 +88,7 @@ fn a_guard_below_takes_in_what_lies_above_it() {
 }
 
 #[test]
-fn switched_off_nothing_is_merged_by_seeks() {
+fn merge_on_seeks_can_be_disabled() {
     let db = open(false);
     write_runs(&db, 3);
     seek(&db, 10_000);
@@ -99,7 +99,7 @@ fn switched_off_nothing_is_merged_by_seeks() {
 }
 
 #[test]
-fn a_way_over_many_deleted_keys_gets_shorter() {
+fn seeks_over_many_deleted_keys_compact_them() {
     let db = open(true);
     write_runs(&db, 1);
     for i in 0..KEYS - 1 {
@@ -126,7 +126,7 @@ fn a_way_over_many_deleted_keys_gets_shorter() {
 }
 
 #[test]
-fn a_memtable_that_is_sought_and_not_written_is_flushed() {
+fn memtable_with_seeks_and_no_writes_is_flushed() {
     let fill = |db: &Db| {
         for i in 0..KEYS {
             db.put(key(i), format!("value {i}")).unwrap();

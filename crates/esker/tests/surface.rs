@@ -47,7 +47,7 @@ fn refusal<T>(result: esker::Result<T>, kind: ErrorKind, words: &str) {
 }
 
 #[test]
-fn a_batch_tells_what_it_holds_and_takes_in_others() {
+fn batch_lists_operations_and_appends_other_batches() {
     let mut batch = Batch::new();
     assert!(batch.is_empty() && batch.size_bytes() == 0);
     batch.put("a", "1").delete("b").delete_range("c", "e");
@@ -87,7 +87,7 @@ fn a_batch_tells_what_it_holds_and_takes_in_others() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_whole_until_the_batch_is_cleared() {
+fn batch_with_oversized_entry_is_refused_until_cleared() {
     let db = store();
     let long = vec![b'k'; (1 << 20) + 1];
     refusal(db.put(&long, "v"), ErrorKind::InvalidArgument, "the key has 1048577 bytes");
@@ -113,7 +113,7 @@ fn what_is_too_long_is_refused_whole_until_the_batch_is_cleared() {
 }
 
 #[test]
-fn bounds_of_every_kind_hold_in_both_directions_and_for_seeks() {
+fn all_bounds_hold_in_both_directions_and_for_seeks() {
     let db = letters();
     let sides = |key: &str| {
         let key = key.as_bytes().to_vec();
@@ -148,7 +148,7 @@ fn bounds_of_every_kind_hold_in_both_directions_and_for_seeks() {
 }
 
 #[test]
-fn a_panic_of_who_is_shown_pairs_leaves_the_iterator_nowhere() {
+fn panic_in_callback_unpositions_iterator() {
     let db = letters();
     let mut iter = db.iter().unwrap();
     iter.seek_to_first().unwrap();
@@ -179,7 +179,7 @@ fn a_panic_of_who_is_shown_pairs_leaves_the_iterator_nowhere() {
 }
 
 #[test]
-fn a_snapshot_reads_as_the_store_did() {
+fn snapshot_reads_earlier_content() {
     let db = letters();
     let snapshot = db.snapshot();
     db.delete_range("b", "g").unwrap();
@@ -201,7 +201,7 @@ fn a_snapshot_reads_as_the_store_did() {
 }
 
 #[test]
-fn a_value_is_read_in_place_or_in_a_copy_whatever_its_reader_does() {
+fn value_callback_may_read_write_and_panic() {
     let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
     let long = vec![7; 100_000];
     db.put("long", &long).unwrap();
@@ -232,7 +232,7 @@ fn a_value_is_read_in_place_or_in_a_copy_whatever_its_reader_does() {
 }
 
 #[test]
-fn a_sync_with_nothing_new_syncs_nothing() {
+fn sync_without_new_writes_does_nothing() {
     let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
     db.put_with("a", "1", &WriteOptions::BUFFERED).unwrap();
     let before = db.metrics().log_syncs;
@@ -256,7 +256,7 @@ impl Comparator for ByLength {
 }
 
 #[test]
-fn a_prefix_is_refused_where_the_order_may_scatter_it() {
+fn prefix_scan_is_refused_for_custom_order() {
     let key_order = KeyOrder::Custom(Arc::new(ByLength));
     let db = Db::open_on(MemFs::new(), "/db", Options { key_order, ..tiny_options() }).unwrap();
     db.put("a", "1").unwrap();
@@ -267,7 +267,7 @@ fn a_prefix_is_refused_where_the_order_may_scatter_it() {
 }
 
 #[test]
-fn options_are_changed_all_or_none() {
+fn option_changes_are_atomic() {
     let db = store();
     let runs = db.option("runs_max");
     for (name, value, words) in [
@@ -298,7 +298,7 @@ fn options_are_changed_all_or_none() {
 }
 
 #[test]
-fn opening_says_what_is_there_and_what_is_not() {
+fn open_reports_missing_and_existing_stores() {
     let fs = MemFs::new();
     let kind = ErrorKind::InvalidArgument;
     let not_made = Options { create_if_missing: false, ..tiny_options() };
@@ -345,7 +345,7 @@ fn opening_says_what_is_there_and_what_is_not() {
 }
 
 #[test]
-fn a_backup_that_was_written_to_is_not_restored() {
+fn modified_backup_is_not_restored() {
     let fs = MemFs::new();
     let db = Db::open_on(fs.clone(), "/db", tiny_options()).unwrap();
     db.put("a", "1").unwrap();
@@ -370,7 +370,7 @@ fn a_backup_that_was_written_to_is_not_restored() {
 }
 
 #[test]
-fn sizes_of_ranges_add_up_and_are_nothing_where_nothing_is() {
+fn approximate_sizes_add_up_and_are_zero_for_empty_ranges() {
     let db = store();
     for i in 0..2_000u32 {
         db.put(format!("{i:06}"), [7; 40]).unwrap();
@@ -394,7 +394,7 @@ fn sizes_of_ranges_add_up_and_are_nothing_where_nothing_is() {
 }
 
 #[test]
-fn a_report_is_a_table_and_three_lines() {
+fn metrics_report_is_a_table_and_three_lines() {
     let db = letters();
     db.flush().unwrap();
     db.wait_idle().unwrap();
@@ -426,7 +426,7 @@ fn a_report_is_a_table_and_three_lines() {
 }
 
 #[test]
-fn the_page_of_errors_lists_every_kind() {
+fn error_documentation_lists_every_kind() {
     let kinds = ErrorKind::ALL;
     let names: BTreeSet<&str> = kinds.iter().map(|kind| kind.name()).collect();
     assert_eq!(names.len(), kinds.len());
@@ -440,7 +440,7 @@ fn the_page_of_errors_lists_every_kind() {
 }
 
 #[test]
-fn sizes_in_words_are_read_back() {
+fn size_suffixes_round_trip() {
     for (bytes, text) in [
         (0, "0 B"),
         (1023, "1023 B"),
@@ -472,7 +472,7 @@ fn sizes_in_words_are_read_back() {
 }
 
 #[test]
-fn a_close_flushes_a_long_memtable_and_leaves_a_short_one_to_its_log() {
+fn close_flushes_large_memtable_and_keeps_log_of_small_one() {
     let fs = MemFs::new();
     let open = || Db::open_on(fs.clone(), "/db", Options::default()).unwrap();
     let fill = |count: u32| {

@@ -116,23 +116,23 @@ fn returns_under_writers(what: &str, call: impl FnOnce(&Db)) {
 }
 
 #[test]
-fn flush_waits_for_what_was_there_and_no_more() {
+fn flush_waits_only_for_earlier_writes() {
     returns_under_writers("flush", |db| db.flush().unwrap());
 }
 
 #[test]
-fn checkpoint_waits_for_what_was_there_and_no_more() {
+fn checkpoint_waits_only_for_earlier_writes() {
     returns_under_writers("checkpoint", |db| db.checkpoint("/checkpoint").unwrap());
 }
 
 #[test]
-fn backup_waits_for_what_was_there_and_no_more() {
+fn backup_waits_only_for_earlier_writes() {
     returns_under_writers("backup", |db| {
         assert_eq!(db.backup(Path::new("/backups")).unwrap().number, 1);
     });
 }
 
 #[test]
-fn compact_range_waits_for_what_was_there_and_no_more() {
+fn compact_range_waits_only_for_earlier_work() {
     returns_under_writers("compact_range", |db| db.compact_range(None, None).unwrap());
 }

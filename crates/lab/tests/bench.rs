@@ -154,7 +154,7 @@ fn all_tasks() -> String {
 }
 
 #[test]
-fn every_task_finds_what_was_written() {
+fn every_task_reads_written_data() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     for (threads, histogram) in [("1", "0"), ("3", "1")] {
         let flags =
@@ -173,7 +173,7 @@ fn every_task_finds_what_was_written() {
 }
 
 #[test]
-fn threads_that_share_a_task_do_together_what_one_does() {
+fn threads_share_one_tasks_operations() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let done = |threads: &str, share: &str, tasks: &str| -> Vec<(u64, Option<u64>)> {
         let flags = [("threads", threads), ("share_operations", share), ("benchmarks", tasks)];
@@ -201,7 +201,7 @@ fn threads_that_share_a_task_do_together_what_one_does() {
 }
 
 #[test]
-fn threads_that_share_less_than_there_are_of_them_do_no_more() {
+fn more_threads_than_operations_do_no_extra_work() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let flags = [("threads", "4"), ("share_operations", "1"), ("num", "3"), ("repetitions", "1")];
     let tasks = "fillseq,readrandom,seekrandom,readfirst,deleterandom";
@@ -213,7 +213,7 @@ fn threads_that_share_less_than_there_are_of_them_do_no_more() {
 }
 
 #[test]
-fn threads_that_share_the_rows_of_a_file_put_each_of_them_once() {
+fn threads_write_each_csv_row_once() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("rows.csv");
     let rows: String =
@@ -229,7 +229,7 @@ fn threads_that_share_the_rows_of_a_file_put_each_of_them_once() {
 }
 
 #[test]
-fn a_record_comes_back_and_gives_the_same_page() {
+fn record_round_trips_to_same_page() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let flags = [("benchmarks", "fillrandom,readrandom"), ("repetitions", "2")];
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
@@ -247,7 +247,7 @@ fn a_record_comes_back_and_gives_the_same_page() {
 }
 
 #[test]
-fn both_terms_lead_the_text_and_the_page() {
+fn both_terms_appear_first_in_text_and_page() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let page = dir.path().join("page.html").display().to_string();
     let flags = [
@@ -282,7 +282,7 @@ fn both_terms_lead_the_text_and_the_page() {
 }
 
 #[test]
-fn a_histogram_is_drawn() {
+fn histogram_is_printed() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let flags = [("benchmarks", "fillrandom,readrandom"), ("histogram", "1")];
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
@@ -296,7 +296,7 @@ fn a_histogram_is_drawn() {
 }
 
 #[test]
-fn json_lines_hold_the_promised_fields() {
+fn json_lines_have_documented_fields() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let flags = [("benchmarks", "fillseq,readseq"), ("json", "1")];
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
@@ -315,7 +315,7 @@ fn json_lines_hold_the_promised_fields() {
 }
 
 #[test]
-fn wrong_data_is_an_error_and_the_others_go_on() {
+fn wrong_data_is_an_error_and_other_engines_continue() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = [("benchmarks", "fillseq,overwrite,readrandom,readseq")];
     for (fault, sign) in [
@@ -333,7 +333,7 @@ fn wrong_data_is_an_error_and_the_others_go_on() {
 }
 
 #[test]
-fn csv_rows_with_repeated_keys_read_back() {
+fn csv_rows_with_repeated_keys_round_trip() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("rows.csv");
     let mut text = String::from("id,title\n");
@@ -376,7 +376,7 @@ fn right_reads(dir: &Path, threads: &str, flags: &[(&str, &str)], task: &str) ->
 }
 
 #[test]
-fn keys_asked_for_together_are_each_checked() {
+fn multi_get_results_are_each_checked() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = "fillrandom,deleterandom,fillrandom,multireadrandom";
     for (threads, size) in [("1", "1"), ("3", "7"), ("1", "1000")] {
@@ -397,7 +397,7 @@ fn keys_asked_for_together_are_each_checked() {
 }
 
 #[test]
-fn seeks_walk_on_and_every_pair_of_the_walk_is_checked() {
+fn pairs_after_seek_are_checked() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = "fillrandom,deleterandom,seekrandom,fillseq,seekrandom";
     for (threads, nexts) in [("1", "50"), ("3", "7"), ("1", "100000")] {
@@ -413,7 +413,7 @@ fn seeks_walk_on_and_every_pair_of_the_walk_is_checked() {
 }
 
 #[test]
-fn the_first_live_key_is_found_behind_the_deleted_ones() {
+fn seek_finds_first_live_key_after_deleted_keys() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = "fillseq,readfirst,deleteseq,readfirst,readseq";
     let flags = [("benchmarks", tasks), ("reads", "50000"), ("histogram", "1")];
@@ -436,7 +436,7 @@ fn the_first_live_key_is_found_behind_the_deleted_ones() {
 }
 
 #[test]
-fn nothing_runs_on_an_unknown_task_or_column() {
+fn unknown_task_or_column_runs_nothing() {
     let refused = |flag: &str, value: &str| {
         let mut config = BenchConfig::default();
         config.record_dir = None;

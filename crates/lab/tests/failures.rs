@@ -127,7 +127,7 @@ fn run(dir: &Path, after: u64, record: &Path) -> (Experiment, LabOutcome, String
 }
 
 #[test]
-fn an_engine_that_fails_in_the_middle_keeps_what_it_did_and_the_others_go_on() {
+fn failing_engine_keeps_its_samples_and_others_continue() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let (experiment, outcome, talk) = run(dir.path(), 1500, &dir.path().join("record"));
     assert!(outcome.failed && talk.contains("no space left on device"), "{talk}");
@@ -151,7 +151,7 @@ fn an_engine_that_fails_in_the_middle_keeps_what_it_did_and_the_others_go_on() {
 }
 
 #[test]
-fn a_record_folder_that_cannot_be_written_is_a_sentence_and_the_run_goes_on() {
+fn unwritable_record_directory_is_reported_and_run_continues() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("file");
     std::fs::write(&file, b"in the way").expect("written");

@@ -93,7 +93,7 @@ fn every_point_is_measured_in_every_repetition() {
 }
 
 #[test]
-fn a_stopped_run_goes_on_where_it_was() {
+fn stopped_run_resumes_where_it_was() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let experiment = experiment(TEXT);
     let mut options = options(dir.path());
@@ -118,7 +118,7 @@ fn a_stopped_run_goes_on_where_it_was() {
 }
 
 #[test]
-fn an_unexpected_result_fails_the_run_and_is_said() {
+fn unmet_expectation_fails_run_with_message() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let text = TEXT.replace("found = \"operations\"", "found = 3");
     let (outcome, talk) = run(&experiment(&text), &options(dir.path()));
@@ -127,7 +127,7 @@ fn an_unexpected_result_fails_the_run_and_is_said() {
 }
 
 #[test]
-fn reports_are_made_from_the_record_alone() {
+fn reports_need_only_the_record() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let experiment = experiment(TEXT);
     let (outcome, _) = run(&experiment, &options(dir.path()));
@@ -161,7 +161,7 @@ fn reports_are_made_from_the_record_alone() {
 }
 
 #[test]
-fn one_run_is_shown_in_several_units_stalls_among_them() {
+fn one_run_is_reported_in_several_units() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let also = "rows = \"phase\"\nalso = [\"stalls\", \"device reads per op\", \"peak MiB\"]\n\
                 scaled_options = [\"reads\"]\noptions = { reads = 2000 }";
@@ -189,7 +189,7 @@ fn one_run_is_shown_in_several_units_stalls_among_them() {
 }
 
 #[test]
-fn series_are_chosen_by_name_and_a_wrong_name_is_told_those_there_are() {
+fn series_are_selected_by_name_and_unknown_name_lists_series() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let text = TEXT.replace("name = \"sizes\"", "name = \"blocks of sizes\"");
     let experiment = experiment(&text);
@@ -289,7 +289,7 @@ expect = { "ycsb a" = { operations = "entries/2" } }
 "#;
 
 #[test]
-fn phases_run_in_steps_with_roles_at_a_rate_and_are_checked() {
+fn phases_run_in_steps_with_roles_and_rate() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let experiment = experiment(MIXED);
     let (outcome, talk) = run(&experiment, &options(dir.path()));
@@ -318,7 +318,7 @@ fn phases_run_in_steps_with_roles_at_a_rate_and_are_checked() {
 }
 
 #[test]
-fn a_series_without_its_csv_is_left_out_in_words() {
+fn series_without_csv_is_skipped_with_message() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let text = MIXED.replacen("entries = 1000", "entries = [4, 900]", 1).replacen(
         "rows = \"phase\"",

@@ -184,7 +184,7 @@ fn amplified(at: &At<'_>, sample: &mut TaskSample) {
 }
 
 #[test]
-fn ratio_and_colour_belong_to_the_unit_shown() {
+fn ratio_and_colour_match_shown_unit() {
     let experiment = experiment(ALSO);
     let record = record(&experiment, "1", amplified);
     let page = lab_html::page(&experiment, &record);
@@ -219,7 +219,7 @@ fn ratio_and_colour_belong_to_the_unit_shown() {
 }
 
 #[test]
-fn a_series_first_shown_in_another_unit_counts_by_its_speed_at_a_glance() {
+fn summary_uses_speed_of_series_shown_in_other_unit() {
     let text = ALSO.replace(
         "unit = \"ops/s\"\nalso = [\"write amplification\", ",
         "unit = \"write amplification\"\nalso = [",
@@ -233,7 +233,7 @@ fn a_series_first_shown_in_another_unit_counts_by_its_speed_at_a_glance() {
 }
 
 #[test]
-fn a_task_without_an_engine_is_in_no_mean() {
+fn tasks_without_engine_are_excluded_from_means() {
     let text = "title = \"Sums\"\nengines = [\"esker\", \"leveldb\"]\n[[series]]\nname = \"a\"\n\
                 tasks = \"fillseq,crc32c,readseq,crc32c\"\nentries = 1000\nrows = \"phase\"\n\
                 columns = \"engine\"\n";
@@ -305,7 +305,7 @@ fn sized(at: &At<'_>, sample: &mut TaskSample) {
 }
 
 #[test]
-fn tables_name_the_sizes_that_were_run_beside_the_documents() {
+fn tables_show_run_sizes_beside_document_sizes() {
     let experiment = experiment(SIZES);
     let record = record(&experiment, "0.4", sized);
     let text = text(&experiment, &record);
@@ -329,7 +329,7 @@ fn tables_name_the_sizes_that_were_run_beside_the_documents() {
 }
 
 #[test]
-fn axes_show_the_sizes_that_were_run_beside_the_documents() {
+fn axes_show_run_sizes_beside_document_sizes() {
     let experiment = experiment(SIZES);
     let record = record(&experiment, "0.4", sized);
     let page = lab_html::page(&experiment, &record);
@@ -354,7 +354,7 @@ fn axes_show_the_sizes_that_were_run_beside_the_documents() {
 }
 
 #[test]
-fn the_record_names_what_was_run_beside_the_documents() {
+fn record_has_run_sizes_beside_document_sizes() {
     let experiment = experiment(SIZES);
     let record = record(&experiment, "0.4", sized);
     let json = serde_json::to_value(&record).expect("JSON");
@@ -399,7 +399,7 @@ fn drawn(section: &str) -> (usize, usize) {
 }
 
 #[test]
-fn a_series_over_a_knob_with_two_engines_is_one_chart() {
+fn series_over_option_with_two_engines_is_one_chart() {
     let experiment = experiment(KNOB);
     let record = record(&experiment, "1", knob);
     let page = lab_html::page(&experiment, &record);
@@ -420,7 +420,7 @@ fn a_series_over_a_knob_with_two_engines_is_one_chart() {
 }
 
 #[test]
-fn phases_of_a_knob_are_panels_of_one_chart_on_one_scale() {
+fn phases_of_option_are_panels_on_one_scale() {
     let text = KNOB.replace("\"fillseq\"", "\"fillseq,readseq,fillrandom\"");
     let experiment = experiment(&text);
     let record = record(&experiment, "1", |at, sample| {
@@ -438,7 +438,7 @@ fn phases_of_a_knob_are_panels_of_one_chart_on_one_scale() {
 }
 
 #[test]
-fn only_phases_far_apart_have_scales_of_their_own_and_a_slow_turn_parts_none() {
+fn only_distant_phases_have_own_scale_despite_slow_round() {
     let text = KNOB.replace("\"fillseq\"", "\"fillseq,readseq,compact\"");
     let experiment = experiment(&text);
     let record = record(&experiment, "1", |at, sample| {
@@ -461,7 +461,7 @@ fn only_phases_far_apart_have_scales_of_their_own_and_a_slow_turn_parts_none() {
 }
 
 #[test]
-fn policies_over_a_growing_store_are_lines_of_one_chart() {
+fn policies_over_growing_store_are_lines_of_one_chart() {
     let text = "title = \"Policies\"\nengines = [\"esker\"]\n\
          [phases.put]\nupdate = 1\nkeys = \"low\"\n[phases.get]\nread = 1\nkeys = \"low\"\n\
          [[series]]\nname = \"policies\"\nphases = [\"put\", \"get\"]\nentries = 10_000\nsteps = 16\n\
@@ -483,7 +483,7 @@ fn policies_over_a_growing_store_are_lines_of_one_chart() {
 }
 
 #[test]
-fn a_policy_without_a_size_is_marks_on_one_scale() {
+fn policies_without_size_are_marks_on_one_scale() {
     let text = "title = \"Policies\"\nengines = [\"esker\"]\n[[series]]\nname = \"policies\"\n\
                 tasks = \"fillseq,readrandom\"\nentries = 10_000\nunit = \"ops/s\"\n\
                 vary = { \"esker.cache_policy\" = [\"lru\", \"clock\"] }\n";

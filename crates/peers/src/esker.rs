@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_option_of_its_own_stands_once_in_what_it_was_given() {
+    fn own_option_is_listed_once() {
         let own = |name: &str, value: &str| (NAME.to_string(), name.to_string(), value.to_string());
         let engine_options = vec![own("compression", "lz4"), own("policy", "leveled")];
         let given = Esker.given(&StoreOptions { engine_options, ..StoreOptions::default() });

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_engine_is_listed_with_a_way_to_get_it() {
+    fn every_engine_has_installation_instructions() {
         for engine in list() {
             assert!(!engine.how.is_empty() && !engine.licence.is_empty(), "{engine:?}");
             assert_ne!(engine.description.is_some(), engine.missing.is_some(), "{engine:?}");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_installed_one_is_used() {
+    fn newest_installed_version_is_used() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         assert_eq!(newest_in(dir.path()), None);
         for name in
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn another_checksum_and_another_name_are_refused_in_words() {
+    fn wrong_checksum_and_name_are_refused_with_message() {
         let talk = &mut Vec::new();
         assert!(check(ROCKSDB_VERSION, ROCKSDB_SHA256, talk).is_ok());
         let error = check(ROCKSDB_VERSION, "00", talk).expect_err("another sum");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_is_taken_out_of_an_archive() {
+    fn library_is_extracted_from_archive() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let jar = dir.path().join("a.jar");
         std::fs::write(&jar, b"no archive").expect("written");

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_paragraphs_are_found_and_tables_and_code_are_not_prose() {
+    fn long_paragraphs_are_found_outside_tables_and_code() {
         let long = "word ".repeat(81);
         let text =
             format!("# a\n\nshort\n\n| {long}|\n\n```\n{long}\n\n{long}\n```\n\n- {long}\n\n");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_of_the_glossary_are_counted() {
+    fn glossary_terms_are_counted() {
         let text = "# a\n\n## Glossary\n\n| term | is |\n|---|---|\n| run | x |\n| guard | y |\n\n## b\n| z |";
         assert_eq!(glossary_terms(text), 2);
         assert_eq!(glossary_terms("# a\n"), 0);

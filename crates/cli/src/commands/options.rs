@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_is_wider_than_the_terminal_and_no_word_is_lost() {
+    fn lines_fit_terminal_and_keep_all_words() {
         let options = Options::default();
         for columns in [40, 80, 100] {
             for spec in OPTIONS.iter() {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_short_where_they_can_be() {
+    fn sizes_are_abbreviated_if_exact() {
         assert_eq!(size(4096), "4 KiB");
         assert_eq!(size(1 << 40), "1024 GiB");
         assert_eq!(size(1000), "1000 bytes");

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_follows_the_environment() {
+    fn history_path_follows_environment() {
         let of = |pairs: &[(&str, &str)]| {
             let pairs: Vec<(String, OsString)> =
                 pairs.iter().map(|(name, value)| (name.to_string(), value.into())).collect();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_its_owners_alone() {
+    fn history_file_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("some/where/history");
         prepare(&path).unwrap();

@@ -455,7 +455,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_behind_a_prefix() {
+    fn prefix_end_is_after_all_keys_with_prefix() {
         assert_eq!(behind_prefix(b"ab"), Some(b"ac".to_vec()));
         assert_eq!(behind_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
         assert_eq!(behind_prefix(b"\xff"), None);
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_stop_goes_on_unwaited_for() {
+    fn uninterruptible_command_continues_in_background() {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), esker::Options::default()).unwrap();
         std::thread::scope(|threads| {
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_command_is_proposed_unless_its_keys_are_long() {
+    fn next_command_is_proposed_unless_keys_are_long() {
         let walk = |reverse| Walk { from: None, to: Some(b"z z".to_vec()), reverse };
         let text = more(5, &walk(false), b"k\xff", Encoding::Text);
         assert!(text.ends_with("`scan k\\xff z\\x20z` continues"), "{text}");

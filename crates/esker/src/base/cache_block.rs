@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_keeps_its_bytes_and_drops_its_header_once() {
+    fn block_keeps_bytes_and_drops_header_once() {
         for pool in pools() {
             for len in [0, 1, 100, 5_000, ALLOCATION_BYTES_MAX] {
                 let token = Arc::new(());
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn users_on_many_threads_free_a_frame_once_and_the_pool_after_it() {
+    fn block_shared_by_threads_is_freed_once_before_pool() {
         for pool in pools() {
             let token = Arc::new(());
             let mut buf = CacheBlockBuf::zeroed(3_000, pool.as_ref());

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_begin_where_large_pages_do_and_share_no_byte() {
+    fn chunks_are_huge_page_aligned_and_disjoint() {
         let count = if cfg!(miri) { 3 } else { 40 };
         #[cfg(all(target_os = "linux", not(any(miri, esker_shuttle, esker_portable))))]
         let fresh = |n| match n % 3 {

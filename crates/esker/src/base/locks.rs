@@ -132,7 +132,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
-    fn locks_outlive_a_panic_and_say_when_they_are_taken() {
+    fn locks_survive_panic_and_try_lock_fails_while_held() {
         let (mutex, shared) = (Mutex::new(1), RwLock::new(1));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _both = (mutex.lock(), shared.write());
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_lets_others_in_and_has_the_lock_again() {
+    fn condvar_wait_releases_and_reacquires_lock() {
         let (mutex, told) = (Mutex::new(0), Condvar::new());
         std::thread::scope(|scope| {
             scope.spawn(|| {

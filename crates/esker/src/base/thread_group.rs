@@ -265,7 +265,7 @@ mod tests {
     use crate::base::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     #[test]
-    fn a_thread_runs_when_start_returns_and_is_gone_when_end_does() {
+    fn thread_runs_after_start_and_is_joined_by_end() {
         let crew = ThreadGroup::default();
         let (began, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         struct Ends(Arc<AtomicUsize>);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_may_end_its_own_crew() {
+    fn thread_may_end_its_own_group() {
         let crew = Arc::new(ThreadGroup::default());
         let (done, waits) = std::sync::mpsc::channel();
         crew.start("other", || {}).unwrap();

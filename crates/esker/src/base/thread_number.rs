@@ -101,7 +101,7 @@ mod tests {
     use std::sync::{Barrier, Mutex};
 
     #[test]
-    fn threads_that_are_alive_have_different_numbers_and_give_them_back() {
+    fn live_threads_have_distinct_numbers_and_release_them() {
         // More threads than bits in a word.
         let count = if cfg!(miri) { 24 } else { 80 };
         for _ in 0..3 {

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_holds_no_blocks_until_it_comes_back() {
+    fn reserved_capacity_holds_no_blocks_until_released() {
         for capacity in [64 << 10, 4 << 20] {
             let cache = Arc::new(BlockCache::new(CachePolicy::S3Fifo, capacity));
             assert_eq!(fill(&cache), capacity);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lent_of_nothing() {
+    fn empty_cache_reserves_nothing() {
         let none = Arc::new(BlockCache::<u32>::new(CachePolicy::None, 1 << 20));
         let empty = Arc::new(BlockCache::<u32>::new(CachePolicy::Lru, 0));
         assert!(

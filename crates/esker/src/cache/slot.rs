@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_seen_until_it_is_replaced_and_dropped_once() {
+    fn slot_shows_block_until_replaced_and_drops_it_once() {
         let (place, list) = (Slot::default(), RetireList::default());
         let reading = list.collector().pin();
         assert!(place.load(&list, &reading).is_none());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_are_counted_up_to_three_and_begin_again() {
+    fn use_counter_saturates_at_three_and_resets() {
         let (place, list) = (Slot::default(), RetireList::default());
         for uses in [0, 1, 2, 3, 4, 9] {
             let content = frame(5u32);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_look_and_replace_lose_nothing_and_keep_nothing() {
+    fn concurrent_loads_and_replacements_leak_nothing() {
         let rounds = if cfg!(miri) { 40 } else { 20_000 };
         let (place, list) = (Arc::new(Slot::default()), Arc::new(RetireList::default()));
         let values: Vec<CacheBlock<(u64, u64)>> = (0..4).map(|n| frame((n, !n))).collect();

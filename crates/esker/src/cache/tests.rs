@@ -278,7 +278,7 @@ fn hit_rates(
 }
 
 #[test]
-fn each_policy_hits_as_often_as_its_plain_simulation() {
+fn each_policy_matches_hit_rate_of_simulation() {
     let traces = [
         ("zipfian", zipfian(7, 20_000, 120_000)),
         ("scan-polluted", scan_polluted(11, 10_000, 100_000)),
@@ -294,7 +294,7 @@ fn each_policy_hits_as_often_as_its_plain_simulation() {
 }
 
 #[test]
-fn hits_on_a_shelf_count_as_uses() {
+fn slot_hits_count_as_uses() {
     let trace = zipfian(7, 20_000, 120_000);
     for policy in POLICIES {
         let (ours, theirs) = hit_rates(policy, 1_000, &trace, Some(20_000));
@@ -303,7 +303,7 @@ fn hits_on_a_shelf_count_as_uses() {
 }
 
 #[test]
-fn a_shelf_counts_up_to_three_uses_since_it_was_last_asked() {
+fn slot_counts_up_to_three_uses_since_last_query() {
     let cache = BlockCache::new(Clock, 10);
     let slots = Arc::new(cache.block_slots(1, &Arc::default()));
     for uses in [0, 1, 3, 4, 300] {
@@ -318,7 +318,7 @@ fn a_shelf_counts_up_to_three_uses_since_it_was_last_asked() {
 }
 
 #[test]
-fn what_leaves_a_shelf_is_freed() {
+fn blocks_removed_from_slots_are_freed() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 10);
         let slots = Arc::new(cache.block_slots(100, &Arc::default()));
@@ -339,7 +339,7 @@ fn what_leaves_a_shelf_is_freed() {
 }
 
 #[test]
-fn a_shelf_holds_what_the_cache_holds() {
+fn slots_hold_exactly_cached_blocks() {
     for policy in [Clock, Sieve, S3Fifo] {
         let cache = BlockCache::new(policy, 500);
         let slots = Arc::new(cache.block_slots(2_000, &Arc::default()));
@@ -369,7 +369,7 @@ fn a_shelf_holds_what_the_cache_holds() {
 }
 
 #[test]
-fn a_sharded_cache_hits_about_as_often_as_one_list() {
+fn sharded_cache_hit_rate_is_close_to_single_list() {
     let trace = zipfian(3, 20_000, 100_000);
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 1_000 * 4096);
@@ -382,7 +382,7 @@ fn a_sharded_cache_hits_about_as_often_as_one_list() {
 }
 
 #[test]
-fn scan_resistant_policies_beat_lru_on_a_scan() {
+fn scan_resistant_policies_beat_lru_on_scan() {
     let trace = scan_polluted(5, 10_000, 100_000);
     let (lru, _) = hit_rates(Lru, 1_000, &trace, None);
     for policy in [Sieve, S3Fifo] {
@@ -392,7 +392,7 @@ fn scan_resistant_policies_beat_lru_on_a_scan() {
 }
 
 #[test]
-fn use_never_exceeds_the_capacity_while_it_grows_and_shrinks() {
+fn usage_stays_within_capacity_while_resized() {
     let mut random = Random(99);
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 2 * MIB);
@@ -423,7 +423,7 @@ fn use_never_exceeds_the_capacity_while_it_grows_and_shrinks() {
 }
 
 #[test]
-fn a_change_of_policy_keeps_what_is_held() {
+fn policy_change_keeps_cached_blocks() {
     let cache = BlockCache::new(Lru, 1_000);
     let mut random = Random(4);
     for round in 0..40 {
@@ -446,7 +446,7 @@ fn a_change_of_policy_keeps_what_is_held() {
 }
 
 #[test]
-fn the_first_insert_wins_and_a_giant_is_not_kept() {
+fn first_insert_wins_and_oversized_block_is_rejected() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 1_000);
         let key = BlockKey { file: 1, block: 2 };
@@ -468,7 +468,7 @@ fn block_of(shard: usize) -> BlockKey {
 }
 
 #[test]
-fn the_parts_of_the_shards_are_the_capacity_together() {
+fn shard_capacities_add_up_to_capacity() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, MIB + 15);
         let part = MIB / 16;
@@ -493,7 +493,7 @@ fn the_parts_of_the_shards_are_the_capacity_together() {
 }
 
 #[test]
-fn more_room_takes_nothing_away_unless_blocks_move_to_other_shards() {
+fn larger_capacity_evicts_nothing_unless_blocks_change_shards() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 2 * MIB);
         let held = || (0..100).filter(|key| cache.get(&block(*key)).is_some()).count();
@@ -511,7 +511,7 @@ fn more_room_takes_nothing_away_unless_blocks_move_to_other_shards() {
 }
 
 #[test]
-fn a_removed_file_leaves_nothing_behind() {
+fn removed_file_leaves_no_blocks() {
     for policy in POLICIES {
         for capacity in [500_000, 4 * MIB] {
             let cache = BlockCache::new(policy, capacity);
@@ -535,7 +535,7 @@ fn a_removed_file_leaves_nothing_behind() {
 }
 
 #[test]
-fn blocks_that_are_all_in_use_are_known_to_the_next_policy() {
+fn policy_change_keeps_frequently_used_blocks() {
     let cache = BlockCache::new(S3Fifo, 500_000);
     for key in 0..10 {
         for _ in 0..5 {
@@ -553,7 +553,7 @@ fn blocks_that_are_all_in_use_are_known_to_the_next_policy() {
 }
 
 #[test]
-fn many_threads_see_only_what_was_put_there() {
+fn concurrent_lookups_return_only_inserted_blocks() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 2 * MIB);
         let slots = Arc::new(cache.block_slots(4_000, &Arc::default()));

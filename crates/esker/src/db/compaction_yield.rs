@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_rests_for_readers_and_no_longer_than_it_may() {
+    fn job_yields_to_readers_within_its_budget() {
         let rested = Simulated::new(400, 500).work(1_000, 100);
         let most = Duration::from_millis(100 * REST_MS_PER_MIB);
         assert!((most..=most + SLEEP).contains(&rested), "{rested:?}");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_rests_where_there_is_a_processor_or_nobody_reads() {
+    fn no_yield_with_idle_cpu_or_without_readers() {
         assert_eq!(Simulated::new(0, 500).work(1_000, 100), Duration::ZERO);
         assert_eq!(Simulated::new(200, 500).work(1_000, 100), Duration::ZERO);
         // Waiting for a device is not waiting for a CPU.
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_ends_when_the_readers_go_or_somebody_waits() {
+    fn yield_ends_when_readers_stop_or_compaction_is_urgent() {
         let mut world = Simulated::new(400, 500);
         world.readers_until_us = 34_000;
         let rested = world.work(40, 100);

@@ -180,7 +180,7 @@ mod tests {
     /// Simulates a running compaction in the queue. Between the end of that compaction and the end
     /// of `compact_range`, other compactions may begin only if nothing bars them.
     #[test]
-    fn compact_range_bars_other_compactions_before_it_waits_for_those_that_run() {
+    fn compact_range_blocks_new_compactions_before_waiting() {
         let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
         db.put("key", "value").unwrap();
         db.inner.queue.lock().running += 1;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_close_ends_who_waits_for_compactions() {
+    fn close_wakes_callers_that_wait_for_compactions() {
         let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
         db.inner.queue.lock().running += 1;
         std::thread::scope(|scope| {

@@ -340,7 +340,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn files_are_private_and_only_regular_ones_are_opened() {
+    fn files_are_private_and_only_regular_files_open() {
         let dir = tempfile::tempdir().unwrap();
         let (fs, root) = (OsFs::default(), dir.path().join("d"));
         fs.create_dir(&root).unwrap();
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
-    fn reading_leaves_the_time_of_access_as_it_is() {
+    fn reads_leave_access_time_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         OsFs::default().create_new(&path).unwrap().append(b"abc").unwrap();
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn an_append_goes_to_the_end_wherever_a_write_went_before() {
+    fn append_after_positioned_write_goes_to_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let mut file = OsFs::default().create_new(&path).unwrap();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_directory_stays_the_one_it_is_wherever_it_goes() {
+    fn pinned_directory_follows_rename() {
         let root = tempfile::tempdir().unwrap();
         let (dir, other) = (root.path().join("d"), root.path().join("other"));
         let os = OsFs::default();
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_directory_is_an_error_and_nothing_is_made_elsewhere() {
+    fn removed_directory_is_an_error_and_creates_nothing() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("d");
         let os = OsFs::default();
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_on_a_pinned_directory_ends_with_the_lock() {
+    fn pinned_directory_lock_excludes_others_until_dropped() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("LOCK");
         let pinned = || OsFs::default().pinned(root.path()).unwrap().unwrap();
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_exclusive_and_names_its_holder() {
+    fn lock_is_exclusive_and_names_holder() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         let held = OsFs::default().lock(&path, "process 1").unwrap();

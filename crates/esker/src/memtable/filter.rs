@@ -88,7 +88,7 @@ mod tests {
     use crate::base::filter_policy::key_hash;
 
     #[test]
-    fn what_was_added_is_there_and_hardly_anything_else() {
+    fn added_keys_pass_and_few_others_do() {
         let pool = Arc::new(ChunkPool::new(64 << 20));
         // As many keys as a 1 MiB memtable holds at pairs of 116 bytes.
         let part = if cfg!(miri) { 64 } else { 1 };

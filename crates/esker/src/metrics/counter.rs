@@ -76,7 +76,7 @@ mod tests {
     use std::sync::{Arc, Barrier};
 
     #[test]
-    fn nothing_is_lost_by_more_threads_than_have_parts_of_their_own() {
+    fn counts_are_exact_with_more_threads_than_parts() {
         let sum = Striped::default();
         let threads = OWNED + 2 * SHARED;
         let together = Barrier::new(threads);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_counts_while_it_ends_is_counted() {
+    fn counts_from_thread_destructors_are_kept() {
         struct Last(Arc<Striped>);
         impl Drop for Last {
             fn drop(&mut self) {

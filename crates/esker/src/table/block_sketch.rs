@@ -379,7 +379,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn what_is_known_of_the_rows_above_a_head_is_true((heads, probes) in heads()) {
+        fn sketch_bounds_hold_for_rows_above_head((heads, probes) in heads()) {
             let cells: Vec<AtomicU16> =
                 (0..HEADER_CELLS + heads.len()).map(|_| AtomicU16::new(0)).collect();
             trace(&cells, |row| Some(heads[row])).unwrap();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_out_of_order_are_not_drawn() {
+    fn rows_out_of_order_have_no_sketch() {
         let cells: Vec<AtomicU16> = (0..HEADER_CELLS + 3).map(|_| AtomicU16::new(0)).collect();
         for heads in [[5, 4, 6], [5, 7, 6], [7, 6, 5]] {
             assert!(trace(&cells, |row| Some(heads[row])).is_none());

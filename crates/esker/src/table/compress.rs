@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_unpacks_and_damage_is_refused() {
+    fn compression_round_trips_and_corruption_is_refused() {
         let raw: Vec<u8> = (0..5000u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
         for &kind in Compression::ALL.iter().filter(|kind| kind.is_built_in()) {
             let mut packer = Packer::new(kind, 0).unwrap();
@@ -229,7 +229,7 @@ mod tests {
 
     /// Damaged input that the checksum should have caught writes nothing beyond the buffer.
     #[test]
-    fn damaged_bytes_are_refused_or_fill_the_buffer_and_touch_nothing_else() {
+    fn corrupt_input_is_refused_or_stays_within_output_buffer() {
         const GUARD: usize = 64;
         let raw: Vec<u8> = (0..700u32).flat_map(|i| (i / 5).to_le_bytes()).collect();
         let rounds = if cfg!(miri) { 60 } else { 30_000 };
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_kept_as_it_is() {
+    fn incompressible_data_is_stored_uncompressed() {
         let mut x = 1u64;
         let noise: Vec<u8> = (0..4096)
             .map(|_| {

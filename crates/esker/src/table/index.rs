@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn every_search_finds_what_a_scan_finds() {
+    fn every_index_search_matches_linear_scan() {
         let mut seed = 7u64;
         let mut random = move |below: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn separators_are_short_and_between() {
+    fn separators_are_short_and_between_blocks() {
         let cases: [(&[u8], &[u8], &[u8]); 8] = [
             (b"abc", b"abz", b"abd"),
             (b"abc", b"abd", b"abc"),
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_and_disordered_indexes_are_refused() {
+    fn truncated_and_unordered_indexes_are_refused() {
         let order = KeyOrder::Bytewise;
         let mut builder = IndexBuilder::default();
         builder.add(&order, b"b", None, 10, 10);

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_begin_at_multiples_of_their_length_whatever_blocks_are_long() {
+    fn writes_are_multiples_of_buffer_size() {
         let (fs, path) = (MemFs::new(), Path::new("table"));
         let options = TableOptions::default();
         let noted = Arc::default();

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_are_named_and_ours_pass() {
+    fn foreign_files_are_named_and_own_files_pass() {
         let level = ["000005.ldb", "CURRENT", "LOCK", "LOG", "MANIFEST-000004"];
         assert_eq!(identify(&level), Some("a LevelDB directory"));
         let rocks = ["CURRENT", "IDENTITY", "MANIFEST-000005", "OPTIONS-000007"];

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_round_trip_and_strangers_are_strangers() {
+    fn file_names_round_trip_and_foreign_names_are_refused() {
         let dir = Path::new("/d");
         assert_eq!(table_path(dir, 7), Path::new("/d/000007.sst"));
         assert_eq!(parse_table("1234567.sst"), Some(1_234_567));

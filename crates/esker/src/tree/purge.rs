@@ -202,7 +202,7 @@ mod tests {
     use crate::tree::tests::info;
 
     #[test]
-    fn a_thread_is_started_for_the_first_file_and_what_it_cannot_do_is_done_here() {
+    fn thread_starts_with_first_file_and_caller_removes_if_it_cannot() {
         let purger = |starts: bool| {
             let purger = Arc::new(Purger::new(MemFs::new(), "/store".into(), fork::process()));
             let asked = Arc::new(AtomicUsize::new(0));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_nobody_removes_and_others_leave_it_to_who_serves() {
+    fn readers_leave_removal_to_thread_and_compactions_remove_inline() {
         let (fs, dir) = (Arc::new(MemFs::default()), PathBuf::from("/store"));
         fs.create_dir(&dir).unwrap();
         let purger = Arc::new(Purger::new(fs.clone(), dir.clone(), fork::process()));

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_a_bad_record_is_read_once() {
+    fn data_after_bad_record_is_scanned_once() {
         let (fs, path) = (MemFs::new(), Path::new("/7.wal"));
         let header = FileHeader { number: 7, generation: 1 };
         let start = LogStart { first_ordinal: 0, first_seqno: 1, durable_ordinal: 0 };
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_comes_while_it_is_looked_at_is_no_damage() {
+    fn concurrent_append_is_not_corruption() {
         let (fs, path) = (MemFs::new(), Path::new("/7.wal"));
         let header = FileHeader { number: 7, generation: 1 };
         let start = LogStart { first_ordinal: 0, first_seqno: 1, durable_ordinal: 0 };

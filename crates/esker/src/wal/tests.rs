@@ -51,7 +51,7 @@ fn five(log: &mut LogWriter) {
 }
 
 #[test]
-fn records_come_back_and_the_end_is_known() {
+fn records_round_trip_and_end_is_known() {
     let (records, end) = read(&bytes_of(five, true)).unwrap();
     assert_eq!(end, LogEnd::Closed);
     let ordinals: Vec<_> = records.iter().map(|r| r.0).collect();
@@ -64,7 +64,7 @@ fn records_come_back_and_the_end_is_known() {
 }
 
 #[test]
-fn every_cut_leaves_whole_records_from_the_start() {
+fn truncation_anywhere_keeps_prefix_of_records() {
     let bytes = bytes_of(five, true);
     let (all, _) = read(&bytes).unwrap();
     let mut last = 0;
@@ -78,7 +78,7 @@ fn every_cut_leaves_whole_records_from_the_start() {
 }
 
 #[test]
-fn a_bit_flip_never_yields_a_wrong_record() {
+fn bit_flip_never_yields_wrong_record() {
     let bytes = bytes_of(five, true);
     let (all, _) = read(&bytes).unwrap();
     for at in 0..bytes.len() {
@@ -99,7 +99,7 @@ fn a_bit_flip_never_yields_a_wrong_record() {
 }
 
 #[test]
-fn rot_below_a_durable_mark_is_corruption_and_above_it_a_torn_tail() {
+fn damage_below_sync_mark_is_corruption_and_above_it_torn_tail() {
     let bytes = bytes_of(
         |log| {
             log.append(1, b"durable").unwrap();
@@ -126,7 +126,7 @@ fn rot_below_a_durable_mark_is_corruption_and_above_it_a_torn_tail() {
 }
 
 #[test]
-fn a_newer_version_and_another_log_are_refused() {
+fn newer_version_and_other_log_are_refused() {
     let bytes = bytes_of(five, true);
     let mut newer = bytes.clone();
     newer[8] = 2;
@@ -156,7 +156,7 @@ fn synced(log: &mut LogWriter) {
 }
 
 #[test]
-fn every_flip_below_a_later_durable_mark_is_corruption() {
+fn every_flip_below_later_sync_mark_is_corruption() {
     let bytes = bytes_of(synced, false);
     let (all, _) = read(&bytes).unwrap();
     // Marks the padding of each record, and finds the start of the last record.
@@ -254,7 +254,7 @@ fn overlapping_fake_records_are_bounded_work() {
 }
 
 #[test]
-fn bytes_of_any_kind_never_panic() {
+fn arbitrary_bytes_never_panic() {
     let good = bytes_of(synced, true);
     let mut state = 0x2545_F491_4F6C_DD1Du64;
     let mut next = || {
@@ -279,7 +279,7 @@ fn bytes_of_any_kind_never_panic() {
 }
 
 #[test]
-fn a_log_that_another_continues_says_which() {
+fn continued_log_names_its_successor() {
     let bytes = bytes_of(
         |log| {
             five(log);
@@ -409,7 +409,7 @@ fn log_is_full_at_seqno_limit() {
 }
 
 #[test]
-fn what_was_synced_is_known_to_be_durable() {
+fn synced_records_are_known_durable() {
     let fs = MemFs::new();
     let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();
     assert_eq!((log.next_ordinal(), log.durable_ordinal()), (5, 4));
@@ -443,7 +443,7 @@ fn synced_to_the_end() -> (Vec<u8>, usize) {
 }
 
 #[test]
-fn a_bit_flip_never_loses_a_synced_record() {
+fn bit_flip_never_loses_synced_record() {
     let (bytes, end) = synced_to_the_end();
     let (all, at_end) = read(&bytes).unwrap();
     assert_eq!((all.len(), at_end), (4, LogEnd::Clean));
@@ -515,7 +515,7 @@ fn sync_mark_does_not_cover_later_records() {
 }
 
 #[test]
-fn the_mark_of_a_sync_says_that_older_logs_were_synced() {
+fn sync_mark_records_that_older_logs_were_synced() {
     let proves = |sync: bool| {
         let fs = MemFs::new();
         let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();

@@ -331,7 +331,7 @@ mod tests {
     use crate::fs::MemFs;
 
     #[test]
-    fn the_memory_of_a_large_record_is_given_back_and_that_of_small_ones_kept() {
+    fn large_record_buffer_is_freed_and_small_one_kept() {
         let (fs, path) = (MemFs::new(), Path::new("/7.wal"));
         let header = FileHeader { number: 7, generation: 1 };
         let start = LogStart { first_ordinal: 0, first_seqno: 1, durable_ordinal: 0 };

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn who_locks_the_core_goes_before_writers_that_came_later() {
+    fn lock_precedes_writers_that_arrive_later() {
         /// A store in which a commit sets a mark.
         struct Marked(Counters);
         impl CommitHooks for Marked {
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_panics_leaves_nobody_waiting_and_takes_no_more_writes() {
+    fn leader_panic_wakes_waiters_and_refuses_writes() {
         let committer = committer();
         let commit = |panics| {
             let member =

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_while_somebody_looks_bounds_what_is_added() {
+    fn concurrent_put_bounds_added_hint() {
         let mut keeper = HintKeeper::new(KeyOrder::Bytewise);
         keeper.watch(b"m").expect("no hint covers the write");
         for key in [b"c", b"e", b"d", b"s", b"q", b"r"] {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_added_around_a_key_that_was_put_meanwhile_nor_for_a_short_run() {
+    fn no_hint_is_added_around_concurrent_put_or_for_short_run() {
         let mut keeper = HintKeeper::new(KeyOrder::Reverse);
         keeper.watch(b"m").expect("no hint covers the write");
         keeper.note(Kind::Put, b"m");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn deletes_are_asked_about_once_in_a_while_and_less_often_in_vain() {
+    fn hint_search_is_requested_after_many_deletes_and_backs_off() {
         let mut keeper = HintKeeper::new(KeyOrder::Bytewise);
         let mut waits = Vec::new();
         for _ in 0..4 {

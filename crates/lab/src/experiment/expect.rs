@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts() {
+    fn amounts_are_parsed() {
         let value = |value: Value| Amount::parse(&value).map(|amount| amount.value(5000, 300));
         assert_eq!(value(Value::from(7)), Ok(7));
         assert_eq!(value(Value::from("entries")), Ok(5000));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_is_said() {
+    fn unmet_expectation_is_described() {
         let expect: Expect =
             toml::from_str("operations = \"entries\"\nfound = \"operations\"").expect("a table");
         let mut sample = TaskSample::new("e", "readrandom", 0, 0);

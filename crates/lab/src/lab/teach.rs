@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cold_start_a_debt_and_a_cached_store_are_told() {
+    fn warns_of_cold_start_debt_and_cached_store() {
         let mut record = record();
         for phase in ["a", "b", "c", "d"] {
             for (repetition, micros) in [(0, 3.0), (1, 1.0), (2, 1.1)] {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn other_work_is_told_by_its_share() {
+    fn warns_of_other_processes_by_share() {
         assert!(others(150.0, 100.0, 200.0).is_some_and(|text| text.contains("25 %")));
         assert_eq!(others(101.0, 100.0, 200.0), None);
         let before = Before::now();

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_wakes_while_others_work_and_ends_when_told() {
+    fn idle_watch_records_until_stopped() {
         // On a busy machine the thread's first sleep may outlast this thread's.
         let noted = (0..12).find_map(|round| {
             let watch = IdleWatch::start();

@@ -80,7 +80,7 @@ mod tests {
     use crate::target::{Engine, StoreOptions};
 
     #[test]
-    fn a_store_without_background_work_is_measured_at_once() {
+    fn store_without_background_work_is_quiet_immediately() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let store = Reference.open(dir.path(), &StoreOptions::default()).expect("opens");
         let waited = wait(store.as_ref());

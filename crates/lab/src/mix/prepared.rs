@@ -61,7 +61,7 @@ mod tests {
     use crate::mix::space::{FieldLength, KeyForm};
 
     #[test]
-    fn a_stretch_holds_the_keys_and_the_values_written_whole() {
+    fn prepared_batch_holds_keys_and_whole_values() {
         let form = KeyForm::Decimal { width: 6 };
         let space = Space::new(form, 2, FieldLength::Constant(10), 1.0, 1);
         let file = PhaseFile { update: 1.0, ..PhaseFile::default() };

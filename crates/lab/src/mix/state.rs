@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_absent_until_they_are_set() {
+    fn records_are_absent_until_set() {
         let mut state = State::empty(2);
         state.grow(3);
         state.set(1, None, 5);

@@ -120,7 +120,7 @@ mod tests {
     use crate::report::frame::LOG_FROM;
 
     #[test]
-    fn places_have_their_names_values_and_one_scale() {
+    fn dots_show_names_and_values_on_one_scale() {
         let dot = |style, value, text: &str| Dot {
             style,
             value,

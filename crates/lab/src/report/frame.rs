@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_and_lie_on_the_axis() {
+    fn ticks_are_round_and_on_axis() {
         let near = Span::of([0.0, 900.0].into_iter(), LOG_FROM, true);
         assert_eq!(near.ticks(5), [0.0, 200.0, 400.0, 600.0, 800.0]);
         let wide = Span::of([1.0, 1e6].into_iter(), LOG_FROM, true);

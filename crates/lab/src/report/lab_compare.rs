@@ -267,14 +267,14 @@ mod tests {
                         tasks = \"fillseq\"\n[[series]]\nname = \"other\"\ntasks = \"readseq\"\n";
 
     #[test]
-    fn records_of_equal_terms_differ_in_nothing() {
+    fn records_with_equal_settings_are_comparable() {
         let told = FILE.replace("One", "Two").replace("readseq", "readrandom");
         let (one, two) = (record(FILE, &[("a", "1")]), record(&told, &[("a", "1")]));
         assert_eq!(differences(&one, &two), [], "titles and other series are no difference");
     }
 
     #[test]
-    fn settings_series_seeds_and_machines_make_records_incomparable() {
+    fn different_settings_series_seeds_or_machines_are_incomparable() {
         let one = record(FILE, &[("compression", "none"), ("a", "1")]);
         let mut two = record(&FILE.replace("fillseq", "fillrandom"), &[("compression", "snappy")]);
         two.seed = 2;

@@ -313,7 +313,7 @@ mod tests {
     use crate::target::Capabilities;
 
     #[test]
-    fn a_triangle_needs_two_engines_with_all_three() {
+    fn rum_triangle_needs_two_engines_with_all_three_costs() {
         let whos: Whos = vec![("esker".into(), false), ("lmdb".into(), false)];
         let glance = |engine: &str, read, write, space| Glance {
             engine: engine.into(),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn options_given_to_one_engine_alone_are_told() {
+    fn options_of_one_engine_are_listed() {
         let text = "title = \"x\"\nengines = [\"reference\"]\n[options]\ncompression = \"none\"\n\
                     \"reference.depth\" = 7\n[[series]]\nname = \"a\"\ntasks = \"fillseq\"\n\
                     entries = 10\noptions = { \"reference.way\" = \"up\" }\n";
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn unequal_terms_are_told() {
+    fn unequal_settings_are_listed() {
         let engine = |sync, checksums| EngineRecord {
             name: "x".into(),
             description: None,

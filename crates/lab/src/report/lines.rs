@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn decades_make_an_axis_logarithmic_and_colours_are_variables() {
+    fn wide_ranges_use_logarithmic_axis_and_colours_are_variables() {
         let axes = Axes { x: "entries", y: "us/op", ..Axes::default() };
         let wide = lines(&[line(&[(1.0, 1.0), (2.0, 1000.0)])], &axes, "wide");
         assert!(wide.contains("us/op (log)") && !wide.contains("entries (log)"), "{wide}");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_the_axis_do_not_run_into_each_other() {
+    fn axis_labels_do_not_overlap() {
         let tick = |at: f64| Tick { at, text: format!("{at} KiB"), below: Some("x9".into()) };
         let ticks: Vec<Tick> = (0..40).map(f64::from).map(tick).collect();
         let axes = Axes { x: "data", y: "ops/ms", ticks, ..Axes::default() };

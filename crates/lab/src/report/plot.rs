@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_holds_names_texts_and_no_fixed_colour() {
+    fn bar_chart_has_names_labels_and_no_fixed_colour() {
         let bar = |name: &str, value| Bar {
             name: name.into(),
             colour: 1,

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_name_one_value_once() {
+    fn range_of_one_value_shows_it_once() {
         assert_eq!(range(vec![9600, 800], count_text).as_deref(), Some("800 to 9,600"));
         assert_eq!(range(vec![800, 800], count_text).as_deref(), Some("800"));
         assert_eq!(range(Vec::new(), count_text), None);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_gives_no_answer_is_an_error_of_the_engine() {
+    fn child_without_reply_is_an_engine_error() {
         let error = |program: Option<&str>| {
             run(program.map(Path::new), &request(), &mut Vec::new()).expect_err("no answer")
         };

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_engine_goes_first_in_turn() {
+    fn first_engine_rotates_over_repetitions() {
         assert_eq!(order(3, 0), [0, 1, 2]);
         assert_eq!(order(3, 1), [1, 2, 0]);
         assert_eq!(order(3, 5), [2, 0, 1]);

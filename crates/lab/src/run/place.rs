@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_somebody_else_is_left_alone() {
+    fn foreign_directory_is_refused_and_unchanged() {
         let base = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(base.path().join("leveldb")).expect("made");
         std::fs::write(base.path().join("leveldb/precious"), b"x").expect("written");

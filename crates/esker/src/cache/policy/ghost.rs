@@ -145,7 +145,7 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn as_much_is_remembered_as_there_is_room_for_and_no_more() {
+    fn remembers_hashes_up_to_capacity() {
         let mut ghost = Ghost::default();
         ghost.set_capacity(100);
         ghost.remember(1, 60);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_when_lines_become_more_and_few_are_kept_for_little() {
+    fn growth_keeps_hashes_and_small_capacity_keeps_few() {
         let mut ghost = Ghost::default();
         ghost.set_capacity(1_000);
         for hash in 0..1_000 {
@@ -192,7 +192,7 @@ mod tests {
     /// Compares the ghost with an exact queue, with recurring hashes and blocks of many sizes. The
     /// ghost remembers no hash that the queue lacks, and nearly all hashes that the queue has.
     #[test]
-    fn it_remembers_what_a_queue_would_but_for_a_few_of_the_oldest() {
+    fn remembers_like_fifo_queue_except_few_oldest() {
         let mut ghost = Ghost::default();
         ghost.set_capacity(1_000_000);
         let mut queue: VecDeque<(u64, u64)> = VecDeque::new();

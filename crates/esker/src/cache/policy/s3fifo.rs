@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_main_queue_that_is_full_to_the_last_byte_lets_nothing_go() {
+    fn exactly_full_main_queue_evicts_nothing() {
         let mut queues = S3Fifo::default();
         queues.set_capacity(100);
         queues.admit(0, 10, 90);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn each_queue_counts_the_bytes_it_holds() {
+    fn each_queue_counts_its_bytes() {
         let mut queues = S3Fifo::default();
         queues.set_capacity(1000);
         let (mut held, mut both) = (Vec::new(), 0);

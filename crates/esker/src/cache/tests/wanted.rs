@@ -29,7 +29,7 @@ fn in_bursts(len: usize) -> Vec<u64> {
 }
 
 #[test]
-fn where_hardly_a_block_is_used_again_few_are_taken_in_and_as_many_found() {
+fn few_blocks_are_admitted_without_reuse_at_equal_hit_rate() {
     let trace = uniform(3, 20_000, 200_000);
     let ((all, _, all_taken), (asked, _, taken)) = (run(&trace, false), run(&trace, true));
     assert_eq!(all_taken, trace.len() - all);
@@ -38,7 +38,7 @@ fn where_hardly_a_block_is_used_again_few_are_taken_in_and_as_many_found() {
 }
 
 #[test]
-fn where_some_blocks_are_popular_no_fewer_are_found() {
+fn admission_does_not_lower_hit_rate_with_popular_blocks() {
     for trace in [zipfian(7, 20_000, 120_000), scan_polluted(11, 10_000, 100_000)] {
         let ((all, ..), (asked, ..)) = (run(&trace, false), run(&trace, true));
         eprintln!("{all} hits of {}, {asked} where the cache is asked first", trace.len());
@@ -48,7 +48,7 @@ fn where_some_blocks_are_popular_no_fewer_are_found() {
 }
 
 #[test]
-fn when_new_blocks_come_to_be_used_again_all_are_taken_in_again() {
+fn all_blocks_are_admitted_once_reuse_returns() {
     let mut trace = uniform(5, 20_000, 60_000);
     trace.extend(in_bursts(60_000));
     let ((_, all, _), (_, asked, _)) = (run(&trace, false), run(&trace, true));
@@ -58,7 +58,7 @@ fn when_new_blocks_come_to_be_used_again_all_are_taken_in_again() {
 }
 
 #[test]
-fn what_has_room_is_always_wanted_and_what_never_fits_is_not() {
+fn free_capacity_admits_all_blocks_except_oversized() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 1_000);
         for &key in &uniform(9, 1 << 50, 1_000) {
@@ -83,7 +83,7 @@ fn what_has_room_is_always_wanted_and_what_never_fits_is_not() {
 }
 
 #[test]
-fn what_is_read_unasked_decides_nothing() {
+fn unconditional_inserts_do_not_affect_admission() {
     let mut trace = uniform(3, 1 << 50, 20_000);
     trace.extend(in_bursts(20_000));
     let cache = BlockCache::new(S3Fifo, 1_000);
@@ -101,7 +101,7 @@ fn what_is_read_unasked_decides_nothing() {
 }
 
 #[test]
-fn what_is_not_at_its_home_is_a_miss_under_every_policy() {
+fn block_missing_from_its_slot_is_a_miss_under_every_policy() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 100);
         let slots = Arc::new(cache.block_slots(400, &Arc::default()));
@@ -126,7 +126,7 @@ fn what_is_not_at_its_home_is_a_miss_under_every_policy() {
 }
 
 #[test]
-fn a_home_that_another_emptied_is_filled_again() {
+fn cleared_slot_is_refilled_by_insert() {
     let cache = BlockCache::new(S3Fifo, 100);
     let slots = Arc::new(cache.block_slots(1, &Arc::default()));
     let slot = || SlotRef::new(&slots, 0);

@@ -16,7 +16,7 @@ const TREE: &str = "0@5 #1 a..c 100; 0@4 #2 b..d 100; 0@3 #3 e..g 100
                     1@9 #4 a..b 100; 1@8 #5 c..k 100; 2@1 #6 h..z 100";
 
 #[test]
-fn newer_runs_of_the_uppermost_level_do_not_count_and_all_below_does() {
+fn older_data_excludes_newer_runs_of_top_level() {
     for (files, want) in [
         (&[(0, 1), (0, 2), (0, 3)][..], "a..b c..k h..z"),
         (&[(0, 2), (0, 3)], "a..b c..k h..z"),
@@ -35,7 +35,7 @@ fn newer_runs_of_the_uppermost_level_do_not_count_and_all_below_does() {
 }
 
 #[test]
-fn what_lies_outside_the_plans_range_does_not_count() {
+fn older_data_excludes_keys_outside_plan() {
     let files = [(0, 1), (0, 2), (0, 3)];
     for (lo, hi, want) in [
         ("..", "h", "a..b c..k"),
@@ -50,7 +50,7 @@ fn what_lies_outside_the_plans_range_does_not_count() {
 }
 
 #[test]
-fn slices_count_as_far_as_they_show() {
+fn older_data_includes_only_visible_part_of_fragments() {
     let tree = "0@2 #1 a..z 100; 1@1 #2 a..z. 100 [c,f); 2|m; 2@1 #3 a..z 100";
     assert_eq!(older(tree, &[(0, 1)], "..", ".."), "c..f a..m m..z");
     assert_eq!(older(tree, &[(0, 1)], "m", ".."), "a..m m..z");

@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_told_in_spans() {
+    fn backup_numbers_are_printed_as_ranges() {
         let told = |whole: &[u64]| {
             Backups { dir: PathBuf::new(), whole: whole.to_vec(), halves: Vec::new() }.told()
         };

@@ -139,7 +139,7 @@ mod tests {
          88776655443322112f646174612f6462946cd18f234f4e6f";
 
     #[test]
-    fn a_mark_of_version_1_is_read_and_written_as_ever() {
+    fn version_1_bytes_are_stable() {
         let bytes: Vec<u8> = (0..VERSION_1.len())
             .step_by(2)
             .map(|at| u8::from_str_radix(&VERSION_1[at..at + 2], 16).unwrap())
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_comes_back_and_no_changed_one_is_taken() {
+    fn marker_round_trips_and_changed_bytes_are_refused() {
         let fs = MemFs::new();
         let dir = Path::new("/b");
         fs.create_dir(dir).unwrap();

@@ -11,7 +11,7 @@ fn mapped(path: &std::path::Path) -> MappedFile {
 }
 
 #[test]
-fn appends_of_every_size_are_in_the_file_at_once() {
+fn appends_of_every_size_are_visible_in_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     let mut file = mapped(&path);
@@ -44,7 +44,7 @@ fn appends_of_every_size_are_in_the_file_at_once() {
 }
 
 #[test]
-fn no_zeros_are_written_over_what_was_appended() {
+fn preallocation_does_not_overwrite_appended_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     let mut file = mapped(&path);
@@ -83,7 +83,7 @@ fn no_zeros_are_written_over_what_was_appended() {
 }
 
 #[test]
-fn many_small_appends_cross_windows_that_others_prepared() {
+fn small_appends_cross_prepared_windows() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     let mut file = mapped(&path);
@@ -114,7 +114,7 @@ fn dir() -> tempfile::TempDir {
 }
 
 #[test]
-fn an_append_to_a_page_that_is_gone_is_written_or_an_error() {
+fn append_to_unavailable_page_is_written_or_fails() {
     let (dir, window) = (dir(), WINDOW_BYTES as usize);
     let path = dir.path().join("f");
     let mut file = mapped(&path);
@@ -144,7 +144,7 @@ fn an_append_to_a_page_that_is_gone_is_written_or_an_error() {
 }
 
 #[test]
-fn what_is_written_behind_the_end_is_gone_over_by_the_next_append() {
+fn bytes_behind_end_are_overwritten_by_next_append() {
     let dir = dir();
     let path = dir.path().join("f");
     let (mut file, mut want) = (mapped(&path), Vec::new());
@@ -164,7 +164,7 @@ fn what_is_written_behind_the_end_is_gone_over_by_the_next_append() {
 }
 
 #[test]
-fn a_thread_that_blocks_the_signal_writes_and_the_others_copy_on() {
+fn thread_that_blocks_sigbus_uses_write_and_others_use_map() {
     let dir = dir();
     let path = dir.path().join("f");
     let (mut file, mut want) = (mapped(&path), Vec::new());
@@ -203,7 +203,7 @@ fn a_thread_that_blocks_the_signal_writes_and_the_others_copy_on() {
 /// `scripts/mapped.sh` sets `ESKER_MAPPED_FAULT` to a command that makes the pages of files in
 /// `ESKER_MAPPED_DIR` unavailable.
 #[test]
-fn pages_that_cannot_be_had_are_errors_or_written() {
+fn unavailable_pages_are_errors_or_written() {
     let Ok(fault) = std::env::var("ESKER_MAPPED_FAULT") else { return };
     let dir = dir();
     let path = dir.path().join("f");

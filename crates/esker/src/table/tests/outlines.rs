@@ -49,7 +49,7 @@ fn compare_late(
 }
 
 #[test]
-fn a_bound_lies_between_the_key_and_what_is_found() {
+fn sketch_bound_lies_between_key_and_found_entry() {
     let mut all_late = 0;
     for seed in 0..30 {
         let order = &orders()[usize::from(seed % 6 == 5)];
@@ -80,7 +80,7 @@ fn a_bound_lies_between_the_key_and_what_is_found() {
 }
 
 #[test]
-fn keys_of_every_kind_are_told_apart() {
+fn sketches_distinguish_keys_of_every_kind() {
     let order = &KeyOrder::Bytewise;
     fn hash(n: u64) -> u64 {
         n.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
@@ -124,7 +124,7 @@ fn dealt(list: &[Entry], tables: usize) -> (MergeCursor, Vec<ReadConfig>) {
 }
 
 #[test]
-fn a_merge_of_late_tables_shows_what_a_list_does_and_reads_few_blocks() {
+fn merge_with_deferred_seeks_matches_list_and_reads_few_blocks() {
     let order = KeyOrder::Bytewise;
     let entry = |n: u64| (format!("{n:016}").into_bytes(), n + 1, Kind::Put, vec![b'v'; 50]);
     let list: Vec<Entry> = (0..4_000).map(|n| entry(n * 10)).collect();
@@ -172,7 +172,7 @@ fn a_merge_of_late_tables_shows_what_a_list_does_and_reads_few_blocks() {
 }
 
 #[test]
-fn outlines_are_taken_out_of_the_cache_or_not_made() {
+fn sketches_are_charged_to_cache_or_not_built() {
     let order = &KeyOrder::Bytewise;
     let list: Vec<Entry> = (0..2_000)
         .map(|n| (format!("{n:08}").into_bytes(), 1, Kind::Put, vec![b'v'; 20]))
@@ -195,7 +195,7 @@ fn outlines_are_taken_out_of_the_cache_or_not_made() {
 }
 
 #[test]
-fn blocks_looked_into_get_an_outline() {
+fn second_seek_builds_sketch_except_in_deepest_table() {
     let order = &KeyOrder::Bytewise;
     let list: Vec<Entry> =
         (0..500).map(|n| (format!("{n:08}").into_bytes(), 1, Kind::Put, vec![b'v'; 20])).collect();
@@ -209,7 +209,7 @@ fn blocks_looked_into_get_an_outline() {
 }
 
 #[test]
-fn threads_draw_each_outline_once_and_see_it_whole() {
+fn threads_build_each_sketch_once_and_see_it_whole() {
     let order = &KeyOrder::Bytewise;
     let list: Vec<Entry> = (0..2_000)
         .map(|n| (format!("{:08}", n * 9).into_bytes(), 1, Kind::Put, vec![b'v'; 20]))

@@ -28,7 +28,7 @@ fn hot_guards(version: &Version) -> Vec<(usize, Option<Vec<u8>>)> {
 }
 
 #[test]
-fn a_guard_gets_hot_once_when_runs_beyond_the_first_have_been_sought_often_enough() {
+fn guard_becomes_hot_once_after_enough_seeks_beyond_first_run() {
     // (level, runs, bytes of each run, seeks that make the guard a candidate)
     for (level, runs, bytes, seeks) in [
         // In level 0 one seek pays for 4096 bytes. Less than 1 MiB counts as 1 MiB.
@@ -55,7 +55,7 @@ fn a_guard_gets_hot_once_when_runs_beyond_the_first_have_been_sought_often_enoug
 }
 
 #[test]
-fn heat_belongs_to_a_guard_of_the_deepest_level_and_waits_for_a_second_run() {
+fn only_deepest_guard_with_second_run_becomes_hot() {
     let guards = VersionEdit {
         bounds_added: vec![(1, b"m".to_vec())],
         added: vec![added(1, 1, 1, b"a", b"l"), added(1, 1, 2, b"m", b"z")],

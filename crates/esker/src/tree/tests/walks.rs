@@ -96,7 +96,7 @@ fn show(
 }
 
 #[test]
-fn a_walk_within_blocks_shows_what_any_other_shows() {
+fn row_batch_iteration_matches_step_iteration() {
     for (runs, more) in [(1, 40), (2, 40), (3, 40), (2, 4)] {
         let (mut within, mut showed) = (0, 0);
         for seed in 0..60 {

@@ -306,7 +306,7 @@ class Sequence:
         self.db = None
 
 
-def test_any_order_of_calls_is_answered_rightly(tmp_path):
+def test_random_call_sequences_match_model(tmp_path):
     first, count = int(os.environ.get("SEED", 1)), int(os.environ.get("SEQUENCES", 200))
     for seed in range(first, first + count):
         place = tmp_path / "db"

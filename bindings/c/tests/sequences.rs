@@ -6,10 +6,10 @@
 //! Regression covered: a batch appended to itself.
 #![allow(unsafe_code)]
 
-mod world;
+mod random_calls;
 
-use world::model::Rng;
-use world::{leveldb, own};
+use random_calls::model::Rng;
+use random_calls::{leveldb, own};
 
 fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)

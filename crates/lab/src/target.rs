@@ -192,7 +192,7 @@ pub trait Engine: Send + Sync {
 
     /// Returns the name of the engine for a subprocess (`name` or `name=path`), if its licence
     /// requires a separate process.
-    fn apart(&self) -> Option<String> {
+    fn subprocess_spec(&self) -> Option<String> {
         None
     }
 

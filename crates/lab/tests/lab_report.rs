@@ -8,7 +8,7 @@ use esker_lab::measure::histogram::Latencies;
 use esker_lab::record::lab::{LAB_SCHEMA_VERSION, LabRecord, LabSample, LabSession, PointRecord};
 use esker_lab::record::schema::{EngineRecord, Machine, SessionRecord, TaskSample};
 use esker_lab::report::grid::views;
-use esker_lab::report::{lab_glance, lab_html, lab_text};
+use esker_lab::report::{lab_html, lab_summary, lab_text};
 
 /// One place of an artificial record.
 struct At<'a> {
@@ -226,7 +226,7 @@ fn summary_uses_speed_of_series_shown_in_other_unit() {
     );
     let experiment = experiment(&text);
     let record = record(&experiment, "1", amplified);
-    let all = lab_glance::glances(&record, &views(&experiment, &record));
+    let all = lab_summary::glances(&record, &views(&experiment, &record));
     let speed = all[1].speed.expect("measured");
     assert!((speed - 0.3).abs() < 0.001, "{speed}");
     assert_eq!(all[1].places, [0, 1, 0]);
@@ -246,7 +246,7 @@ fn tasks_without_engine_are_excluded_from_means() {
         };
         speed(at, sample, 1e6 * slower);
     });
-    let all = lab_glance::glances(&record, &views(&experiment, &record));
+    let all = lab_summary::glances(&record, &views(&experiment, &record));
     let speed = all[1].speed.expect("measured");
     assert!((speed - 0.5).abs() < 1e-9, "the mean of two halves is {speed}");
     assert_eq!(all[1].places, [0, 2, 0]);

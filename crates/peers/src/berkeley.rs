@@ -133,7 +133,7 @@ impl Engine for BerkeleyDb {
         }
     }
 
-    fn apart(&self) -> Option<String> {
+    fn subprocess_spec(&self) -> Option<String> {
         Some(self.spec.clone())
     }
 

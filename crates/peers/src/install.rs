@@ -37,7 +37,7 @@ pub struct Listed {
     /// Licence of the engine.
     pub licence: &'static str,
     /// Whether it runs in a subprocess.
-    pub apart: bool,
+    pub own_process: bool,
     /// Instructions to get the engine, or its newer release.
     pub how: &'static str,
 }
@@ -72,7 +72,7 @@ pub fn list() -> Vec<Listed> {
             description: engine.as_ref().ok().map(|engine| engine.description()),
             missing: engine.as_ref().err().map(ToString::to_string),
             licence,
-            apart: engine.as_ref().is_ok_and(|engine| engine.apart().is_some()),
+            own_process: engine.as_ref().is_ok_and(|engine| engine.subprocess_spec().is_some()),
             how,
         }
     };

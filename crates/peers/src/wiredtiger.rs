@@ -204,7 +204,7 @@ impl Engine for WiredTiger {
         }
     }
 
-    fn apart(&self) -> Option<String> {
+    fn subprocess_spec(&self) -> Option<String> {
         Some(self.spec.clone())
     }
 

@@ -10,9 +10,9 @@ use esker_lab::mix::phase::{Phase, Start};
 use esker_lab::mix::session::{self, MixRound};
 use esker_lab::mix::ycsb::{Properties, Workload};
 use esker_lab::record::schema::TaskSample;
-use esker_lab::run::apart::{self, Request, Work};
 use esker_lab::run::place::Place;
 use esker_lab::run::session::Listener;
+use esker_lab::run::subprocess::{self, Request, Work};
 
 use crate::bench::{ENGINES, engine_named, split_spec};
 use crate::library::trim_memory;
@@ -52,13 +52,13 @@ impl Listener for Quiet<'_> {
 /// phases, in order. An engine that requires a subprocess runs in one.
 pub fn run(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> {
     let (name, path) = split_spec(&run.engine);
-    let apart = engine_named(name, path)?.apart();
-    let Some(engine) = apart.filter(|_| run.base.child.is_some()) else {
+    let spec = engine_named(name, path)?.subprocess_spec();
+    let Some(engine) = spec.filter(|_| run.base.child.is_some()) else {
         return run_here(run, talk);
     };
     let work = Work::Ycsb { properties: run.properties.text(), load: run.load, run: run.run };
     let request = Request { engine, flags: run.base.flags_given(), work };
-    let reply = apart::run(run.base.child.as_deref(), &request, talk)?;
+    let reply = subprocess::run(run.base.child.as_deref(), &request, talk)?;
     Ok(reply.samples.into_iter().map(|(_, _, sample)| sample).collect())
 }
 

@@ -53,7 +53,7 @@ pub fn run(args: &EnginesArgs) -> Outcome {
                     "description": engine.description,
                     "missing": engine.missing,
                     "licence": engine.licence,
-                    "own_process": engine.apart,
+                    "own_process": engine.own_process,
                     "how": engine.how,
                 });
                 writeln!(out, "{line}")?;
@@ -70,7 +70,7 @@ pub fn run(args: &EnginesArgs) -> Outcome {
                 "installation",
             ]);
             for engine in install::list() {
-                let state = match (&engine.missing, engine.apart) {
+                let state = match (&engine.missing, engine.own_process) {
                     (Some(_), _) => "missing",
                     (None, true) => "ready, in a separate process",
                     (None, false) => "ready",

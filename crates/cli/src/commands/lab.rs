@@ -159,9 +159,9 @@ pub fn run(args: &LabArgs) -> Outcome {
 /// Executes one round in this subprocess, which ends together with its parent process.
 fn round() -> Outcome {
     interrupt::exit_after(|| super::bench::remove_stores(std::process::id()));
-    esker_lab::run::apart::end_with_parent();
+    esker_lab::run::subprocess::end_with_parent();
     let (mut input, mut out) = (std::io::stdin(), std::io::stdout());
-    esker_peers::apart::serve(&mut input, &mut out, &mut std::io::stderr())?;
+    esker_peers::subprocess::serve(&mut input, &mut out, &mut std::io::stderr())?;
     Ok(0)
 }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::base::cache_block::CacheBlockBuf;
 use CachePolicy::{Clock, Lru, S3Fifo, Sieve};
 
-mod wanted;
+mod admission;
 
 const POLICIES: [CachePolicy; 4] = [Lru, Clock, Sieve, S3Fifo];
 

@@ -14,7 +14,7 @@ mod hot;
 mod levels;
 mod manual;
 mod model;
-mod older;
+mod older_data;
 mod runs;
 
 use super::*;

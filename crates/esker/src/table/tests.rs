@@ -2,7 +2,7 @@
 
 mod damage;
 mod files;
-mod outlines;
+mod sketches;
 
 use std::cmp::Ordering;
 use std::path::Path;

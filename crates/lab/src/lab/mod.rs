@@ -7,7 +7,7 @@
 
 mod eta;
 pub mod round;
-pub mod teach;
+pub mod warnings;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -80,7 +80,7 @@ pub fn run(
 ) -> Result<LabOutcome> {
     let points = chosen(experiment, options)?;
     let started = Instant::now();
-    let processors = teach::Before::now();
+    let processors = warnings::Before::now();
     let base = Base::make(&options.base)?;
     let seed = experiment.file.seed.unwrap_or(options.base.seed);
     let (mut record, file) = match &options.resume {
@@ -127,7 +127,7 @@ pub fn run(
     let elapsed = started.elapsed().as_secs_f64();
     record.elapsed_seconds = before + elapsed;
     let others = processors.others(elapsed, record.machine.cpu_count);
-    for warning in others.into_iter().chain(teach::warnings(&record)) {
+    for warning in others.into_iter().chain(warnings::warnings(&record)) {
         if !record.warnings.contains(&warning) {
             say(talk, &format!("warning: {warning}"));
             record.warnings.push(warning);
@@ -298,9 +298,9 @@ impl Runner<'_> {
         self.rounds += 1;
         // A memory limit may make the kernel kill the process, so the round uses a subprocess.
         let limited = || point.memory_limit.map(|_| self.options.spec_of(name));
-        let apart = engine.apart().or_else(limited);
-        let outcome = match apart.filter(|_| self.options.base.child.is_some()) {
-            Some(spec) => round.run_apart(spec, talk),
+        let spec = engine.subprocess_spec().or_else(limited);
+        let outcome = match spec.filter(|_| self.options.base.child.is_some()) {
+            Some(spec) => round.run_in_subprocess(spec, talk),
             None => round.run(talk),
         };
         crate::run::place::wait_when_ending();

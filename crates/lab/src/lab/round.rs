@@ -18,10 +18,10 @@ use crate::mix::session::MixRound;
 use crate::mix::space::Space;
 use crate::record::schema::{SessionRecord, TaskSample};
 use crate::report::table::{bytes_text, sample_row};
-use crate::run::apart;
 use crate::run::config::{BenchConfig, DATA_BYTES_SPARE};
 use crate::run::place::Place;
 use crate::run::session::{self, Listener, Round};
+use crate::run::subprocess;
 use crate::target::Engine;
 use crate::workload::dataset::Dataset;
 use crate::workload::tasks::{TaskSpec, parse_tasks};
@@ -124,8 +124,8 @@ impl LabRound<'_> {
     }
 
     /// Executes the round in a subprocess, where the engine is named `engine`.
-    pub fn run_apart(&self, engine: String, talk: &mut dyn Write) -> Result<LabRoundDone> {
-        let work = apart::Work::Lab {
+    pub fn run_in_subprocess(&self, engine: String, talk: &mut dyn Write) -> Result<LabRoundDone> {
+        let work = subprocess::Work::Lab {
             name: self.experiment.name.clone(),
             text: self.experiment.text.clone(),
             point: Box::new(self.point.clone()),
@@ -134,8 +134,8 @@ impl LabRound<'_> {
             repetition: self.repetition,
             round: self.number,
         };
-        let request = apart::Request { engine, flags: self.base.flags_given(), work };
-        let reply = apart::run(self.base.child.as_deref(), &request, talk)?;
+        let request = subprocess::Request { engine, flags: self.base.flags_given(), work };
+        let reply = subprocess::run(self.base.child.as_deref(), &request, talk)?;
         let session =
             reply.session.ok_or_else(|| LabError::engine("the round has no final result"))?;
         let (samples, given, warnings) = (reply.samples, reply.given, reply.warnings);

@@ -10,8 +10,8 @@
 
 use std::fmt::Write;
 
+use super::axes::{LOG_FROM, Span, swatch};
 use super::dots::{self, Dot, Row, dots};
-use super::frame::{LOG_FROM, Span, swatch};
 use super::grid::{Figure, MEASURE, SeriesView};
 use super::html::escape;
 use super::lab_html::{Whos, colour};

@@ -95,8 +95,8 @@ fn terms(experiment: &Experiment, record: &LabRecord, out: &mut dyn Write) -> io
         let settings: Vec<String> =
             given.iter().map(|(name, value)| format!("{name}={value}")).collect();
         writeln!(out, "  {}: {}", engine.name, settings.join(" "))?;
-        let own = super::lab_glance::own_options(experiment, &engine.name);
-        for term in super::lab_glance::unequal(engine, given).into_iter().chain(own) {
+        let own = super::lab_summary::own_options(experiment, &engine.name);
+        for term in super::lab_summary::unequal(engine, given).into_iter().chain(own) {
             writeln!(out, "    not on equal terms: {term}")?;
         }
     }

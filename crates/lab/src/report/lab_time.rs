@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::frame::{LOG_FROM, Span};
+use super::axes::{LOG_FROM, Span};
 use super::html::escape;
 use super::lab_charts::{Range, grouped, legend};
 use super::lab_html::{Whos, colour};

@@ -6,7 +6,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::frame::{
+use super::axes::{
     Area, Drawn, LOG_FROM, Span, font, marker, picture, rule, soft, stroke, text, tick_text,
     width_of,
 };

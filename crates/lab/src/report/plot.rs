@@ -91,7 +91,7 @@ fn draw(root: &Area<'_>, bars: &[Bar], height: i32) -> Result<(), Box<dyn std::e
 }
 
 fn font(colour: &'static RGBColor, side: HPos) -> TextStyle<'static> {
-    super::frame::font(colour, 12, side, VPos::Center)
+    super::axes::font(colour, 12, side, VPos::Center)
 }
 
 /// Replaces placeholder colours by CSS variables, and removes the fixed size, so that the page

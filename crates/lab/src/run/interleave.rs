@@ -6,10 +6,10 @@
 
 use std::path::Path;
 
-use super::apart::{self, Request, Work};
 use super::config::BenchConfig;
 use super::place::Place;
 use super::session::{self, Listener, Round};
+use super::subprocess::{self, Request, Work};
 use crate::error::{LabError, Result};
 use crate::record::schema::{RunRecord, SessionRecord, TaskSample};
 use crate::target::Engine;
@@ -65,8 +65,8 @@ pub fn run(
             if record.engines[index].error.is_some() {
                 continue;
             }
-            let outcome = match engine.apart().filter(|_| run.config.child.is_some()) {
-                Some(spec) => round_apart(run, spec, repetition, round, observer),
+            let outcome = match engine.subprocess_spec().filter(|_| run.config.child.is_some()) {
+                Some(spec) => round_in_subprocess(run, spec, repetition, round, observer),
                 None => one_round(run, engine.as_ref(), repetition, round, observer),
             };
             super::place::wait_when_ending();
@@ -86,7 +86,7 @@ pub fn run(
     }
 }
 
-fn round_apart(
+fn round_in_subprocess(
     run: &Run<'_>,
     engine: String,
     repetition: usize,
@@ -97,7 +97,7 @@ fn round_apart(
     let work = Work::Bench { base_dir, repetition, round };
     let request = Request { engine, flags: run.config.flags_given(), work };
     let mut said = Vec::new();
-    let reply = apart::run(run.config.child.as_deref(), &request, &mut said)?;
+    let reply = subprocess::run(run.config.child.as_deref(), &request, &mut said)?;
     let samples: Vec<TaskSample> = reply.samples.into_iter().map(|(_, _, sample)| sample).collect();
     for sample in &samples {
         observer.sample(sample);

@@ -7,8 +7,8 @@ use esker_lab::error::{LabError, LabErrorKind, Result};
 use esker_lab::experiment::check::Experiment;
 use esker_lab::lab::round::LabRound;
 use esker_lab::mix::ycsb::Properties;
-use esker_lab::run::apart::{Reply, Request, Work};
 use esker_lab::run::interleave::single_round;
+use esker_lab::run::subprocess::{Reply, Request, Work};
 
 use crate::bench::{config, engine_named, split_spec};
 use crate::library::trim_memory;

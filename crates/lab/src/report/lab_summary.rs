@@ -274,7 +274,7 @@ fn draw_triangle(
     whos: &Whos,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let style = |colour: &'static RGBColor, size: i32| {
-        super::frame::font(colour, size, HPos::Center, VPos::Center)
+        super::axes::font(colour, size, HPos::Center, VPos::Center)
     };
     let centre = (CENTRE.0 as i32, CENTRE.1 as i32);
     for pick in [|span: &(f64, f64)| span.0, |span: &(f64, f64)| span.1] {
@@ -299,9 +299,9 @@ fn draw_triangle(
         root.draw(&Polygon::new(corners.clone(), colour.mix(0.12).filled()))?;
         let mut ring = corners.clone();
         ring.push(corners[0]);
-        super::frame::stroke(root, style, &ring, false)?;
+        super::axes::stroke(root, style, &ring, false)?;
         for corner in corners {
-            super::frame::marker(root, style, corner, false)?;
+            super::axes::marker(root, style, corner, false)?;
         }
     }
     Ok(())

@@ -460,7 +460,7 @@ fn every_entry_point_is_called_in_this_file() {
         let word = |c: char| c.is_alphanumeric() || c == '_';
         text.split(|c| !word(c)).map(ToString::to_string).collect()
     };
-    let met = words(&std::fs::read_to_string(root.join("tests/hostile.rs")).unwrap());
+    let met = words(&std::fs::read_to_string(root.join("tests/invalid_arguments.rs")).unwrap());
     let (mut sources, mut entries) = (Vec::new(), BTreeSet::new());
     files(&root.join("src"), &mut sources);
     files(&root.join("../leveldb/src"), &mut sources);

@@ -330,11 +330,11 @@ mod tests {
                 let mut buf = CacheBlockBuf::zeroed(len, pool.as_ref());
                 assert_eq!(*buf, vec![0; len]);
                 buf.fill(7);
-                let frame = buf.freeze(len / 2, token.clone());
-                assert_eq!((frame.bytes(), Arc::strong_count(&token)), (&vec![7; len / 2][..], 2));
-                assert!(frame.memory_bytes() >= len);
-                let second = frame.clone();
-                drop(frame);
+                let block = buf.freeze(len / 2, token.clone());
+                assert_eq!((block.bytes(), Arc::strong_count(&token)), (&vec![7; len / 2][..], 2));
+                assert!(block.memory_bytes() >= len);
+                let second = block.clone();
+                drop(block);
                 assert_eq!((second.bytes().len(), second.ref_count()), (len / 2, 1));
                 let address = second.into_address();
                 assert!(address.is_multiple_of(8));
@@ -362,11 +362,11 @@ mod tests {
             let token = Arc::new(());
             let mut buf = CacheBlockBuf::zeroed(3_000, pool.as_ref());
             buf[2_999] = 9;
-            let frame = buf.freeze(3_000, token.clone());
+            let block = buf.freeze(3_000, token.clone());
             drop(pool);
             std::thread::scope(|scope| {
                 for _ in 0..3 {
-                    let mine = frame.clone();
+                    let mine = block.clone();
                     scope.spawn(move || {
                         for _ in 0..50 {
                             let more = mine.clone();
@@ -374,7 +374,7 @@ mod tests {
                         }
                     });
                 }
-                drop(frame);
+                drop(block);
             });
             assert_eq!(Arc::strong_count(&token), 1);
         }

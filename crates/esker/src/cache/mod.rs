@@ -311,11 +311,11 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         };
         for (at, shard) in self.shards.iter().enumerate() {
             let mut evicted = Vec::new();
-            let mut frames = shard.0.lock();
+            let mut locked = shard.0.lock();
             // With another shard count, a block may belong to another shard and would not be found.
-            let lowest = if regrouped { 0 } else { part(at).min(frames.capacity_bytes()) };
-            frames.set_capacity(lowest, &mut evicted);
-            drop(frames);
+            let lowest = if regrouped { 0 } else { part(at).min(locked.capacity_bytes()) };
+            locked.set_capacity(lowest, &mut evicted);
+            drop(locked);
             drop(evicted);
         }
         for (at, shard) in self.shards.iter().enumerate() {

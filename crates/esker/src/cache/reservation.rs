@@ -67,8 +67,8 @@ mod tests {
     /// Inserts blocks of 1 KiB each until the cache is full. Returns the used bytes.
     fn fill(cache: &BlockCache<u32>) -> u64 {
         for block in 0..10_000 {
-            let frame = CacheBlockBuf::zeroed(8, None).freeze(8, block);
-            cache.insert(BlockKey { file: 1, block }, frame, 1024, None);
+            let cached = CacheBlockBuf::zeroed(8, None).freeze(8, block);
+            cache.insert(BlockKey { file: 1, block }, cached, 1024, None);
         }
         cache.used_bytes()
     }

@@ -13,12 +13,12 @@ mod admission;
 const POLICIES: [CachePolicy; 4] = [Lru, Clock, Sieve, S3Fifo];
 
 /// Creates an empty block whose header is `number`.
-fn frame(number: u64) -> CacheBlock<u64> {
+fn new_block(number: u64) -> CacheBlock<u64> {
     CacheBlockBuf::zeroed(0, None).freeze(0, number)
 }
 
-fn number(frame: Option<CacheBlock<u64>>) -> Option<u64> {
-    frame.map(|frame| *frame.header())
+fn number(found: Option<CacheBlock<u64>>) -> Option<u64> {
+    found.map(|block| *block.header())
 }
 
 /// A small random number generator (xorshift64*), which makes traces reproducible.
@@ -226,7 +226,7 @@ fn touch(cache: &BlockCache<u64>, key: u64, charge_bytes: u64) -> bool {
             true
         }
         None => {
-            let kept = cache.insert(block(key), frame(key), charge_bytes, None);
+            let kept = cache.insert(block(key), new_block(key), charge_bytes, None);
             assert_eq!(*kept.header(), key);
             false
         }
@@ -244,7 +244,7 @@ fn touch_on(cache: &BlockCache<u64>, slots: &Arc<BlockSlots<u64>>, key: u64) -> 
             true
         }
         None => {
-            let kept = cache.insert(block(key), frame(key), 1, SlotRef::new(slots, at));
+            let kept = cache.insert(block(key), new_block(key), 1, SlotRef::new(slots, at));
             assert_eq!(*kept.header(), key);
             false
         }
@@ -322,7 +322,7 @@ fn blocks_removed_from_slots_are_freed() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 10);
         let slots = Arc::new(cache.block_slots(100, &Arc::default()));
-        let blocks: Vec<CacheBlock<u64>> = (0..100).map(frame).collect();
+        let blocks: Vec<CacheBlock<u64>> = (0..100).map(new_block).collect();
         let held = || blocks.iter().filter(|block| block.ref_count() > 1).count();
         for (at, value) in blocks.iter().enumerate() {
             let key = block(at as u64);
@@ -450,13 +450,13 @@ fn first_insert_wins_and_oversized_block_is_rejected() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 1_000);
         let key = BlockKey { file: 1, block: 2 };
-        let first = cache.insert(key, frame(10), 600, None);
-        let second = cache.insert(key, frame(20), 600, None);
+        let first = cache.insert(key, new_block(10), 600, None);
+        let second = cache.insert(key, new_block(20), 600, None);
         assert!(first.is_same(&second));
-        let giant = cache.insert(BlockKey { file: 1, block: 3 }, frame(30), 1_001, None);
-        assert_eq!((*giant.header(), cache.used_bytes()), (30, 600));
+        let oversized = cache.insert(BlockKey { file: 1, block: 3 }, new_block(30), 1_001, None);
+        assert_eq!((*oversized.header(), cache.used_bytes()), (30, 600));
         // A block evicted while it is held stays valid for the holder.
-        cache.insert(BlockKey { file: 1, block: 4 }, frame(40), 1_000, None);
+        cache.insert(BlockKey { file: 1, block: 4 }, new_block(40), 1_000, None);
         assert_eq!((number(cache.get(&key)), *first.header()), (None, 10));
     }
 }
@@ -475,9 +475,9 @@ fn shard_capacities_add_up_to_capacity() {
         for shard in 0..16 {
             let key = block_of(shard);
             let most = if shard == 0 { part + 15 } else { part };
-            cache.insert(key, frame(1), most + 1, None);
+            cache.insert(key, new_block(1), most + 1, None);
             assert_eq!(number(cache.get(&key)), None, "{policy}: more than shard {shard} takes");
-            cache.insert(key, frame(2), most, None);
+            cache.insert(key, new_block(2), most, None);
             assert_eq!(number(cache.get(&key)), Some(2), "{policy}: shard {shard}");
         }
         assert_eq!(cache.used_bytes(), MIB + 15);
@@ -486,7 +486,7 @@ fn shard_capacities_add_up_to_capacity() {
         assert_eq!((stats.insertions, stats.evictions), (16, 0), "{policy}");
         for shard in 0..16 {
             let other = (1_000..).map(block).find(|key| key.hash() >> 60 == shard as u64).unwrap();
-            cache.insert(other, frame(3), 1, None);
+            cache.insert(other, new_block(3), 1, None);
         }
         assert_eq!(cache.stats().evictions, 16, "{policy}: each shard evicts only its own blocks");
     }
@@ -518,7 +518,7 @@ fn removed_file_leaves_no_blocks() {
             for round in 0..20u64 {
                 for n in 0..400 {
                     let key = BlockKey { file: round + n % 4, block: n as u32 };
-                    cache.insert(key, frame(n), 1_000, None);
+                    cache.insert(key, new_block(n), 1_000, None);
                     cache.get(&BlockKey { file: round + n % 4, block: n as u32 / 2 });
                 }
                 remove_file(&cache, round);

@@ -387,7 +387,12 @@ impl Table {
         }
         let charge_bytes = read.memory_bytes() as u64;
         let slot = SlotRef::new(&self.slots, block);
-        Block::of(self.cache().insert(self.block_key(block), read.into_frame(), charge_bytes, slot))
+        Block::of(self.cache().insert(
+            self.block_key(block),
+            read.into_cache_block(),
+            charge_bytes,
+            slot,
+        ))
     }
 
     /// Offers a new block to the cache. Returns false if the cache has no room for it.
@@ -396,7 +401,7 @@ impl Table {
         let slot = SlotRef::new(&self.slots, block);
         self.cache().insert_speculative(
             self.block_key(block),
-            read.into_frame(),
+            read.into_cache_block(),
             charge_bytes,
             slot,
         )

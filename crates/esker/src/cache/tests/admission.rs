@@ -12,7 +12,7 @@ fn run(trace: &[u64], asks: bool) -> (usize, usize, usize) {
             hits += 1;
             late += usize::from(at >= trace.len() / 2);
         } else if !asks || cache.should_admit(&block(key), 1) {
-            cache.insert(block(key), frame(key), 1, None);
+            cache.insert(block(key), new_block(key), 1, None);
         }
     }
     (hits, late, cache.stats().insertions as usize)
@@ -63,14 +63,14 @@ fn free_capacity_admits_all_blocks_except_oversized() {
         let cache = BlockCache::new(policy, 1_000);
         for &key in &uniform(9, 1 << 50, 1_000) {
             assert!(cache.should_admit(&block(key), 1), "{policy}");
-            cache.insert(block(key), frame(key), 1, None);
+            cache.insert(block(key), new_block(key), 1, None);
         }
         assert!(!cache.should_admit(&block(1 << 60), 1_001), "{policy}");
         let wanted = (0..4_000).filter(|key| {
             let key = block((1 << 55) + key);
             let wanted = cache.should_admit(&key, 1);
             if wanted {
-                cache.insert(key, frame(0), 1, None);
+                cache.insert(key, new_block(0), 1, None);
             }
             wanted
         });
@@ -88,12 +88,12 @@ fn unconditional_inserts_do_not_affect_admission() {
     trace.extend(in_bursts(20_000));
     let cache = BlockCache::new(S3Fifo, 1_000);
     for &key in &trace[..20_000] {
-        cache.insert(block(key), frame(key), 1, None);
+        cache.insert(block(key), new_block(key), 1, None);
     }
     let hits = trace[20_000..].iter().filter(|&&key| {
         let found = cache.get(&block(key)).is_some();
         if !found && cache.should_admit(&block(key), 1) {
-            cache.insert(block(key), frame(key), 1, None);
+            cache.insert(block(key), new_block(key), 1, None);
         }
         found
     });
@@ -115,7 +115,7 @@ fn block_missing_from_its_slot_is_a_miss_under_every_policy() {
                 }
                 None => {
                     let slot = SlotRef::new(&slots, key as usize);
-                    cache.insert(block(key), frame(key), 1, slot);
+                    cache.insert(block(key), new_block(key), 1, slot);
                 }
             }
         }
@@ -130,9 +130,9 @@ fn cleared_slot_is_refilled_by_insert() {
     let cache = BlockCache::new(S3Fifo, 100);
     let slots = Arc::new(cache.block_slots(1, &Arc::default()));
     let slot = || SlotRef::new(&slots, 0);
-    cache.insert(block(0), frame(5), 1, slot());
+    cache.insert(block(0), new_block(5), 1, slot());
     slot().unwrap().set(None);
     assert!(cache.get_with_slot(&slots, 0, &block(0)).is_none());
-    assert_eq!(*cache.insert(block(0), frame(6), 1, slot()).header(), 5);
+    assert_eq!(*cache.insert(block(0), new_block(6), 1, slot()).header(), 5);
     assert_eq!(number(cache.get_with_slot(&slots, 0, &block(0))), Some(5));
 }

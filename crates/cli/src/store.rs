@@ -5,7 +5,7 @@ use std::path::Path;
 use esker::{Db, Error, ErrorKind, Options};
 
 use crate::args::Global;
-use crate::failure::{Failure, tell};
+use crate::failure::{Failure, print_note};
 
 /// Returns the options: the defaults, overridden by each `--set`.
 pub fn options(global: &Global) -> Result<Options, Failure> {
@@ -61,7 +61,7 @@ pub fn in_use(error: Error) -> Error {
 /// Prints the recovery notes: the losses of a crash before this open.
 fn noted(db: Db, global: &Global) -> Db {
     for note in db.recovery_notes() {
-        tell(global.json, &if global.json { note.clone() } else { format!("note: {note}") });
+        print_note(global.json, &if global.json { note.clone() } else { format!("note: {note}") });
     }
     db
 }

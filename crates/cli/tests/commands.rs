@@ -340,8 +340,8 @@ fn backups_are_listed_pruned_and_belong_to_one_store() {
     place.fails(&["backup", "prune", "all"], 2, "--keep");
     place.fails(&["backup", "prune", "all", "--keep", "0"], 2, "keep at least 1");
     assert_eq!(place.ok(&["backup", "prune", "all", "--keep", "1"]), "2 backups removed, 1 kept\n");
-    let told = place.ok(&["backup", "prune", "all", "--keep", "1", "--json"]);
-    assert_eq!(told, "{\"ok\":true,\"removed\":[],\"kept\":[3]}\n");
+    let out = place.ok(&["backup", "prune", "all", "--keep", "1", "--json"]);
+    assert_eq!(out, "{\"ok\":true,\"removed\":[],\"kept\":[3]}\n");
     let taken = place.ok(&["backup", "other", "all", "--take-over"]);
     assert!(taken.starts_with("backup 4: 1 table copied"), "{taken}");
     place.fails(&["backup", "list", "none"], 4, "there is no backup directory");
@@ -386,8 +386,8 @@ fn dumps_round_trip_and_are_never_overwritten() {
     place.ok(&["put", "db", "\\x00\\xff", "tab\\x09"]);
     for flags in [&[][..], &["--hex"], &["--base64"], &["--json"], &["--json", "--hex"]] {
         let name = format!("dump{}", flags.concat());
-        let told = place.ok(&[&["dump", "db", &name], flags].concat());
-        assert!(told.contains('4'), "{told}");
+        let out = place.ok(&[&["dump", "db", &name], flags].concat());
+        assert!(out.contains('4'), "{out}");
         let mode = std::fs::metadata(place.path(&name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         place.ok(&["load", "other", &name]);
@@ -413,11 +413,11 @@ fn truncated_or_changed_dumps_are_detected() {
         ("longer", format!("{whole}z\t9\n"), "continues after its last line"),
         ("no tab", whole.replace("b\t2", "b 2"), "line 3"),
     ];
-    for (name, text, told) in cases {
+    for (name, text, message) in cases {
         let path = place.file(name, text);
         let ran = place.run(&["load", "other", path.to_str().unwrap()]);
         assert_eq!(ran.code, 3, "{name}: {}{}", ran.out, ran.err);
-        assert!(ran.err.contains(told), "{name}: {}", ran.err);
+        assert!(ran.err.contains(message), "{name}: {}", ran.err);
     }
     place.file("future", "esker dump 2 text\n");
     place.fails(&["load", "other", "future"], 2, "a dump of version 1");
@@ -572,8 +572,8 @@ fn second_open_is_refused_or_read_only() {
         let who =
             format!("db: the store is open in process {}; end that process first", child.id());
         place.fails(command, 4, &who);
-        let told = place.run(command).err;
-        assert!(told.contains("`esker get`") && !told.contains("open it read-only"), "{told}");
+        let err = place.run(command).err;
+        assert!(err.contains("`esker get`") && !err.contains("open it read-only"), "{err}");
     }
     assert_eq!(place.ok(&["get", "db", "a"]), "1\n");
     drop(input);

@@ -28,10 +28,10 @@ fn experiment_is_checked_run_reported_and_compared() {
     place.ok(&["lab", "run", "mine.toml", "--set", "compression=lz4"]);
     let other = place.run(&["lab", "compare", "mine~1", "mine"]);
     assert_eq!(other.code, 2, "{}", other.err);
-    let told = "not comparable: esker, compression: snappy before, lz4 after";
-    assert!(other.err.contains(told) && other.err.contains("--force"), "{}", other.err);
+    let difference = "not comparable: esker, compression: snappy before, lz4 after";
+    assert!(other.err.contains(difference) && other.err.contains("--force"), "{}", other.err);
     let forced = place.run(&["lab", "compare", "mine~1", "mine", "--force"]);
-    assert!(forced.err.contains(told) && forced.out.contains("slower"), "{}", forced.out);
+    assert!(forced.err.contains(difference) && forced.out.contains("slower"), "{}", forced.out);
     std::fs::remove_dir_all(place.path("bench")).unwrap();
     let text = std::fs::read_to_string(place.path("mine.toml")).unwrap();
     let records = ["0.5", "1"].map(|scale| {
@@ -181,17 +181,17 @@ fn interrupted_run_keeps_measurements_and_resumes() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    // At the start of the third run, two runs are in the record.
+    // At the start of the third round, two rounds are in the record.
     while !line.contains("round 3 of 40") {
         line.clear();
-        let read = std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        let read = std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
         assert!(read > 0, "it ended before its third round");
     }
     let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(kill.unwrap().success());
-    std::io::Read::read_to_string(&mut said, &mut line).unwrap();
+    std::io::Read::read_to_string(&mut stderr, &mut line).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{line}");
     let message = "the record file, if there is one, holds the measurements so far";
     assert!(line.contains(message), "{line}");

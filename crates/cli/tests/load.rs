@@ -13,8 +13,8 @@ fn csv_by_name_and_number() {
                 \n\
                 ,nokey,7\n";
     place.file("in.csv", text);
-    let told = place.ok(&["load", "db", "in.csv", "--key-column", "id", "--value-column", "title"]);
-    assert!(told.starts_with("loaded 3 pairs, no bad row"), "{told}");
+    let out = place.ok(&["load", "db", "in.csv", "--key-column", "id", "--value-column", "title"]);
+    assert!(out.starts_with("loaded 3 pairs, no bad row"), "{out}");
     let expected = "\tnokey\na\tone, \"two\"\\x0athree\nb\tplain\n";
     assert_eq!(place.ok(&["scan", "db"]), expected);
     place.ok(&["load", "other", "in.csv", "--key-column=1", "--value-column=3"]);
@@ -45,13 +45,13 @@ fn bad_rows_are_reported_and_counted() {
     let ran = place.run(&["load", "db", "in.csv"]);
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.out.starts_with("loaded 2 pairs, 5 bad rows"), "{}", ran.out);
-    for told in [
+    for message in [
         "line 3: found 1 fields",
         "line 4: ",
         "line 5: found 3 fields",
         "line 6: the key has 1100000",
     ] {
-        assert!(ran.err.contains(told), "{told}: {}", ran.err);
+        assert!(ran.err.contains(message), "{message}: {}", ran.err);
     }
     assert!(ran.err.contains("line 9: ") && ran.err.contains("lines 9 to 10"), "{}", ran.err);
     assert_eq!(place.ok(&["scan", "db"]), "a\t1\ne\t7\\x0a7\n");
@@ -94,8 +94,8 @@ fn json_lines() {
     let ran = place.run(&["load", "db", "in.jsonl"]);
     assert_eq!(ran.code, 2);
     assert!(ran.out.starts_with("loaded 3 pairs, 4 bad rows"), "{}", ran.out);
-    for told in ["line 5: not JSON", "line 6: no field \"value\"", "line 7: ", "line 8: "] {
-        assert!(ran.err.contains(told), "{told}: {}", ran.err);
+    for message in ["line 5: not JSON", "line 6: no field \"value\"", "line 7: ", "line 8: "] {
+        assert!(ran.err.contains(message), "{message}: {}", ran.err);
     }
     assert_eq!(place.ok(&["scan", "db"]), "7\t{\"x\":[1]}\na\t1\n\\xff\ttrue\n");
     place.file("back.jsonl", place.ok(&["scan", "db", "--json"]));
@@ -109,8 +109,8 @@ fn json_lines() {
 #[test]
 fn from_standard_input() {
     let place = Place::new();
-    let told = place.run_with_input(&["load", "db"], b"k,v\na,1\n").out;
-    assert!(told.starts_with("loaded 1 pair, no bad row"), "{told}");
+    let out = place.run_with_input(&["load", "db"], b"k,v\na,1\n").out;
+    assert!(out.starts_with("loaded 1 pair, no bad row"), "{out}");
     place.run_with_input(&["load", "db", "-"], b"{\"key\":\"b\",\"value\":\"2\"}\n");
     let dump = place.ok(&["dump", "db"]);
     place.run_with_input(&["load", "other"], dump.as_bytes());

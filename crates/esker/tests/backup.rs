@@ -304,19 +304,19 @@ fn unreadable_backup_is_not_treated_as_incomplete() {
     fill(&db, 0);
     let first = db.backup(BACKUPS).unwrap().path;
     let state = pairs(db.iter().unwrap());
-    let looks = |nth| Fault::once(OpMask::of(&[Op::List]), nth, FaultKind::Io);
+    let list_fault = |nth| Fault::once(OpMask::of(&[Op::List]), nth, FaultKind::Io);
     for nth in 1.. {
-        fs.arm(looks(nth));
+        fs.arm(list_fault(nth));
         let made = db.backup(BACKUPS);
         fs.disarm();
-        assert_eq!(held(disk.clone(), &first.display().to_string()), state, "look {nth}");
+        assert_eq!(held(disk.clone(), &first.display().to_string()), state, "listing {nth}");
         if fs.hits() == 0 {
             assert!(nth > 3);
             break;
         }
-        assert!(made.is_err_and(|error| error.kind() == ErrorKind::Io), "look {nth}");
+        assert!(made.is_err_and(|error| error.kind() == ErrorKind::Io), "listing {nth}");
     }
-    fs.arm(looks(1).on("CURRENT"));
+    fs.arm(list_fault(1).on("CURRENT"));
     let restored = Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap_err();
     assert_eq!(restored.kind(), ErrorKind::Io, "{restored}");
 }

@@ -381,8 +381,8 @@ fn files_released_last_by_reader_are_removed() {
             let (after, _) = tables_and_removed(&place);
             before.iter().any(|table| after.contains(table))
         };
-        let looks = (0..30_000).take_while(|_| are_there());
-        looks.for_each(|_| std::thread::sleep(std::time::Duration::from_millis(10)));
+        let checks = (0..30_000).take_while(|_| are_there());
+        checks.for_each(|_| std::thread::sleep(std::time::Duration::from_millis(10)));
         assert!(!are_there(), "files without a reader remained");
         if let Some(db) = open {
             db.close().unwrap();

@@ -69,7 +69,7 @@ fn slice_hashes_and_compares_like_bytes() {
     assert_eq!(Vec::from(one), b"1");
 }
 
-/// Of all threads that remove one key, one is told that it existed.
+/// Of all threads that remove one key, exactly one call returns that it existed.
 #[test]
 fn concurrent_remove_reports_key_once() {
     let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();

@@ -30,9 +30,9 @@ fn run_alone(what: &str, dir: &Path) {
     let mut child = Command::new(program);
     child.args(["--exact", "inside", "--nocapture"]);
     let ran = child.env("ESKER_LIMITS", what).env("ESKER_LIMITS_DIR", dir).output().unwrap();
-    let said =
+    let output =
         String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && said.contains("1 passed"), "{what}: {said}");
+    assert!(ran.status.success() && output.contains("1 passed"), "{what}: {output}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn run(what: &str, dir: &Path) -> Output {
     child.env("ESKER_MAPPED", what).env("ESKER_MAPPED_DIR", dir).output().unwrap()
 }
 
-fn said(ran: &Output) -> String {
+fn describe(ran: &Output) -> String {
     format!("{ran:?}")
 }
 
@@ -216,7 +216,7 @@ fn cut(dir: &Path) {
 fn truncated_mapped_log_does_not_kill_process() {
     let dir = tempfile::tempdir().unwrap();
     let ran = run("cut", dir.path());
-    assert!(ran.status.success(), "{}", said(&ran));
+    assert!(ran.status.success(), "{}", describe(&ran));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn earlier_sigbus_handler_still_receives_other_faults() {
     for what in ["handled before", "plainly handled before", "ignored before"] {
         let dir = tempfile::tempdir().unwrap();
         let ran = run(what, dir.path());
-        assert!(ran.status.success(), "{what}: {}", said(&ran));
+        assert!(ran.status.success(), "{what}: {}", describe(&ran));
     }
 }
 
@@ -233,7 +233,7 @@ fn foreign_sigbus_has_default_action() {
     for what in ["own fault", "sent"] {
         let dir = tempfile::tempdir().unwrap();
         let ran = run(what, dir.path());
-        assert_eq!(ran.status.signal(), Some(libc::SIGBUS), "{what}: {}", said(&ran));
+        assert_eq!(ran.status.signal(), Some(libc::SIGBUS), "{what}: {}", describe(&ran));
         let out = String::from_utf8_lossy(&ran.stdout);
         assert!(out.contains("until here") && !out.contains("and further"), "{what}: {out}");
     }
@@ -243,7 +243,7 @@ fn foreign_sigbus_has_default_action() {
 fn later_sigbus_handler_makes_log_use_write() {
     let dir = tempfile::tempdir().unwrap();
     let ran = run("handled later", dir.path());
-    assert!(ran.status.success(), "{}", said(&ran));
+    assert!(ran.status.success(), "{}", describe(&ran));
 }
 
 /// Returns a variable of the script; `None` without the script.

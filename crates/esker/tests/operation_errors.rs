@@ -143,8 +143,8 @@ fn read_errors_in_logs_with_a_gap_and_in_their_repair() {
     let met = each(&all, READS, ".wal", false, |disk, fs, nth| {
         if let Ok(report) = Db::repair_on(fs.clone(), dir(), lazy_options()) {
             let same = (report.pairs, report.lost.len()) == (want.pairs, want.lost.len());
-            let told = report.lost.iter().any(|what| what.contains("a fault of the test"));
-            assert!(same || told, "{nth}: {report:?}");
+            let reported = report.lost.iter().any(|what| what.contains("a fault of the test"));
+            assert!(same || reported, "{nth}: {report:?}");
             return;
         }
         fs.disarm();

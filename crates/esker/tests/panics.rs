@@ -172,13 +172,13 @@ fn thread_panics(thread: &'static str, by_filter: bool) {
         let written = write_until_refused(&db);
         for (_, error) in &written {
             assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
-            let told = error.to_string();
+            let message = error.to_string();
             let parts = [thread, "panicked", "the trap snapped", "open it again", "db"];
             // The search for hints holds the write lock at times. Between its panic there and the
-            // end of its thread, a writer is told of the lock and not of the thread.
-            let by_lock = told.contains("panicked while it held the write lock");
-            let named = parts.iter().all(|part| told.contains(part));
-            assert!(named || (by_lock && thread == "esker-hints"), "{told}");
+            // end of its thread, a writer gets the error of the lock and not of the thread.
+            let by_lock = message.contains("panicked while it held the write lock");
+            let named = parts.iter().all(|part| message.contains(part));
+            assert!(named || (by_lock && thread == "esker-hints"), "{message}");
         }
         check_all(&db, &written);
         let count = db.iter().unwrap().map(Result::unwrap).count();

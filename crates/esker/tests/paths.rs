@@ -122,9 +122,9 @@ fn store_survives_chdir_of_process() {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "inside", "--nocapture"]).env("ESKER_PATHS", &root);
     let ran = child.output().unwrap();
-    let said =
+    let output =
         String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+    assert!(ran.status.success() && output.contains("1 passed"), "{output}");
 }
 
 // The portable half pins no directory, so a rename of the directory redirects its store.
@@ -189,8 +189,8 @@ fn removed_store_directory_is_an_error_and_creates_nothing() {
         for error in [failed, db.flush().err(), db.compact_range(None, None).err()] {
             let error = error.expect("a write to a removed directory succeeded");
             assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-            let said = format!("the directory {} was removed", dir.display());
-            assert!(error.to_string().contains(&said), "{error}");
+            let expected = format!("the directory {} was removed", dir.display());
+            assert!(error.to_string().contains(&expected), "{error}");
         }
         // Data in memory stays readable.
         assert_eq!(db.get("some").unwrap().as_deref(), Some(&b"thing"[..]));

@@ -22,9 +22,9 @@ fn run_alone(what: &str) {
     child.args(["--exact", "inside", "--nocapture"]);
     let ran = child.env("ESKER_EXHAUSTED", what).env("ESKER_EXHAUSTED_DIR", dir.path());
     let ran = ran.output().unwrap();
-    let said =
+    let output =
         String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && said.contains("1 passed"), "{what}: {said}");
+    assert!(ran.status.success() && output.contains("1 passed"), "{what}: {output}");
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn no_threads(dir: &Path) {
     may_have(Some(1));
     let refused = Db::open(dir.join("db"), options()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
-    let told = refused.to_string();
+    let message = refused.to_string();
     let parts = ["esker-flush", "limit of threads", "ulimit -u", "fewer stores"];
-    assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     may_have(None);
     let db = Db::open(dir.join("db"), options()).unwrap();
     may_have(Some(1));
@@ -196,9 +196,9 @@ fn few_mappings(dir: &Path) {
     };
     assert!(stores.len() >= 20, "{} stores: {refused}", stores.len());
     assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
-    let told = refused.to_string();
+    let message = refused.to_string();
     let parts = ["open one more store", "mappings", "vm.max_map_count", "fewer stores"];
-    assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     for store in &stores {
         store.put("a", "b").unwrap();
         assert_eq!(store.get("a").unwrap().as_deref(), Some(&b"b"[..]));
@@ -239,9 +239,9 @@ fn no_descriptors(dir: &Path) {
         assert!(stores.len() < 64, "a store uses no descriptors");
     };
     assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
-    let told = refused.to_string();
+    let message = refused.to_string();
     let parts = ["limit of open files", "ulimit -n", "fewer stores"];
-    assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     let refused = stores.len();
     stores.pop().unwrap().close().unwrap();
     stores.pop().unwrap().close().unwrap();

@@ -84,10 +84,10 @@ fn memtable_readers_see_only_complete_entries() {
                 .map(|_| {
                     let (table, added) = (table.clone(), added.clone());
                     thread::spawn(move || {
-                        for turn in 0..4u64 {
+                        for round in 0..4u64 {
                             let seqno = added.load(Ordering::Acquire);
-                            let newest = (1..=seqno).rev().find(|s| s % 5 == turn % 5);
-                            let found = table.get(&[(turn % 5) as u8; 3], seqno);
+                            let newest = (1..=seqno).rev().find(|s| s % 5 == round % 5);
+                            let found = table.get(&[(round % 5) as u8; 3], seqno);
                             let found = found.map(|entry| number(entry.value));
                             assert_eq!(found, newest, "at {seqno}");
                         }
@@ -107,15 +107,15 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
         .map(|writer| {
             let db = db.clone();
             thread::spawn(move || {
-                for turn in 1..=4u64 {
+                for round in 1..=4u64 {
                     let mut batch = Batch::new();
-                    batch.put([writer, 0], turn.to_be_bytes());
-                    batch.put([writer, 1, turn as u8], vec![7; 900]);
-                    if turn == 4 {
+                    batch.put([writer, 0], round.to_be_bytes());
+                    batch.put([writer, 1, round as u8], vec![7; 900]);
+                    if round == 4 {
                         batch.delete_range([writer, 1, 1], [writer, 1, 2]);
                     }
-                    batch.put([writer, 2], turn.to_be_bytes());
-                    let options = match turn {
+                    batch.put([writer, 2], round.to_be_bytes());
+                    let options = match round {
                         2 => WriteOptions::SYNC,
                         3 => WriteOptions::NONE,
                         _ => WriteOptions::BUFFERED,
@@ -123,7 +123,7 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
                     db.write_with(&batch, &options).unwrap();
                     // The writer sees its own write at once.
                     let own = db.get([writer, 2]).unwrap().map(|v| number(&v));
-                    assert_eq!(own, Some(turn), "an acknowledged write is missing");
+                    assert_eq!(own, Some(round), "an acknowledged write is missing");
                 }
             })
         })
@@ -132,12 +132,12 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
         let db = db.clone();
         thread::spawn(move || {
             let mut before = [0; 2];
-            for turn in 0..4 {
-                if turn == 2 {
+            for round in 0..4 {
+                if round == 2 {
                     db.flush().unwrap();
                 }
                 for writer in 0..2u8 {
-                    let pair = if turn % 2 == 0 {
+                    let pair = if round % 2 == 0 {
                         let snapshot = db.snapshot();
                         [0, 2].map(|part| {
                             snapshot.get([writer, part]).unwrap().map_or(0, |v| number(&v))
@@ -181,9 +181,9 @@ fn group_commit_members_get_their_own_result() {
             .map(|writer| {
                 let db = db.clone();
                 thread::spawn(move || {
-                    for turn in 0..3u8 {
-                        db.put_with([writer, turn], [turn], &WriteOptions::SYNC).unwrap();
-                        assert_eq!(db.get([writer, turn]).unwrap().as_deref(), Some(&[turn][..]));
+                    for round in 0..3u8 {
+                        db.put_with([writer, round], [round], &WriteOptions::SYNC).unwrap();
+                        assert_eq!(db.get([writer, round]).unwrap().as_deref(), Some(&[round][..]));
                     }
                 })
             })
@@ -264,13 +264,13 @@ fn readers_under() {
             })
         })
         .collect();
-    let lookers: Vec<_> = (0..2)
+    let readers: Vec<_> = (0..2)
         .map(|_| {
             let (collector, shown, freed) = (collector.clone(), shown.clone(), freed.clone());
             thread::spawn(move || {
-                for turn in 0..4 {
+                for round in 0..4 {
                     let pinned = collector.pin();
-                    let inner = (turn % 2 == 0).then(|| collector.pin());
+                    let inner = (round % 2 == 0).then(|| collector.pin());
                     let seen = shown.load(Ordering::Acquire) as usize;
                     drop(inner);
                     thread::yield_now();
@@ -281,9 +281,9 @@ fn readers_under() {
             })
         })
         .collect();
-    replacers.into_iter().chain(lookers).for_each(|thread| thread.join().unwrap());
+    replacers.into_iter().chain(readers).for_each(|thread| thread.join().unwrap());
     let left = freed.iter().filter(|freed| freed.load(Ordering::SeqCst) == 0).count();
-    assert_eq!(left, 1, "what nobody can look at stays");
+    assert_eq!(left, 1, "a value without readers was not freed");
 }
 
 #[test]
@@ -308,20 +308,20 @@ fn hints_under(threads: u64) {
         .map(|own| {
             let db = db.clone();
             thread::spawn(move || {
-                for turn in 0..2u8 {
+                for round in 0..2u8 {
                     (0..16u8).filter(|n| n % 2 == own).for_each(|n| db.delete([n]).unwrap());
-                    if turn == 1 {
+                    if round == 1 {
                         // In some schedules the hint exists by now.
                         (0..40)
                             .take_while(|_| db.metrics().hints == 0)
                             .for_each(|_| thread::yield_now());
                     }
                     let key = [8 + own];
-                    db.put(key, [turn]).unwrap();
+                    db.put(key, [round]).unwrap();
                     for _ in 0..3 {
                         let mut iter = db.range(key..=key).unwrap();
                         iter.seek_to_first().unwrap();
-                        assert_eq!(iter.value(), [turn], "a scan missed an acknowledged put");
+                        assert_eq!(iter.value(), [round], "a scan missed an acknowledged put");
                         let ahead = db.iter().unwrap().filter(|p| p.as_ref().unwrap().0 == key);
                         assert_eq!(ahead.count(), 1, "a hint skipped an acknowledged put");
                         thread::yield_now();
@@ -333,8 +333,8 @@ fn hints_under(threads: u64) {
     let reader = {
         let db = db.clone();
         thread::spawn(move || {
-            for turn in 0..8u8 {
-                let key = [8 + turn % 2];
+            for round in 0..8u8 {
+                let key = [8 + round % 2];
                 // No thread deletes the key after the last put.
                 if db.get(key).unwrap().as_deref() != Some(&[1]) {
                     thread::yield_now();

@@ -125,7 +125,7 @@ impl Target for FaultyStore {
 struct Ran {
     outcome: BenchOutcome,
     out: String,
-    talk: String,
+    messages: String,
 }
 
 fn run(dir: &Path, flags: &[(&str, &str)], engines: Vec<Box<dyn Engine>>) -> Ran {
@@ -141,11 +141,11 @@ fn run(dir: &Path, flags: &[(&str, &str)], engines: Vec<Box<dyn Engine>>) -> Ran
     let mut candidates: Vec<Candidate> = engines.into_iter().map(named).collect();
     let absent = LabError::new(LabErrorKind::NotInstalled, "not installed: apt install nothing");
     candidates.push(Candidate { name: "absent".into(), engine: Err(absent) });
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let (mut out, mut messages) = (Vec::new(), Vec::new());
     let outcome =
-        bench::run_terms(&config, &candidates, &|| {}, &mut out, &mut talk).expect("runs");
+        bench::run_terms(&config, &candidates, &|| {}, &mut out, &mut messages).expect("runs");
     let text = |bytes| String::from_utf8(bytes).expect("text");
-    Ran { outcome, out: text(out), talk: text(talk) }
+    Ran { outcome, out: text(out), messages: text(messages) }
 }
 
 fn all_tasks() -> String {
@@ -160,8 +160,12 @@ fn every_task_reads_written_data() {
         let flags =
             [("threads", threads), ("histogram", histogram), ("benchmarks", &all_tasks()[..])];
         let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
-        assert!(ran.talk.contains("absent: not installed: apt install nothing"), "{}", ran.talk);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
+        assert!(
+            ran.messages.contains("absent: not installed: apt install nothing"),
+            "{}",
+            ran.messages
+        );
         assert!(ran.out.contains("fillrandom   : "), "{}", ran.out);
         assert!(ran.out.contains("compact      : n/a"), "{}", ran.out);
         for sample in &ran.outcome.record.samples {
@@ -179,7 +183,7 @@ fn threads_share_one_tasks_operations() {
         let flags = [("threads", threads), ("share_operations", share), ("benchmarks", tasks)];
         let ran =
             run(dir.path(), &[&flags[..], &[("num", "1001")]].concat(), vec![Box::new(Reference)]);
-        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
         let samples = &ran.outcome.record.samples;
         samples.iter().take(4).map(|sample| (sample.operations, sample.found)).collect()
     };
@@ -207,7 +211,7 @@ fn more_threads_than_operations_do_no_extra_work() {
     let tasks = "fillseq,readrandom,seekrandom,readfirst,deleterandom";
     let flags = [&flags[..], &[("benchmarks", tasks)]].concat();
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
     let done: Vec<u64> = ran.outcome.record.samples.iter().map(|s| s.operations).collect();
     assert_eq!(done[..5], [3, 3, 3, 1, 3]);
 }
@@ -223,7 +227,7 @@ fn threads_write_each_csv_row_once() {
     let flags = [("threads", "3"), ("share_operations", "1"), ("csv", csv), ("repetitions", "1")];
     let flags = [&flags[..], &[("benchmarks", "fillrandom,readseq")]].concat();
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
     let samples = &ran.outcome.record.samples;
     assert_eq!((samples[0].operations, samples[1].found), (50, Some(3 * 50)));
 }
@@ -326,7 +330,7 @@ fn wrong_data_is_an_error_and_other_engines_continue() {
         let engines: Vec<Box<dyn Engine>> = vec![Box::new(Faulty(fault)), Box::new(Reference)];
         let ran = run(dir.path(), &tasks, engines);
         assert_eq!(ran.outcome.exit_code, 1);
-        assert!(ran.talk.contains(sign), "{sign}: {}", ran.talk);
+        assert!(ran.messages.contains(sign), "{sign}: {}", ran.messages);
         let whole = |s: &&TaskSample| s.engine == "reference";
         assert_eq!(ran.outcome.record.samples.iter().filter(whole).count(), 12);
     }
@@ -353,8 +357,8 @@ fn csv_rows_with_repeated_keys_round_trip() {
             ("benchmarks", &all_tasks()[..]),
         ];
         let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
-        assert!(ran.talk.contains("line 302: found 1 fields"), "{}", ran.talk);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
+        assert!(ran.messages.contains("line 302: found 1 fields"), "{}", ran.messages);
         assert_eq!(ran.outcome.record.workload.keys, 70);
     }
 }
@@ -364,7 +368,7 @@ fn csv_rows_with_repeated_keys_round_trip() {
 fn right_reads(dir: &Path, threads: &str, flags: &[(&str, &str)], task: &str) -> Vec<TaskSample> {
     let flags = [flags, &[("threads", threads)]].concat();
     let ran = run(dir, &flags, vec![Box::new(Reference)]);
-    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
     let mut samples = ran.outcome.record.samples;
     samples.retain(|sample| sample.task == task);
     assert!(!samples.is_empty(), "{task} was not run");
@@ -391,8 +395,8 @@ fn multi_get_results_are_each_checked() {
         (Fault::FewAnswers, "a call with 9 keys returned 8 answers"),
     ] {
         let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
-        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.talk);
-        assert!(ran.talk.contains(sign), "{}", ran.talk);
+        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.messages);
+        assert!(ran.messages.contains(sign), "{}", ran.messages);
     }
 }
 
@@ -407,8 +411,8 @@ fn pairs_after_seek_are_checked() {
     let flags = [("benchmarks", "fillseq,seekrandom"), ("seek_nexts", "5")];
     for fault in [Fault::ShortWalks, Fault::WrongWalks] {
         let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
-        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.talk);
-        assert!(ran.talk.contains("returned wrong content"), "{}", ran.talk);
+        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.messages);
+        assert!(ran.messages.contains("returned wrong content"), "{}", ran.messages);
     }
 }
 
@@ -418,7 +422,7 @@ fn seek_finds_first_live_key_after_deleted_keys() {
     let tasks = "fillseq,readfirst,deleteseq,readfirst,readseq";
     let flags = [("benchmarks", tasks), ("reads", "50000"), ("histogram", "1")];
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
     let of = |position: usize| {
         let own = ran.outcome.record.samples.iter().find(|s| s.position == position);
         own.map(|s| (s.operations, s.found, s.live_bytes)).expect("ran")
@@ -432,7 +436,7 @@ fn seek_finds_first_live_key_after_deleted_keys() {
     let flags = [("benchmarks", "fillseq,readfirst")];
     let ran = run(dir.path(), &flags, vec![Box::new(Faulty(Fault::SkipsFirst))]);
     assert_eq!(ran.outcome.exit_code, 1);
-    assert!(ran.talk.contains("the store returned a wrong first pair"), "{}", ran.talk);
+    assert!(ran.messages.contains("the store returned a wrong first pair"), "{}", ran.messages);
 }
 
 #[test]
@@ -441,8 +445,8 @@ fn unknown_task_or_column_runs_nothing() {
         let mut config = BenchConfig::default();
         config.record_dir = None;
         config.set(flag, value).expect("a flag");
-        let (mut out, mut talk) = (Vec::new(), Vec::new());
-        let error = bench::run(&config, &[], &|| {}, &mut out, &mut talk).expect_err("refused");
+        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let error = bench::run(&config, &[], &|| {}, &mut out, &mut messages).expect_err("refused");
         assert!(out.is_empty() && !error.to_string().is_empty());
         error.kind()
     };

@@ -121,16 +121,17 @@ fn run(dir: &Path, after: u64, record: &Path) -> (Experiment, LabOutcome, String
         Candidate { name: "failing".into(), engine: Ok(Box::new(Failing { after })) },
         Candidate { name: "reference".into(), engine: Ok(Box::new(Reference)) },
     ];
-    let mut talk = Vec::new();
-    let outcome = lab::run(&experiment, &options, &candidates, &|| {}, &mut talk).expect("runs");
-    (experiment, outcome, String::from_utf8(talk).expect("text"))
+    let mut messages = Vec::new();
+    let outcome =
+        lab::run(&experiment, &options, &candidates, &|| {}, &mut messages).expect("runs");
+    (experiment, outcome, String::from_utf8(messages).expect("text"))
 }
 
 #[test]
 fn failing_engine_keeps_its_samples_and_others_continue() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let (experiment, outcome, talk) = run(dir.path(), 1500, &dir.path().join("record"));
-    assert!(outcome.failed && talk.contains("no space left on device"), "{talk}");
+    let (experiment, outcome, messages) = run(dir.path(), 1500, &dir.path().join("record"));
+    assert!(outcome.failed && messages.contains("no space left on device"), "{messages}");
     let record = load_lab(&outcome.record_path.expect("saved")).expect("readable");
     let of = |engine: &str, phase: &str| -> Vec<bool> {
         let own = record.samples.iter().filter(|s| s.phase == phase && s.sample.engine == engine);
@@ -155,8 +156,8 @@ fn unwritable_record_directory_is_reported_and_run_continues() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("file");
     std::fs::write(&file, b"in the way").expect("written");
-    let (_, outcome, talk) = run(dir.path(), u64::MAX, &file.join("record"));
-    assert!(!outcome.failed, "{talk}");
-    assert!(talk.contains("the run continues without a record"), "{talk}");
+    let (_, outcome, messages) = run(dir.path(), u64::MAX, &file.join("record"));
+    assert!(!outcome.failed, "{messages}");
+    assert!(messages.contains("the run continues without a record"), "{messages}");
     assert_eq!((outcome.record.sessions.len(), outcome.record_path), (8, None));
 }

@@ -72,22 +72,25 @@ fn run(experiment: &Experiment, options: &LabOptions) -> (LabOutcome, String) {
         Candidate { name: "reference".into(), engine: Ok(Box::new(Reference)) },
         Candidate { name: "esker".into(), engine: Err(absent) },
     ];
-    let mut talk = Vec::new();
-    let outcome = lab::run(experiment, options, &candidates, &|| {}, &mut talk).expect("runs");
-    (outcome, String::from_utf8(talk).expect("text"))
+    let mut messages = Vec::new();
+    let outcome = lab::run(experiment, options, &candidates, &|| {}, &mut messages).expect("runs");
+    (outcome, String::from_utf8(messages).expect("text"))
 }
 
 #[test]
 fn every_point_is_measured_in_every_repetition() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let experiment = experiment(TEXT);
-    let (outcome, talk) = run(&experiment, &options(dir.path()));
-    assert!(!outcome.failed, "{talk}");
+    let (outcome, messages) = run(&experiment, &options(dir.path()));
+    assert!(!outcome.failed, "{messages}");
     assert_eq!(outcome.record.points.len(), 2 + 3);
     assert_eq!(outcome.record.sessions.len(), 5 * 2);
     assert_eq!(outcome.record.samples.len(), (2 * 3 + 3) * 2);
     assert_eq!(outcome.record.points[0].entries, 500);
-    assert!(talk.contains("round 10 of 10") && talk.contains("apt install nothing"), "{talk}");
+    assert!(
+        messages.contains("round 10 of 10") && messages.contains("apt install nothing"),
+        "{messages}"
+    );
     let saved = load_lab(&outcome.record_path.expect("saved")).expect("readable");
     assert_eq!(saved.samples.len(), outcome.record.samples.len());
 }
@@ -106,10 +109,13 @@ fn stopped_run_resumes_where_it_was() {
     cut.samples = outcome.record.samples.iter().filter(|s| kept(s)).cloned().collect();
     RecordFile::existing(&path).save(&cut).expect("saved");
     options.resume = Some(path.clone());
-    let (again, talk) = run(&experiment, &options);
+    let (again, messages) = run(&experiment, &options);
     assert_eq!(again.record.sessions.len(), 10);
     assert_eq!(again.record.samples.len(), outcome.record.samples.len());
-    assert!(!talk.contains("round 7 of 10") && talk.contains("round 8 of 10"), "{talk}");
+    assert!(
+        !messages.contains("round 7 of 10") && messages.contains("round 8 of 10"),
+        "{messages}"
+    );
     options.scale_text = "2".into();
     let refused = lab::run(&experiment, &options, &[], &|| {}, &mut Vec::new());
     assert!(refused.expect_err("another scale").to_string().contains("scale"));
@@ -121,9 +127,9 @@ fn stopped_run_resumes_where_it_was() {
 fn unmet_expectation_fails_run_with_message() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let text = TEXT.replace("found = \"operations\"", "found = 3");
-    let (outcome, talk) = run(&experiment(&text), &options(dir.path()));
+    let (outcome, messages) = run(&experiment(&text), &options(dir.path()));
     assert!(outcome.failed);
-    assert!(talk.contains("expected 3 keys found, got 500"), "{talk}");
+    assert!(messages.contains("expected 3 keys found, got 500"), "{messages}");
 }
 
 #[test]
@@ -169,9 +175,9 @@ fn one_run_is_reported_in_several_units() {
     let experiment = experiment(&text);
     let mut options = options(dir.path());
     options.series = vec!["blocks".into()];
-    let (outcome, talk) = run(&experiment, &options);
+    let (outcome, messages) = run(&experiment, &options);
     // The number of reads is scaled down with the sizes, and then differs from the expected number.
-    assert!(outcome.failed && talk.contains("expected 500 operations, got 200"), "{talk}");
+    assert!(outcome.failed && messages.contains("expected 500 operations, got 200"), "{messages}");
     let timed = |s: &esker_lab::record::lab::LabSample| {
         s.sample.latency.is_some() && s.sample.idle.is_some() && s.sample.timeline.is_some()
     };
@@ -292,8 +298,8 @@ expect = { "ycsb a" = { operations = "entries/2" } }
 fn phases_run_in_steps_with_roles_and_rate() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let experiment = experiment(MIXED);
-    let (outcome, talk) = run(&experiment, &options(dir.path()));
-    assert!(!outcome.failed, "{talk}");
+    let (outcome, messages) = run(&experiment, &options(dir.path()));
+    assert!(!outcome.failed, "{messages}");
     let record = outcome.record;
     let of = |series: usize, phase: &str| -> Vec<u64> {
         let own = record.samples.iter().filter(|s| s.point == series && s.phase == phase);
@@ -329,14 +335,14 @@ fn series_without_csv_is_skipped_with_message() {
     let experiment = experiment(&text);
     let mut options = options(dir.path());
     options.series = vec!["aged".into()];
-    let (outcome, talk) = run(&experiment, &options);
-    assert!(talk.contains("aged needs a CSV file: --csv FILE"), "{talk}");
+    let (outcome, messages) = run(&experiment, &options);
+    assert!(messages.contains("aged needs a CSV file: --csv FILE"), "{messages}");
     assert!(outcome.record.samples.is_empty());
     let csv = dir.path().join("rows.csv");
     let rows: String = (0..300).map(|row| format!("k{},title {row}\n", row % 250)).collect();
     std::fs::write(&csv, format!("id,title\n{rows}")).expect("written");
     options.base.csv = Some(csv);
-    let (outcome, talk) = run(&experiment, &options);
-    assert!(talk.contains("300 rows, not the 900"), "{talk}");
-    assert!(!outcome.failed && outcome.record.sessions.len() == 2, "{talk}");
+    let (outcome, messages) = run(&experiment, &options);
+    assert!(messages.contains("300 rows, not the 900"), "{messages}");
+    assert!(!outcome.failed && outcome.record.sessions.len() == 2, "{messages}");
 }

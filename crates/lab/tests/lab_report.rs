@@ -251,7 +251,7 @@ fn tasks_without_engine_are_excluded_from_means() {
     assert!((speed - 0.5).abs() < 1e-9, "the mean of two halves is {speed}");
     assert_eq!(all[1].places, [0, 2, 0]);
     let plain = self::text(&experiment, &record);
-    let row = plain.lines().find(|line| line.contains("crc32c")).expect("still told");
+    let row = plain.lines().find(|line| line.contains("crc32c")).expect("still listed");
     assert!(!row.contains('('), "but not compared: {row}");
 }
 
@@ -372,7 +372,7 @@ fn record_has_run_sizes_beside_document_sizes() {
     }
     old.note_sizes();
     let (was, is) = (text(&experiment, &record), text(&experiment, &old));
-    assert_eq!(was, is, "a record from before tells the same");
+    assert_eq!(was, is, "a record from before gives the same text");
 }
 
 const KNOB: &str = r#"

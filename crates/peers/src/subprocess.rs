@@ -15,19 +15,19 @@ use crate::library::trim_memory;
 use crate::ycsb::{YcsbRun, run_here};
 
 /// Reads a request from `input`, executes it, and writes the reply to `output`; messages go to
-/// `talk`. Fails only if the reply cannot be written.
+/// `messages`. Fails only if the reply cannot be written.
 pub fn serve(
     input: &mut dyn Read,
     output: &mut dyn Write,
-    talk: &mut dyn Write,
+    messages: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let reply = answer(input, talk)
+    let reply = answer(input, messages)
         .unwrap_or_else(|error| Reply { error: Some(error.to_string()), ..Reply::default() });
     serde_json::to_writer(&mut *output, &reply)?;
     output.flush()
 }
 
-fn answer(input: &mut dyn Read, talk: &mut dyn Write) -> Result<Reply> {
+fn answer(input: &mut dyn Read, messages: &mut dyn Write) -> Result<Reply> {
     let request: Request = serde_json::from_reader(input).map_err(|e| {
         LabError::new(LabErrorKind::Data, format!("the request is not readable: {e}"))
     })?;
@@ -40,15 +40,15 @@ fn answer(input: &mut dyn Read, talk: &mut dyn Write) -> Result<Reply> {
             let mut own = Properties::default();
             own.read(&properties).map_err(LabError::usage)?;
             let ycsb = YcsbRun { engine: request.engine, properties: own, load, run, base };
-            let unlabelled = run_here(&ycsb, talk)?.into_iter();
+            let unlabelled = run_here(&ycsb, messages)?.into_iter();
             let samples = unlabelled.map(|sample| (String::new(), None, sample)).collect();
             Ok(Reply { samples, ..Reply::default() })
         }
-        work => round(&request.engine, &base, work, talk),
+        work => round(&request.engine, &base, work, messages),
     }
 }
 
-fn round(spec: &str, base: &BenchConfig, work: Work, talk: &mut dyn Write) -> Result<Reply> {
+fn round(spec: &str, base: &BenchConfig, work: Work, messages: &mut dyn Write) -> Result<Reply> {
     let (name, path) = split_spec(spec);
     let engine = engine_named(name, path)?;
     match work {
@@ -72,7 +72,7 @@ fn round(spec: &str, base: &BenchConfig, work: Work, talk: &mut dyn Write) -> Re
                 base_dir: &base_dir,
                 settle_memory: &trim_memory,
             };
-            let done = round.run(talk)?;
+            let done = round.run(messages)?;
             Ok(Reply {
                 samples: done.samples,
                 session: Some(done.session),

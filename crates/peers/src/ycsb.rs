@@ -50,20 +50,20 @@ impl Listener for Quiet<'_> {
 
 /// Executes the load phase and, if requested, the run phase. Returns the samples of the reported
 /// phases, in order. An engine that requires a subprocess runs in one.
-pub fn run(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> {
+pub fn run(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSample>> {
     let (name, path) = split_spec(&run.engine);
     let spec = engine_named(name, path)?.subprocess_spec();
     let Some(engine) = spec.filter(|_| run.base.child.is_some()) else {
-        return run_here(run, talk);
+        return run_here(run, messages);
     };
     let work = Work::Ycsb { properties: run.properties.text(), load: run.load, run: run.run };
     let request = Request { engine, flags: run.base.flags_given(), work };
-    let reply = subprocess::run(run.base.child.as_deref(), &request, talk)?;
+    let reply = subprocess::run(run.base.child.as_deref(), &request, messages)?;
     Ok(reply.samples.into_iter().map(|(_, _, sample)| sample).collect())
 }
 
 /// Like [`run`], but always in this process.
-pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> {
+pub fn run_here(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSample>> {
     let (name, path) = split_spec(&run.engine);
     let engine = engine_named(name, path)?;
     let mut engines = ENGINES.to_vec();
@@ -73,7 +73,7 @@ pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> 
     let decided = run.properties.decided_here(&engines);
     if !decided.is_empty() {
         // A failed write means that no reader is left, so the error is ignored.
-        let _ = writeln!(talk, "without effect, as the lab decides it: {}", decided.join(", "));
+        let _ = writeln!(messages, "without effect, as the lab decides it: {}", decided.join(", "));
     }
     for (option, value) in run.properties.of_stores(&engines) {
         set_for(&mut config, name, &option, &value).map_err(LabError::usage)?;
@@ -102,7 +102,7 @@ pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> 
         settle_memory: &trim_memory,
         limit: None,
     };
-    let (samples, _) = session::run(&round, &mut Quiet(talk));
+    let (samples, _) = session::run(&round, &mut Quiet(messages));
     if config.db.is_none() {
         place.remove()?;
     }

@@ -28,9 +28,9 @@ fn bench(engine: &str, flags: &[(&str, &str)]) {
     for (flag, value) in base.iter().chain(&[("benchmarks", TASKS)]).chain(flags) {
         settings.set(flag, value).expect("a flag");
     }
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
-    let outcome = run(&settings, &mut out, &mut talk).expect("runs");
-    assert_eq!(outcome.exit_code, 0, "{}", String::from_utf8_lossy(&talk));
+    let (mut out, mut messages) = (Vec::new(), Vec::new());
+    let outcome = run(&settings, &mut out, &mut messages).expect("runs");
+    assert_eq!(outcome.exit_code, 0, "{}", String::from_utf8_lossy(&messages));
     let tasks = TASKS.split(',').count();
     assert_eq!(outcome.record.samples.len(), 2 * tasks);
     let filled = outcome.record.samples.iter().find(|sample| sample.task == "fillrandom");

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::{counted, print};
 use crate::args::Global;
-use crate::failure::{Failure, Outcome, tell};
+use crate::failure::{Failure, Outcome, print_note};
 use crate::interrupt;
 use crate::progress::{Count, Progress};
 use crate::store::{in_use, options};
@@ -85,7 +85,10 @@ pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
         Ok(sums) => sums,
         Err(failure) => {
             Db::destroy(&args.db)?;
-            tell(global.json, "esker: nothing was imported; the unfinished store was removed");
+            print_note(
+                global.json,
+                "esker: nothing was imported; the unfinished store was removed",
+            );
             return Err(failure);
         }
     };

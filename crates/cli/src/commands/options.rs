@@ -87,11 +87,11 @@ fn to_text(spec: &OptionSpec, options: &Options, columns: usize) -> String {
         Mutability::Open => "set when the store is opened",
         Mutability::Live => "can change while the store is open",
     };
-    let mut say = |words: &str| wrap(words, columns, &mut text);
-    say(spec.doc);
-    say(&format!("{}; {when}", takes(spec)));
+    let mut add_line = |words: &str| wrap(words, columns, &mut text);
+    add_line(spec.doc);
+    add_line(&format!("{}; {when}", takes(spec)));
     if !spec.aliases.is_empty() {
-        say(&format!("also called {}", spec.aliases.join(", ")));
+        add_line(&format!("also called {}", spec.aliases.join(", ")));
     }
     text
 }

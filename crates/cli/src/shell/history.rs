@@ -15,7 +15,7 @@ use rustyline::Editor;
 use rustyline::history::FileHistory;
 
 use super::complete::Completions;
-use crate::failure::say;
+use crate::failure::print_line;
 
 /// Maximum number of lines kept.
 pub const LINES_MAX: usize = 1_000;
@@ -54,7 +54,7 @@ impl History {
     }
 
     fn give_up(&mut self, path: &Path, why: &str) {
-        say(&format!("esker: {}: cannot save the history: {why}", path.display()));
+        print_line(&format!("esker: {}: cannot save the history: {why}", path.display()));
         self.path = None;
     }
 }

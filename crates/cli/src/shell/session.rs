@@ -260,7 +260,7 @@ impl<'a, 'e> Session<'a, 'e> {
             interrupt::check()?;
             if self.limit == Some(shown) {
                 let next = if walk.reverse { &last } else { iter.key() };
-                answers.say(&more(shown, walk, next, answers.encoding()))?;
+                answers.note(&more(shown, walk, next, answers.encoding()))?;
                 break;
             }
             answers.pair(iter.key(), iter.value())?;

@@ -54,7 +54,7 @@ impl Place {
         let ran = Ran {
             code: status.code().expect("ended by a signal"),
             out: String::from_utf8(stdout).expect("output that is no text"),
-            err: String::from_utf8(stderr).expect("talk that is no text"),
+            err: String::from_utf8(stderr).expect("output is not UTF-8"),
         };
         assert!(!ran.err.contains("panicked"), "{args:?}: {}", ran.err);
         ran

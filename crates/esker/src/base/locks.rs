@@ -148,21 +148,21 @@ mod tests {
 
     #[test]
     fn condvar_wait_releases_and_reacquires_lock() {
-        let (mutex, told) = (Mutex::new(0), Condvar::new());
+        let (mutex, condvar) = (Mutex::new(0), Condvar::new());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 *mutex.lock() = 1;
-                told.notify_all();
+                condvar.notify_all();
             });
             let mut value = mutex.lock();
             while *value == 0 {
-                told.wait(&mut value);
+                condvar.wait(&mut value);
             }
             *value = 2;
         });
         let mut value = mutex.lock();
-        told.wait_for(&mut value, Duration::from_millis(1));
-        told.wait_until(&mut value, Instant::now());
+        condvar.wait_for(&mut value, Duration::from_millis(1));
+        condvar.wait_until(&mut value, Instant::now());
         assert!(mutex.try_lock().is_none(), "the guard has no lock after a wait with a timeout");
         assert_eq!(*value, 2);
     }

@@ -23,8 +23,8 @@ use crate::tree::version::Version;
 
 /// Returns the next due plan whose inputs are not busy.
 pub fn pick(version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
-    let view = PickContext { version, limits, busy, shape: limits.shape() };
-    view.level_zero().or_else(|| (1..LEVELS).find_map(|level| view.level(level)))
+    let context = PickContext { version, limits, busy, shape: limits.shape() };
+    context.level_zero().or_else(|| (1..LEVELS).find_map(|level| context.level(level)))
 }
 
 /// Returns the next plan that is due only because of seek statistics (a seek compaction).
@@ -35,7 +35,7 @@ pub fn pick_seek_candidate(version: &Version, limits: &TreeLimits, busy: &BusySe
 /// Returns the compaction debt: the bytes that still must be pushed or merged.
 pub fn debt_bytes(version: &Version, limits: &TreeLimits) -> u64 {
     let empty = BusySet::default();
-    let view = PickContext { version, limits, busy: &empty, shape: limits.shape() };
+    let context = PickContext { version, limits, busy: &empty, shape: limits.shape() };
     let level_zero = &version.levels[0].guards[0];
     let waiting = level_zero.runs.len() >= limits.l0_runs_max;
     let mut debt = if waiting { level_zero.bytes() } else { 0 };
@@ -44,10 +44,10 @@ pub fn debt_bytes(version: &Version, limits: &TreeLimits) -> u64 {
         if level.is_empty() {
             continue;
         }
-        if view.is_over(number) {
+        if context.is_over(number) {
             debt += level.bytes().saturating_sub(limits.capacity_bytes(number));
         }
-        let most = view.runs_allowed(number);
+        let most = context.runs_allowed(number);
         let crowded = level.guards.iter().filter(|g| g.runs.len() > most);
         debt += crowded.map(|g| g.bytes()).sum::<u64>();
     }

@@ -66,7 +66,7 @@ impl DbInner {
                     self.work.wait(&mut queue);
                 }
             };
-            self.record_outcome(self.with_room(|| self.flush_one(&next)), |queue| {
+            self.record_outcome(self.retry_with_space(|| self.flush_one(&next)), |queue| {
                 &mut queue.flush_failed
             });
         }
@@ -125,14 +125,14 @@ impl DbInner {
 
     /// Does `work`. On a full device, waits until running compactions have freed the space of
     /// their unfinished output, and then does `work` once more.
-    pub fn with_room(&self, mut work: impl FnMut() -> Result<()>) -> Result<()> {
+    pub fn retry_with_space(&self, mut work: impl FnMut() -> Result<()>) -> Result<()> {
         let outcome = work();
         if !matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoSpace) {
             return outcome;
         }
-        let _way = {
+        let _waiter = {
             let mut queue = self.queue.lock();
-            queue.make_way += 1;
+            queue.space_waiters += 1;
             while queue.running > 0 && !queue.is_stopped() {
                 self.idle.wait(&mut queue);
             }
@@ -195,10 +195,10 @@ impl DbInner {
         }
         {
             let mut queue = self.queue.lock();
-            self.replace_read_state(|view| {
+            self.replace_read_state(|read_state| {
                 let keep = |m: &&Arc<_>| !Arc::ptr_eq(m, &frozen.memtable);
-                let frozen = view.frozen.iter().filter(keep).cloned().collect();
-                ReadState::new(view.active.clone(), frozen, version.clone())
+                let frozen = read_state.frozen.iter().filter(keep).cloned().collect();
+                ReadState::new(read_state.active.clone(), frozen, version.clone())
             });
             queue.frozen.pop_front();
             self.write_throttle.note_flush_ends();
@@ -239,7 +239,7 @@ impl DbInner {
     }
 
     pub(super) fn compact_loop(&self) {
-        let _patience = purge_inline();
+        let _inline = purge_inline();
         loop {
             let (plan, is_more) = {
                 let mut queue = self.queue.lock();
@@ -248,7 +248,7 @@ impl DbInner {
                         return;
                     }
                     if !queue.exclusive
-                        && queue.make_way == 0
+                        && queue.space_waiters == 0
                         && let Some(plan) = self.pick(&queue.busy)
                     {
                         queue.busy.insert(&plan);
@@ -270,7 +270,8 @@ impl DbInner {
                 let mut queue = self.queue.lock();
                 queue.busy.remove(&plan);
                 queue.running -= 1;
-                if queue.make_way > 0 && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
+                if queue.space_waiters > 0
+                    && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
                 {
                     // It gave its space to a flush and starts again after it.
                     outcome = Ok(CompactionResult::default());
@@ -295,14 +296,14 @@ impl DbInner {
         if !self.options.load().auto_compaction {
             return None;
         }
-        let (view, limits) = (&self.read_state.load(), &self.limits());
-        let due = picker::pick(&view.version, limits, busy);
+        let (read_state, limits) = (&self.read_state.load(), &self.limits());
+        let due = picker::pick(&read_state.version, limits, busy);
         if due.is_some() || !self.options.load().merge_on_seeks {
             return due;
         }
         // The memtable being flushed would overlap the output and soon be merged with it again.
-        if view.frozen.is_empty() {
-            picker::pick_seek_candidate(&view.version, limits, busy)
+        if read_state.frozen.is_empty() {
+            picker::pick_seek_candidate(&read_state.version, limits, busy)
         } else {
             None
         }
@@ -315,7 +316,7 @@ impl DbInner {
 
     /// Runs a plan and installs its output.
     fn compact(&self, plan: &Plan) -> Result<CompactionResult> {
-        let rest = self.new_rest(plan);
+        let job_yield = self.new_compaction_yield(plan);
         let context = JobContext {
             order: self.order.clone(),
             tables: self.tables.clone(),
@@ -323,11 +324,11 @@ impl DbInner {
             version: self.read_state.load().version.clone(),
             output: self.output_config(plan.output_level),
             stopped: &|| {
-                self.rest(&rest);
+                self.yield_to_readers(&job_yield);
                 let queue = self.queue.lock();
                 // A manual compaction that runs alone does not give up its space.
                 let alone = queue.exclusive && queue.running == 0;
-                queue.is_stopped() || (queue.make_way > 0 && !alone)
+                queue.is_stopped() || (queue.space_waiters > 0 && !alone)
             },
         };
         let opened = context.output.opened.clone();
@@ -354,8 +355,12 @@ impl DbInner {
         }
         {
             let _queue = self.queue.lock();
-            self.replace_read_state(|view| {
-                ReadState::new(view.active.clone(), view.frozen.clone(), version.clone())
+            self.replace_read_state(|read_state| {
+                ReadState::new(
+                    read_state.active.clone(),
+                    read_state.frozen.clone(),
+                    version.clone(),
+                )
             });
         }
         drop(versions);
@@ -373,7 +378,7 @@ impl DbInner {
         }
         let go_on = || {
             let queue = self.queue.lock();
-            let wanted = queue.exclusive || queue.make_way > 0 || !queue.frozen.is_empty();
+            let wanted = queue.exclusive || queue.space_waiters > 0 || !queue.frozen.is_empty();
             !(queue.is_stopped() || wanted || self.closed.load(Ordering::Relaxed))
         };
         // Only the new files: holding a file keeps it and its blocks.
@@ -411,8 +416,8 @@ impl DbInner {
     /// Sets the cache capacity to the part of the budget that memtables and open tables leave.
     pub fn resize_cache(&self) {
         let sizes = self.sizes.load();
-        let view = self.read_state.load();
-        let tables = self.tables.memory_bytes(&view.version);
+        let read_state = self.read_state.load();
+        let tables = self.tables.memory_bytes(&read_state.version);
         let count = 1 + self.options.load().frozen_memtables_max;
         let memtables = ChunkPool::most_bytes(count, sizes.memtable_bytes);
         let held = memtables.saturating_add(tables) + transient_bytes(sizes.memory_budget_bytes);
@@ -432,7 +437,7 @@ impl DbInner {
     pub fn flush_here(&self, suffices: impl Fn(&Queue) -> bool) -> Result<()> {
         loop {
             // If two callers took the same memtable, the second would drop the one behind it.
-            let _turn = self.manual_job.lock();
+            let _job = self.manual_job.lock();
             let next = {
                 let queue = self.queue.lock();
                 match queue.frozen.front() {
@@ -456,7 +461,7 @@ impl DbInner {
         if waiting > 0 {
             return self.flush_here(|queue| queue.frozen.len() < waiting).map(|()| true);
         }
-        let _turn = self.manual_job.lock();
+        let _job = self.manual_job.lock();
         match self.pick(&Default::default()) {
             Some(plan) => self.compact(&plan).map(|_| true),
             None => Ok(false),
@@ -466,11 +471,11 @@ impl DbInner {
     /// Compacts everything between `lo` and `hi` down to the deepest level, guard by guard.
     pub fn compact_range(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<()> {
         self.flush()?;
-        let bar = self.block_compactions()?;
-        let turn = self.is_manual_background().then(|| self.manual_job.lock());
-        let patience = purge_inline();
+        let block = self.block_compactions()?;
+        let job = self.is_manual_background().then(|| self.manual_job.lock());
+        let inline = purge_inline();
         let result = self.compact_manually(lo, hi);
-        drop((patience, turn, bar));
+        drop((inline, job, block));
         result.map(|merged| self.warm(&merged))
     }
 
@@ -491,7 +496,7 @@ struct SpaceWaiter<'a>(&'a DbInner);
 
 impl Drop for SpaceWaiter<'_> {
     fn drop(&mut self) {
-        self.0.queue.lock().make_way -= 1;
+        self.0.queue.lock().space_waiters -= 1;
         self.0.work.notify_all();
     }
 }

@@ -55,14 +55,14 @@ impl OpenHandle {
         }
         let inner = &self.inner;
         // Threads end and the lock is released even after a panic.
-        let told = |cause: String| {
+        let panic_error = |cause: String| {
             let message = format!("the close of the store panicked ({cause})");
             Err(Error::new(ErrorKind::Io, message).with_path(&inner.dir))
         };
-        let saved = catch_panic(|| inner.save_memtable()).unwrap_or_else(told);
+        let saved = catch_panic(|| inner.save_memtable()).unwrap_or_else(panic_error);
         inner.stop();
         inner.threads.end();
-        let closed = catch_panic(|| inner.finish()).unwrap_or_else(told);
+        let closed = catch_panic(|| inner.finish()).unwrap_or_else(panic_error);
         inner.lock.lock().take();
         saved.and(closed)
     }

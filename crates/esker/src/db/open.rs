@@ -303,7 +303,7 @@ fn assemble(
         poisoned: None,
         visible: Arc::new(Visible::new(replayed.last_seqno)),
     };
-    let view = ReadState::new(replayed.memtable.clone(), Vec::new(), versions.current());
+    let read_state = ReadState::new(replayed.memtable.clone(), Vec::new(), versions.current());
     Arc::new_cyclic(|me| DbInner {
         me: me.clone(),
         dir: PathBuf::from(dir),
@@ -313,7 +313,7 @@ fn assemble(
         write_params: WriteParams::new(&options, &sizes),
         sizes: ArcSwap::from_pointee(sizes),
         options: ArcSwap::from_pointee(options),
-        read_state: EpochCell::new(Arc::new(view), cache.collector().clone()),
+        read_state: EpochCell::new(Arc::new(read_state), cache.collector().clone()),
         read_state_change: Mutex::new(()),
         options_change: Mutex::new(()),
         hints: ArcSwap::default(),

@@ -38,16 +38,19 @@ impl DbInner {
         if self.cache.has_slots() {
             let reading = self.read_state.collector().pin();
             // Load the read state before the sequence number: see `read`.
-            let view = self.read_state.load_pinned(&reading);
-            match self.lookup(seqno, fill_cache, Some(&reading)).get_with(view, key, &mut take)? {
+            let read_state = self.read_state.load_pinned(&reading);
+            match self
+                .lookup(seqno, fill_cache, Some(&reading))
+                .get_with(read_state, key, &mut take)?
+            {
                 TableGet::Found(taken) => return Ok(Some(taken)),
                 TableGet::Absent => return Ok(None),
                 TableGet::NeedsIo => {}
             }
         }
         // The pin is released before a file is read, because others wait for it.
-        let view = self.read_state.load();
-        Ok(self.lookup(seqno, fill_cache, None).get_with(&view, key, &mut take)?.found())
+        let read_state = self.read_state.load();
+        Ok(self.lookup(seqno, fill_cache, None).get_with(&read_state, key, &mut take)?.found())
     }
 
     /// Returns the value of `key` at `seqno`, or now.
@@ -57,7 +60,7 @@ impl DbInner {
         seqno: Option<SeqNo>,
         fill_cache: bool,
     ) -> Result<Option<Slice>> {
-        self.get_map(key, seqno, fill_cache, |look| look.pin())
+        self.get_map(key, seqno, fill_cache, |found| found.pin())
     }
 
     /// Appends the value of `key` at `seqno`, or now, to `out`. A value longer than
@@ -70,10 +73,10 @@ impl DbInner {
         fill_cache: bool,
         out: &mut Vec<u8>,
     ) -> Result<Option<Option<Slice>>> {
-        self.get_map(key, seqno, fill_cache, |look| {
-            let value = look.value();
+        self.get_map(key, seqno, fill_cache, |found| {
+            let value = found.value();
             if value.len() > COPIED_BYTES_MAX {
-                return Some(look.pin());
+                return Some(found.pin());
             }
             out.extend_from_slice(value);
             None
@@ -106,8 +109,8 @@ impl DbInner {
         seqno: Option<SeqNo>,
     ) -> Result<Vec<Option<Slice>>> {
         self.check_open()?;
-        let view = self.read_state.load();
-        self.lookup(seqno, true, None).multi_get(&view, keys)
+        let read_state = self.read_state.load();
+        self.lookup(seqno, true, None).multi_get(&read_state, keys)
     }
 
     fn lookup<'a>(
@@ -134,13 +137,13 @@ impl DbInner {
     ) -> Result<DbIterator> {
         self.check_open()?;
         // This sequence number first, the hints last: see `iter::hints`.
-        let in_view = seqno.unwrap_or_else(|| self.visible_seqno());
-        let view = self.read_state.load();
+        let hints_seqno = seqno.unwrap_or_else(|| self.visible_seqno());
+        let read_state = self.read_state.load();
         let seqno = seqno.unwrap_or_else(|| self.visible_seqno());
         let hints = self.hints();
-        let mut iter = DbIterator::new(view, &self.tables, seqno, bounds, fill_cache)?;
+        let mut iter = DbIterator::new(read_state, &self.tables, seqno, bounds, fill_cache)?;
         if let Some(hints) = hints {
-            iter.set_hints(hints, in_view);
+            iter.set_hints(hints, hints_seqno);
         }
         Ok(iter)
     }

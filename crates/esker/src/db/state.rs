@@ -65,7 +65,7 @@ pub(crate) struct Queue {
     /// Whether a caller compacts manually, or waits to; no other compaction starts.
     pub exclusive: bool,
     /// Number of space waiters. While there is one, compactions give up their space and wait.
-    pub make_way: usize,
+    pub space_waiters: usize,
     /// Number of idle waiters: callers that wait for compactions to end.
     pub idle_waiters: usize,
     /// The pending WAL.
@@ -247,11 +247,11 @@ impl DbInner {
 
     /// Recomputes the debt: the bytes that wait to be flushed, pushed or merged.
     pub fn refresh_debt(&self) {
-        let view = self.read_state.load();
-        let frozen: u64 = view.frozen.iter().map(|m| m.memory_bytes() as u64).sum();
+        let read_state = self.read_state.load();
+        let frozen: u64 = read_state.frozen.iter().map(|m| m.memory_bytes() as u64).sum();
         // Work that is never done must not slow writers down.
         let picker_debt = if self.options.load().auto_compaction {
-            picker::debt_bytes(&view.version, &self.limits())
+            picker::debt_bytes(&read_state.version, &self.limits())
         } else {
             0
         };

@@ -39,16 +39,20 @@ impl DbInner {
 
     /// Returns the metrics for [`crate::Db::metrics`].
     pub fn metrics(&self) -> Metrics {
-        let view = self.read_state.load();
-        let version = &view.version;
+        let read_state = self.read_state.load();
+        let version = &read_state.version;
         let counters = &self.counters;
         let cache = self.cache.stats();
         let files = version.files();
         Metrics {
             levels: self.level_metrics(version),
             memory: MemoryMetrics {
-                active_memtable_bytes: view.active.memory_bytes() as u64,
-                frozen_memtables_bytes: view.frozen.iter().map(|m| m.memory_bytes() as u64).sum(),
+                active_memtable_bytes: read_state.active.memory_bytes() as u64,
+                frozen_memtables_bytes: read_state
+                    .frozen
+                    .iter()
+                    .map(|m| m.memory_bytes() as u64)
+                    .sum(),
                 pooled_bytes: self.pool.free_bytes() as u64,
                 cache_bytes: self.cache.used_bytes(),
                 cache_spare_bytes: self.cache.spare_bytes(),
@@ -75,7 +79,7 @@ impl DbInner {
             yielded_us: counters.yielded_us.get(),
             stalled_us: counters.stalled_us.get(),
             snapshots: self.snapshots.count() as u64,
-            frozen_memtables: view.frozen.len() as u64,
+            frozen_memtables: read_state.frozen.len() as u64,
             last_seqno: self.visible_seqno(),
             table_bytes: files.iter().map(|f| f.info.size_bytes).sum(),
             table_files: files.len() as u64,
@@ -90,9 +94,9 @@ impl DbInner {
 
     /// Returns the table list for [`crate::Db::tables`].
     pub fn table_entries(&self) -> Vec<TableEntry> {
-        let view = self.read_state.load();
+        let read_state = self.read_state.load();
         let mut entries: Vec<TableEntry> = Vec::new();
-        for (level, slices) in view.version.levels.iter().enumerate() {
+        for (level, slices) in read_state.version.levels.iter().enumerate() {
             let runs = slices.guards.iter().flat_map(|guard| &guard.runs);
             for file in runs.flat_map(|run| &run.fragments).map(|fragment| &fragment.file) {
                 entries.push(TableEntry {
@@ -115,9 +119,9 @@ impl DbInner {
         if self.order.compare(start, end) != KeyOrdering::Less {
             return Ok(0);
         }
-        let view = self.read_state.load();
+        let read_state = self.read_state.load();
         let mut bytes = 0;
-        for level in &view.version.levels {
+        for level in &read_state.version.levels {
             for guard in level.guards.iter() {
                 for fragment in guard.runs.iter().flat_map(|r| &r.fragments) {
                     bytes += self.slice_size(fragment, start, end)?;

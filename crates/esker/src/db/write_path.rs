@@ -164,11 +164,11 @@ impl DbInner {
         removed.for_each(|log| self.close_in_background(log));
         let mut queue = self.queue.lock();
         queue.frozen.push_back(Frozen { memtable: full.clone(), logs_below, first_ordinal });
-        self.replace_read_state(|view| {
-            let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
+        self.replace_read_state(|read_state| {
+            let mut frozen = Vec::with_capacity(read_state.frozen.len() + 1);
             frozen.push(full);
-            frozen.extend(view.frozen.iter().cloned());
-            ReadState::new(fresh, frozen, view.version.clone())
+            frozen.extend(read_state.frozen.iter().cloned());
+            ReadState::new(fresh, frozen, read_state.version.clone())
         });
         self.update_near_stall(queue.frozen.len());
         drop(queue);
@@ -188,7 +188,7 @@ impl DbInner {
             let held = writer.memtable.data_bytes();
             if held >= LARGE_BYTES && held as u64 + bytes > most {
                 self.wait_for_memtable()?;
-                self.with_room(|| self.freeze(&mut writer))?;
+                self.retry_with_space(|| self.freeze(&mut writer))?;
             }
         }
         let fits = |queue: &Queue| {
@@ -245,7 +245,7 @@ impl CommitHooks for DbInner {
         self.check_open()?;
         self.check_unbroken()?;
         self.wait_for_memtable()?;
-        self.with_room(|| self.freeze(writer))
+        self.retry_with_space(|| self.freeze(writer))
     }
 
     fn publish_hints(&self, hints: Arc<Hints>) {

@@ -300,9 +300,9 @@ mod inner {
     fn current() -> Option<sigaction> {
         let mut now = MaybeUninit::<sigaction>::zeroed();
         // SAFETY: the call only reads the action, into a local buffer.
-        let told = unsafe { sigaction(libc::SIGBUS, ptr::null(), now.as_mut_ptr()) } == 0;
+        let succeeded = unsafe { sigaction(libc::SIGBUS, ptr::null(), now.as_mut_ptr()) } == 0;
         // SAFETY: zeros are a valid `sigaction`, and the call writes only a valid one.
-        told.then(|| unsafe { now.assume_init() })
+        succeeded.then(|| unsafe { now.assume_init() })
     }
 
     fn is_ours(action: &sigaction) -> bool {
@@ -365,12 +365,12 @@ mod inner {
     fn is_blocked() -> bool {
         let mut mask = MaybeUninit::<sigset_t>::zeroed();
         // SAFETY: the call only reads the mask, into a local buffer.
-        let told =
+        let succeeded =
             unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), mask.as_mut_ptr()) } == 0;
         // SAFETY: the set was filled by the call, or is all zeros, which is an empty set.
         let blocked = unsafe { libc::sigismember(mask.as_ptr(), libc::SIGBUS) } != 0;
-        OPEN.set(told && !blocked);
-        blocked || !told
+        OPEN.set(succeeded && !blocked);
+        blocked || !succeeded
     }
 
     /// Copies `bytes` to `to`. After an error, any part of them may have been copied.

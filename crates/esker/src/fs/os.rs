@@ -245,10 +245,10 @@ impl Fs for OsFs {
         if place.names_pin() {
             return place.check_there().map(|()| true);
         }
-        let look = |place: &Lookup<'_>| {
+        let stat = |place: &Lookup<'_>| {
             rustix::fs::statat(place.dir, place.name, AtFlags::SYMLINK_NOFOLLOW)
         };
-        match self.at(path, look) {
+        match self.at(path, stat) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -461,8 +461,11 @@ mod tests {
             fs.lock(&path, "me").map(drop),
         ];
         for (which, outcome) in errors.into_iter().enumerate() {
-            let said = outcome.unwrap_err().to_string();
-            assert!(said.contains(&format!("{} was removed", dir.display())), "{which}: {said}");
+            let message = outcome.unwrap_err().to_string();
+            assert!(
+                message.contains(&format!("{} was removed", dir.display())),
+                "{which}: {message}"
+            );
         }
         assert_eq!(os.list(&dir).unwrap().len(), 1);
         assert!(fs.remove_dir(&dir).is_err(), "the directory under the path is another one");

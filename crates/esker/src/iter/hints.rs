@@ -352,8 +352,8 @@ mod tests {
                     prop_assert_eq!(hints.cut(order, &[a]), was);
                 }
                 for key in 0..=255u8 {
-                    let told = covers(order, &hints, key);
-                    prop_assert!(!told || dead[key as usize], "{key} is not known to be dead");
+                    let hidden = covers(order, &hints, key);
+                    prop_assert!(!hidden || dead[key as usize], "{key} is not known to be dead");
                 }
                 for pair in hints.all().windows(2) {
                     let apart = (pair[0].before.as_deref(), pair[1].after.as_deref());

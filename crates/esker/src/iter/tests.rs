@@ -464,7 +464,7 @@ fn merge_seek_prefetches_only_with_several_sources() {
         let children = lists.into_iter().map(|list| Box::new(list) as Box<dyn Cursor + Send>);
         let mut merge = MergeCursor::new(order.clone(), children.collect());
         merge.seek(b"k", SEQNO_MAX).unwrap();
-        assert!(foreseen.iter().all(|told| told.load(Relaxed) == each), "{sources}");
+        assert!(foreseen.iter().all(|count| count.load(Relaxed) == each), "{sources}");
     }
 }
 

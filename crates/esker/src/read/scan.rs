@@ -22,13 +22,13 @@ pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// An iterator over the store's state at the time of the iterator's creation.
 ///
-/// It can be used as a cursor or as a Rust iterator of owned pairs, from either end. After a move of
-/// the cursor, [`Iterator::next`] returns the pairs from the cursor to the end of the bounds. Reading
-/// from the back then begins at the end of the bounds and stops at the cursor. The cursor methods are
-/// [`seek`](DbIterator::seek) and [`move_next`](DbIterator::move_next), and [`key`](DbIterator::key)
-/// and [`value`](DbIterator::value), which borrow the current pair. A move returns the error that
-/// it meets, so an error never looks like the end of the data. The iterator pins memtables and
-/// files while it lives. Drop long scans when they are done.
+/// It can be used as a cursor or as a Rust iterator of owned pairs, from either end. After a move
+/// of the cursor, [`Iterator::next`] returns the pairs from the cursor to the end of the bounds.
+/// Reading from the back then begins at the end of the bounds and stops at the cursor. The cursor
+/// methods are [`seek`](DbIterator::seek) and [`move_next`](DbIterator::move_next), and
+/// [`key`](DbIterator::key) and [`value`](DbIterator::value), which borrow the current pair. A move
+/// returns the error that it meets, so an error never looks like the end of the data. The iterator
+/// pins memtables and files while it lives. Drop long scans when they are done.
 ///
 /// ```
 /// # fn main() -> esker::Result<()> {
@@ -58,17 +58,17 @@ pub struct DbIterator {
 }
 
 impl DbIterator {
-    /// Creates an unpositioned iterator over `view` at `seqno` within `bounds`.
+    /// Creates an unpositioned iterator over `read_state` at `seqno` within `bounds`.
     pub(crate) fn new(
-        view: Arc<ReadState>,
+        read_state: Arc<ReadState>,
         tables: &Arc<Tables>,
         seqno: SeqNo,
         bounds: KeyBounds,
         fill_cache: bool,
     ) -> Result<DbIterator> {
-        let deletes = view.range_deletes(tables)?;
+        let deletes = read_state.range_deletes(tables)?;
         Ok(DbIterator {
-            cursor: PooledIterGuard::new(view, tables, (seqno, deletes), fill_cache)?,
+            cursor: PooledIterGuard::new(read_state, tables, (seqno, deletes), fill_cache)?,
             bounded: !matches!(bounds, (Bound::Unbounded, Bound::Unbounded)),
             bounds,
             inside: false,
@@ -287,7 +287,7 @@ impl DbIterator {
     fn note_steps(&mut self) {
         let steps = self.cursor.take_skipped_count();
         if steps >= STEPS_NOTED {
-            let (tables, version) = (self.cursor.tables(), &self.cursor.view().version);
+            let (tables, version) = (self.cursor.tables(), &self.cursor.read_state().version);
             tables.note_steps(version, self.cursor.key_or_empty(), steps);
         }
     }
@@ -296,9 +296,9 @@ impl DbIterator {
     /// seek-heavy memtable is worth a flush.
     #[inline]
     fn note_seek(&self, key: &[u8]) {
-        let (tables, view) = (self.cursor.tables(), self.cursor.view());
-        if let Some(seeks) = tables.note_seek(&view.version, key)
-            && view.active.note_seeks(seeks)
+        let (tables, read_state) = (self.cursor.tables(), self.cursor.read_state());
+        if let Some(seeks) = tables.note_seek(&read_state.version, key)
+            && read_state.active.note_seeks(seeks)
         {
             tables.wake();
         }

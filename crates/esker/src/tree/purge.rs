@@ -32,12 +32,12 @@ pub struct InlinePurge {
 
 /// Makes this thread remove files inline until the returned guard is dropped.
 pub fn purge_inline() -> InlinePurge {
-    InlinePurge { before: IS_INLINE.with(|patient| patient.replace(true)) }
+    InlinePurge { before: IS_INLINE.with(|compaction| compaction.replace(true)) }
 }
 
 impl Drop for InlinePurge {
     fn drop(&mut self) {
-        IS_INLINE.with(|patient| patient.set(self.before));
+        IS_INLINE.with(|compaction| compaction.set(self.before));
     }
 }
 
@@ -247,11 +247,14 @@ mod tests {
         purger.begin();
         assert!(let_go(2) && let_go(3), "a reader removed a file");
         std::thread::scope(|scope| {
-            let patient = scope.spawn(|| {
-                let _patience = purge_inline();
+            let compaction = scope.spawn(|| {
+                let _inline = purge_inline();
                 let_go(4)
             });
-            assert!(!patient.join().unwrap(), "a merging thread left its file to another thread");
+            assert!(
+                !compaction.join().unwrap(),
+                "a merging thread left its file to another thread"
+            );
             let served = scope.spawn(|| purger.serve());
             purger.end();
             served.join().unwrap();

@@ -117,8 +117,8 @@ mod tests {
         (sample.operations, sample.found) = (100, Some(100));
         assert_eq!(missed(&expect, &sample, 100), None);
         sample.found = Some(99);
-        let said = missed(&expect, &sample, 100).expect("one is missing");
-        assert_eq!(said, "expected 100 keys found, got 99");
+        let missed_text = missed(&expect, &sample, 100).expect("one is missing");
+        assert_eq!(missed_text, "expected 100 keys found, got 99");
         assert!(missed(&expect, &sample, 101).expect("short").contains("101 operations"));
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::bench::say;
+use crate::bench::print_message;
 use crate::error::{LabError, Result};
 use crate::experiment::check::{Experiment, phase_labels};
 use crate::experiment::expect::missed;
@@ -60,22 +60,22 @@ pub struct LabRoundDone {
     pub warnings: Vec<String>,
 }
 
-struct Told<'a>(&'a mut dyn Write);
+struct ProgressPrinter<'a>(&'a mut dyn Write);
 
-impl Listener for Told<'_> {
+impl Listener for ProgressPrinter<'_> {
     fn sample(&mut self, sample: &TaskSample) {
-        say(self.0, &format!("    {}", sample_row(sample)));
+        print_message(self.0, &format!("    {}", sample_row(sample)));
     }
 
     fn stats(&mut self, engine: &str, text: &str) {
-        say(self.0, &format!("stats of {engine}:\n{}", text.trim_end()));
+        print_message(self.0, &format!("stats of {engine}:\n{}", text.trim_end()));
     }
 }
 
 impl LabRound<'_> {
     /// Executes the round in its own directory, which is removed afterwards. Fails if the round
     /// could not start; later failures are in the samples.
-    pub fn run(&self, talk: &mut dyn Write) -> Result<LabRoundDone> {
+    pub fn run(&self, messages: &mut dyn Write) -> Result<LabRoundDone> {
         let mut config = self.point.config(self.base, self.engine.name(), self.seed)?;
         let series = self.experiment.series(self.point.series);
         let work = self.work(&mut config, series)?;
@@ -93,8 +93,8 @@ impl LabRound<'_> {
         let limit = limit.and_then(std::result::Result::ok);
         let around = (&place, limit.as_ref());
         let (samples, mut session) = match &work {
-            Work::Tasks(tasks, data) => self.tasks(&config, tasks, data, around, talk),
-            Work::Phases(placed, space) => self.phases(&config, placed, space, around, talk),
+            Work::Tasks(tasks, data) => self.tasks(&config, tasks, data, around, messages),
+            Work::Phases(placed, space) => self.phases(&config, placed, space, around, messages),
         };
         session.memory_limit = limit.as_ref().map(|limit| limited(limit, &samples));
         drop(limit);
@@ -115,7 +115,7 @@ impl LabRound<'_> {
             let expect = series.expect.iter().find(|(name, _)| name.get_ref() == label);
             let missed = expect.and_then(|(_, expect)| missed(expect, sample, self.point.entries));
             if let Some(missed) = missed {
-                say(talk, &format!("    {label}: {missed}"));
+                print_message(messages, &format!("    {label}: {missed}"));
                 sample.error = Some(missed);
             }
         }
@@ -124,7 +124,11 @@ impl LabRound<'_> {
     }
 
     /// Executes the round in a subprocess, where the engine is named `engine`.
-    pub fn run_in_subprocess(&self, engine: String, talk: &mut dyn Write) -> Result<LabRoundDone> {
+    pub fn run_in_subprocess(
+        &self,
+        engine: String,
+        messages: &mut dyn Write,
+    ) -> Result<LabRoundDone> {
         let work = subprocess::Work::Lab {
             name: self.experiment.name.clone(),
             text: self.experiment.text.clone(),
@@ -135,7 +139,7 @@ impl LabRound<'_> {
             round: self.number,
         };
         let request = subprocess::Request { engine, flags: self.base.flags_given(), work };
-        let reply = subprocess::run(self.base.child.as_deref(), &request, talk)?;
+        let reply = subprocess::run(self.base.child.as_deref(), &request, messages)?;
         let session =
             reply.session.ok_or_else(|| LabError::engine("the round has no final result"))?;
         let (samples, given, warnings) = (reply.samples, reply.given, reply.warnings);
@@ -171,7 +175,7 @@ impl LabRound<'_> {
         tasks: &[TaskSpec],
         data: &Dataset,
         (place, limit): (&Place, Option<&MemoryLimit>),
-        talk: &mut dyn Write,
+        messages: &mut dyn Write,
     ) -> (Vec<TaskSample>, SessionRecord) {
         let round = Round {
             engine: self.engine,
@@ -183,7 +187,7 @@ impl LabRound<'_> {
             settle_memory: self.settle_memory,
             limit,
         };
-        session::run(&round, tasks, &mut Told(talk))
+        session::run(&round, tasks, &mut ProgressPrinter(messages))
     }
 
     fn phases(
@@ -192,7 +196,7 @@ impl LabRound<'_> {
         placed: &[Placed],
         space: &Space,
         (place, limit): (&Place, Option<&MemoryLimit>),
-        talk: &mut dyn Write,
+        messages: &mut dyn Write,
     ) -> (Vec<TaskSample>, SessionRecord) {
         let phases: Vec<Phase> = placed.iter().map(|placed| placed.phase.clone()).collect();
         let round = MixRound {
@@ -210,7 +214,7 @@ impl LabRound<'_> {
             settle_memory: self.settle_memory,
             limit,
         };
-        mix::session::run(&round, &mut Told(talk))
+        mix::session::run(&round, &mut ProgressPrinter(messages))
     }
 }
 

@@ -50,11 +50,11 @@ fn others(machine: f64, own: f64, there: f64) -> Option<String> {
 
 /// Returns the warnings derived from the samples.
 pub fn warnings(record: &LabRecord) -> Vec<String> {
-    let mut told = Vec::new();
-    told.extend(first_slow(record));
-    told.extend(debts(record));
-    told.extend(cached(record));
-    told
+    let mut warning_texts = Vec::new();
+    warning_texts.extend(first_slow(record));
+    warning_texts.extend(debts(record));
+    warning_texts.extend(cached(record));
+    warning_texts
 }
 
 /// Warns if the first repetition was slower in most places.
@@ -84,7 +84,7 @@ fn first_slow(record: &LabRecord) -> Option<String> {
 
 /// Warns of engines with much background work after their runs.
 fn debts(record: &LabRecord) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut warning_texts = Vec::new();
     for engine in record.measured_engines() {
         let (mut waited, mut worked) = (0.0, 0.0);
         for sample in record.samples.iter().map(|s| &s.sample).filter(|s| s.engine == engine) {
@@ -92,13 +92,13 @@ fn debts(record: &LabRecord) -> Vec<String> {
             worked += sample.elapsed_seconds;
         }
         if waited > 1.0 && waited > worked * DEBT_SHARE_MAX {
-            told.push(format!(
+            warning_texts.push(format!(
                 "{engine} worked in the background for {waited:.1} s after rounds of {worked:.1} s: \
                  its throughput excludes that work, and the \"quiet\" figures include it"
             ));
         }
     }
-    told
+    warning_texts
 }
 
 /// Warns of reads from data that fits in memory.
@@ -165,9 +165,12 @@ mod tests {
             disk_files: 0,
         });
         (last.found, last.disk_bytes) = (Some(1), Some(100_000));
-        let told = warnings(&record);
-        assert_eq!(told.len(), 3, "{told:?}");
-        assert!(told[1].contains("5.0 s") && told[2].contains("97.7 KiB"), "{told:?}");
+        let warning_texts = warnings(&record);
+        assert_eq!(warning_texts.len(), 3, "{warning_texts:?}");
+        assert!(
+            warning_texts[1].contains("5.0 s") && warning_texts[2].contains("97.7 KiB"),
+            "{warning_texts:?}"
+        );
         for own in &mut record.samples {
             own.sample.micros_per_op = Some(1.0);
         }

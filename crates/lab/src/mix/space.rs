@@ -383,8 +383,8 @@ mod tests {
             Space::new(KeyForm::Decimal { width: 0 }, 1, FieldLength::Constant(100), 1.0, 1);
         let mut text = KeyText::default();
         let exact: usize = (0..5000).map(|record| space.key(record, &mut text).len() + 100).sum();
-        let told = space.data_bytes(5000);
-        assert!(told.abs_diff(exact as u64) < 1000, "{told} of {exact}");
+        let estimated = space.data_bytes(5000);
+        assert!(estimated.abs_diff(exact as u64) < 1000, "{estimated} of {exact}");
         let binary = Space::new(KeyForm::Binary, 1, FieldLength::Constant(4), 1.0, 1);
         assert_eq!(binary.data_bytes(33_554_432), 33_554_432 * 8);
     }

@@ -107,10 +107,10 @@ impl Done {
         self.first_wrong = self.first_wrong.take().or(other.first_wrong);
     }
 
-    fn mistake(&mut self, say: impl FnOnce() -> String) {
+    fn mistake(&mut self, describe: impl FnOnce() -> String) {
         self.wrong += 1;
         if self.first_wrong.is_none() {
-            self.first_wrong = Some(say());
+            self.first_wrong = Some(describe());
         }
     }
 }

@@ -142,14 +142,14 @@ fn series(
     (limits, base): (&[String], &str),
 ) {
     let better = if view.unit.more_is_better() { "More is better." } else { "Less is better." };
-    let told = brackets(view, base).unwrap_or_else(|| better.into());
+    let explanation = brackets(view, base).unwrap_or_else(|| better.into());
     let _ = write!(
         page,
         "<h2 id=\"s{index}\">{}</h2><p>{}</p><p class=\"soft\">In {}. {}</p>",
         escape(head),
         escape(&view.series.about),
         escape(view.unit.title()),
-        escape(&told)
+        escape(&explanation)
     );
     if let Some(about) = view.unit.about() {
         let _ = write!(page, "<p class=\"soft\">{}</p>", escape(about));
@@ -164,10 +164,10 @@ fn series(
         .iter()
         .filter_map(|f| Some(format!("{}, {}: {}", f.who, f.phase, f.note.as_ref()?)))
         .collect();
-    let mut told = notes.clone();
-    told.sort();
-    told.dedup();
-    for note in told {
+    let mut distinct = notes.clone();
+    distinct.sort();
+    distinct.dedup();
+    for note in distinct {
         let _ = write!(page, "<p class=\"soft\">{}</p>", escape(&note));
     }
 }

@@ -111,33 +111,33 @@ fn reads(record: &LabRecord, engines: &[&str]) -> Vec<Vec<f64>> {
 
 /// Returns the unequal conditions of an engine, as sentences without a full stop.
 pub fn unequal(engine: &EngineRecord, given: &[(String, String)]) -> Vec<String> {
-    let mut told = Vec::new();
-    let Some(can) = engine.capabilities else { return told };
+    let mut terms = Vec::new();
+    let Some(can) = engine.capabilities else { return terms };
     let own =
         |name: &str| given.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
     if !can.persistent {
-        told.push("stores nothing on a disk".to_string());
+        terms.push("stores nothing on a disk".to_string());
     } else {
         match own("durability") {
             Some(text) if text.contains("loses") || text.starts_with("none") => {
-                told.push(format!("not crash-safe with these settings ({text})"));
+                terms.push(format!("not crash-safe with these settings ({text})"));
             }
-            _ if !can.sync => told.push("cannot sync a write".into()),
+            _ if !can.sync => terms.push("cannot sync a write".into()),
             _ => {}
         }
         if !can.checksums {
-            told.push("no checksums: less work on each read and write".into());
+            terms.push("no checksums: less work on each read and write".into());
         }
     }
     if own("compression")
         .is_some_and(|text| text.contains("not offered") || text.contains("not built"))
     {
-        told.push("stores values uncompressed, while others may compress".into());
+        terms.push("stores values uncompressed, while others may compress".into());
     }
     if !can.concurrent_writers {
-        told.push("one writer at a time".into());
+        terms.push("one writer at a time".into());
     }
-    told
+    terms
 }
 
 /// Returns the options that the experiment gives only to `engine`; `None` if there are none.
@@ -255,13 +255,13 @@ fn triangle(all: &[Glance], whos: &Whos) -> Option<String> {
         let _ = draw_triangle(&root, &whole, &spans, &place, whos);
         let _ = root.present();
     }
-    let told: Vec<String> = whole
+    let labels: Vec<String> = whole
         .iter()
         .map(|(glance, v)| {
             format!("{} {} {} {}", glance.engine, number(v[0]), number(v[1]), number(v[2]))
         })
         .collect();
-    Some(recolour(&text, &format!("reading, writing, space: {}", told.join("; ")), WIDTH))
+    Some(recolour(&text, &format!("reading, writing, space: {}", labels.join("; ")), WIDTH))
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
@@ -344,8 +344,8 @@ mod tests {
         config.accept_engine_options("reference", ["depth", "way"]);
         let known = crate::experiment::check::Known { engines: &["reference", "other"], config };
         let experiment = Experiment::parse("x", text, &known).expect("right");
-        let told = own_options(&experiment, "reference").expect("some");
-        assert_eq!(told, "own options: depth=7 way=up");
+        let terms = own_options(&experiment, "reference").expect("some");
+        assert_eq!(terms, "own options: depth=7 way=up");
         assert_eq!(own_options(&experiment, "other"), None);
     }
 
@@ -366,7 +366,10 @@ mod tests {
         };
         let given = |text: &str| vec![("durability".to_string(), text.to_string())];
         assert!(unequal(&engine(true, true), &given("sync=false")).is_empty());
-        let told = unequal(&engine(false, false), &given("none: no log"));
-        assert!(told[0].contains("not crash-safe") && told[1].contains("no checksums"), "{told:?}");
+        let terms = unequal(&engine(false, false), &given("none: no log"));
+        assert!(
+            terms[0].contains("not crash-safe") && terms[1].contains("no checksums"),
+            "{terms:?}"
+        );
     }
 }

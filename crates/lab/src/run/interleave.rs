@@ -96,8 +96,8 @@ fn round_in_subprocess(
     let base_dir = run.base_dir.to_path_buf();
     let work = Work::Bench { base_dir, repetition, round };
     let request = Request { engine, flags: run.config.flags_given(), work };
-    let mut said = Vec::new();
-    let reply = subprocess::run(run.config.child.as_deref(), &request, &mut said)?;
+    let mut child_messages = Vec::new();
+    let reply = subprocess::run(run.config.child.as_deref(), &request, &mut child_messages)?;
     let samples: Vec<TaskSample> = reply.samples.into_iter().map(|(_, _, sample)| sample).collect();
     for sample in &samples {
         observer.sample(sample);

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::say;
+use crate::bench::print_message;
 use crate::error::{LabError, LabErrorKind, Result};
 use crate::experiment::plan::Point;
 use crate::measure::limit::MemoryLimit;
@@ -114,9 +114,9 @@ pub fn end_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
-/// Executes a run in a child of `program`. The child's messages go to `talk`. Fails if there is no
-/// program, if the child ends without an answer, and with the error in the answer.
-pub fn run(program: Option<&Path>, request: &Request, talk: &mut dyn Write) -> Result<Reply> {
+/// Executes a run in a child of `program`. The child's messages go to `messages`. Fails if there is
+/// no program, if the child ends without an answer, and with the error in the answer.
+pub fn run(program: Option<&Path>, request: &Request, messages: &mut dyn Write) -> Result<Reply> {
     let Some(program) = program else {
         return Err(LabError::new(
             LabErrorKind::NotInstalled,
@@ -137,17 +137,19 @@ pub fn run(program: Option<&Path>, request: &Request, talk: &mut dyn Write) -> R
         // A child that ended early is detected by its missing answer.
         let _ = serde_json::to_writer(&mut input, request);
     }
-    let (output, told) = (child.stdout.take(), child.stderr.take());
+    let (output, stderr) = (child.stdout.take(), child.stderr.take());
     let answer = std::thread::scope(|scope| {
         let reading = scope.spawn(move || {
             let mut text = Vec::new();
             let _ = output.map(|mut output| output.read_to_end(&mut text));
             text
         });
-        for line in
-            told.into_iter().flat_map(|told| BufReader::new(told).lines()).map_while(|l| l.ok())
+        for line in stderr
+            .into_iter()
+            .flat_map(|stderr| BufReader::new(stderr).lines())
+            .map_while(|l| l.ok())
         {
-            say(talk, &line);
+            print_message(messages, &line);
         }
         reading.join().unwrap_or_default()
     });

@@ -52,10 +52,10 @@ pub struct Done {
 }
 
 impl Done {
-    fn mistake(&mut self, say: impl FnOnce() -> String) {
+    fn mistake(&mut self, describe: impl FnOnce() -> String) {
         self.wrong += 1;
         if self.first_wrong.is_none() {
-            self.first_wrong = Some(say());
+            self.first_wrong = Some(describe());
         }
     }
 
@@ -101,7 +101,7 @@ fn calls(
     let mut latencies = context.histogram.then(Latencies::new);
     let mut timeline = Timeline::default();
     // Operations not yet added to the progress line.
-    let mut untold = 0;
+    let mut unreported = 0;
     let start = Instant::now();
     let mut last = start;
     for index in 0..count {
@@ -113,9 +113,9 @@ fn calls(
             timeline.record_many((now - start).as_nanos() as u64, operations);
             last = now;
         }
-        untold += u64::from(operations);
-        if untold >= TICK_OPERATIONS as u64 {
-            context.progress.add(std::mem::take(&mut untold));
+        unreported += u64::from(operations);
+        if unreported >= TICK_OPERATIONS as u64 {
+            context.progress.add(std::mem::take(&mut unreported));
         }
     }
     done.elapsed = start.elapsed();

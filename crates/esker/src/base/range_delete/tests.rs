@@ -103,10 +103,10 @@ fn is_true(
         answer.from.is_none_or(|from| order.compare(from, key).is_le())
             && answer.to.is_none_or(|to| order.compare(key, to).is_lt())
     };
-    let said = all_keys().into_iter().filter(|other| within(other));
+    let keys_in_range = all_keys().into_iter().filter(|other| within(other));
     within(key)
         && answer.newest == scan(order, list, key, at)
-        && said.into_iter().all(|other| scan(order, list, &other, at) == answer.newest)
+        && keys_in_range.into_iter().all(|other| scan(order, list, &other, at) == answer.newest)
 }
 
 const READERS: [SeqNo; 7] = [0, 1, 7, 20, 33, 40, SEQNO_MAX];

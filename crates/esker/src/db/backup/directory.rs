@@ -93,7 +93,7 @@ impl Backups {
     ///
     /// # Errors
     /// `InvalidArgument` when the directory holds anything else than backups, `Io`.
-    pub fn look(fs: &dyn Fs, dir: &Path) -> Result<Backups> {
+    pub fn read_dir(fs: &dyn Fs, dir: &Path) -> Result<Backups> {
         let mut numbers = Vec::new();
         let entries = list_dir(fs, dir)?.entries;
         for entry in &entries {
@@ -125,7 +125,7 @@ impl Backups {
     }
 
     /// Returns the complete backups in words, such as `backups 1 to 3 and 7`.
-    pub fn told(&self) -> String {
+    pub fn numbers_text(&self) -> String {
         let mut spans: Vec<(u64, u64)> = Vec::new();
         for number in &self.whole {
             match spans.last_mut() {
@@ -157,7 +157,7 @@ impl Backups {
         chosen.ok_or_else(|| {
             let wanted =
                 number.map_or("there is no backup".into(), |n| format!("there is no backup {n}"));
-            let message = format!("{wanted} in this directory; it holds {}", self.told());
+            let message = format!("{wanted} in this directory; it holds {}", self.numbers_text());
             Error::not_found(message).with_path(&self.dir)
         })
     }
@@ -165,7 +165,7 @@ impl Backups {
     /// Refuses the directory unless its newest backup is of the store `store_id`.
     pub fn refuse_others(&self, fs: &dyn Fs, store_id: u64) -> Result<()> {
         let Some(newest) = self.whole.last() else { return Ok(()) };
-        let held = self.told();
+        let held = self.numbers_text();
         let whose = match BackupMeta::read(fs, &backup_path(&self.dir, *newest))? {
             Some(mark) if mark.store_id == store_id => return Ok(()),
             Some(mark) => format!(
@@ -276,12 +276,13 @@ mod tests {
 
     #[test]
     fn backup_numbers_are_printed_as_ranges() {
-        let told = |whole: &[u64]| {
-            Backups { dir: PathBuf::new(), whole: whole.to_vec(), halves: Vec::new() }.told()
+        let text = |whole: &[u64]| {
+            Backups { dir: PathBuf::new(), whole: whole.to_vec(), halves: Vec::new() }
+                .numbers_text()
         };
-        assert_eq!(told(&[]), "no backup");
-        assert_eq!(told(&[4]), "backup 4");
-        assert_eq!(told(&[4, 5, 6]), "backups 4 to 6");
-        assert_eq!(told(&[1, 3, 4, 9]), "backups 1, 3 to 4 and 9");
+        assert_eq!(text(&[]), "no backup");
+        assert_eq!(text(&[4]), "backup 4");
+        assert_eq!(text(&[4, 5, 6]), "backups 4 to 6");
+        assert_eq!(text(&[1, 3, 4, 9]), "backups 1, 3 to 4 and 9");
     }
 }

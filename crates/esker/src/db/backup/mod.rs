@@ -118,9 +118,9 @@ impl Db {
         let owned_fs = pinned(fs, dir)?;
         let fs = &*owned_fs;
         // Checked before the lock creates a file in a directory of another program.
-        Backups::look(fs, dir)?;
+        Backups::read_dir(fs, dir)?;
         let _lock = directory::lock(fs, dir)?;
-        let before = Backups::look(fs, dir)?;
+        let before = Backups::read_dir(fs, dir)?;
         if !options.take_over {
             before.refuse_others(fs, self.store_id())?;
         }
@@ -154,7 +154,7 @@ impl Db {
     pub fn backups_on(fs: Arc<dyn Fs>, dir: impl AsRef<Path>) -> Result<Vec<BackupInfo>> {
         let (fs, dir) = (&*fs, dir.as_ref());
         directory::need(fs, dir)?;
-        Backups::look(fs, dir)?.describe(fs)
+        Backups::read_dir(fs, dir)?.describe(fs)
     }
 
     /// Removes the oldest backups in `dir` until `keep` are left, and incomplete backups. The
@@ -178,18 +178,18 @@ impl Db {
         let dir = &*absolute(&*fs, dir.as_ref())?;
         directory::need(&*fs, dir)?;
         let fs = &*pinned(&fs, dir)?;
-        let found = Backups::look(fs, dir)?;
+        let found = Backups::read_dir(fs, dir)?;
         if keep == 0 {
             let message = format!(
                 "keep at least 1 of {}: the newest backup names the store of the directory; to \
                  remove all backups, remove the directory",
-                found.told()
+                found.numbers_text()
             );
             return Err(Error::invalid(message).with_path(dir));
         }
         let _lock = directory::lock(fs, dir)?;
         // List again: a backup may have been added before the lock was taken.
-        Backups::look(fs, dir)?.prune(fs, keep)
+        Backups::read_dir(fs, dir)?.prune(fs, keep)
     }
 
     /// Creates a store in `into`, which must not exist, from the backup `number` in `dir`, or the
@@ -223,7 +223,7 @@ impl Db {
         let dir = &*absolute(&*fs, dir.as_ref())?;
         let into = &*absolute(&*fs, into.as_ref())?;
         directory::need(&*fs, dir)?;
-        let found = Backups::look(&*fs, dir)?;
+        let found = Backups::read_dir(&*fs, dir)?;
         let number = found.choose(number)?;
         place::refuse_existing(&*fs, into, "the directory to restore into")?;
         place::refuse_inside_a_store(&*fs, into, "the directory to restore into")?;
@@ -238,7 +238,7 @@ impl Db {
                 "the backup was opened and written to, so it is now a separate store; restore \
                  another backup: {} holds {}",
                 dir.display(),
-                found.told()
+                found.numbers_text()
             );
             return Err(Error::invalid(message).with_path(&path));
         }

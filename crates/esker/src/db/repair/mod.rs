@@ -40,7 +40,7 @@ use crate::tree::fragment::{FileMeta, Fragment};
 use crate::tree::names;
 use crate::tree::output::NewFile;
 use crate::tree::set::VersionSet;
-use log_chain::Trail;
+use log_chain::LogChain;
 use parts::{SalvagePart, open_table};
 use salvage::Salvage;
 use swap::clear_dir;
@@ -145,7 +145,7 @@ fn rebuild(
     let config = read_config(options);
     let (first_number, id) = (free_number(&**fs, dir)?, fs.unique_number());
     let mut salvage = Salvage::new(fs, rebuilt, options, config.clone(), first_number, id);
-    let (sources, mut trail) = sources(fs, dir, options, report)?;
+    let (sources, mut chain) = sources(fs, dir, options, report)?;
     report.lost.drain(..).for_each(|what| salvage.record_loss(what));
     let mut numbers: Vec<u64> = sources.iter().map(|s| s.number).collect();
     numbers.sort_unstable();
@@ -157,23 +157,23 @@ fn rebuild(
     }
     let mut logs: Vec<u64> =
         list_dir(&**fs, dir)?.entries.iter().filter_map(|e| names::parse_log(&e.name)).collect();
-    logs.retain(|number| *number >= trail.min_wal());
+    logs.retain(|number| *number >= chain.min_wal());
     logs.sort_unstable();
     report.logs = logs.len() as u64;
-    for missing in trail.missing(&logs) {
+    for missing in chain.missing(&logs) {
         let what = "the manifest names this log, but the log does not exist";
         let path = names::log_path(dir, missing);
         salvage.record_loss(Error::corruption(&path, 0, what).to_string());
-        trail.told();
+        chain.note_reported_loss();
     }
     for (age, number) in (oldest_log_age..).zip(logs.iter().copied()) {
-        let next = salvage.add_log(&names::log_path(dir, number), number, age, &mut trail)?;
+        let next = salvage.add_log(&names::log_path(dir, number), number, age, &mut chain)?;
         if let Some(missing) = next.filter(|next| logs.binary_search(next).is_err()) {
             let path = names::log_path(dir, missing);
             let what =
                 "the previous log names this log as its continuation, but this log does not exist";
             salvage.record_loss(Error::corruption(&path, 0, what).to_string());
-            trail.told();
+            chain.note_reported_loss();
         }
     }
     salvage.spill(oldest_log_age + report.logs)?;
@@ -222,7 +222,7 @@ fn sources(
     dir: &Path,
     options: &Options,
     report: &mut RepairReport,
-) -> Result<(Vec<Source>, Trail)> {
+) -> Result<(Vec<Source>, LogChain)> {
     let order = options.key_order.clone();
     match VersionSet::recover(fs.clone(), dir, order, true) {
         Ok(versions) => {
@@ -238,7 +238,7 @@ fn sources(
                 let table_id = ids.get(&number).copied();
                 Source { number, table_id, lo: slice.lo, hi: slice.hi }
             };
-            Ok((slices.into_iter().map(source).collect(), Trail::new(&versions)))
+            Ok((slices.into_iter().map(source).collect(), LogChain::new(&versions)))
         }
         // Another key order, or a manifest of a newer version: not damaged, and not repairable
         // here.
@@ -251,7 +251,7 @@ fn sources(
             // Later compactions write larger numbers.
             numbers.sort_unstable_by(|a, b| b.cmp(a));
             let whole = |number| Source { number, table_id: None, lo: None, hi: None };
-            Ok((numbers.into_iter().map(whole).collect(), Trail::default()))
+            Ok((numbers.into_iter().map(whole).collect(), LogChain::default()))
         }
     }
 }

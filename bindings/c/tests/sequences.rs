@@ -42,7 +42,7 @@ fn each(run: impl Fn(u64, usize, *mut u32)) {
 #[test]
 fn random_esker_call_sequences_match_model() {
     each(|seed, calls, freed| {
-        let mut world = own::World::new(seed, freed);
+        let mut world = own::RandomCalls::new(seed, freed);
         (0..calls).for_each(|_| world.step());
         world.end();
     });
@@ -51,7 +51,7 @@ fn random_esker_call_sequences_match_model() {
 #[test]
 fn random_leveldb_call_sequences_match_model() {
     each(|seed, calls, freed| {
-        let mut world = leveldb::World::new(seed, freed);
+        let mut world = leveldb::RandomCalls::new(seed, freed);
         (0..calls).for_each(|_| world.step());
         world.end();
     });

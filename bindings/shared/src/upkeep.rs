@@ -18,7 +18,7 @@ pub fn destroy(fs: Arc<dyn Fs>, path: &Path) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::Incompatible => {
             let entries = fs.list(path).unwrap_or_default();
             let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-            if foreign::identify(&names) == Some(foreign::STRANGERS) {
+            if foreign::identify(&names) == Some(foreign::OTHER_FILES) {
                 return Ok(());
             }
             Err(error)

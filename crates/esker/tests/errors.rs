@@ -42,8 +42,9 @@ fn refused<T>(result: esker::Result<T>, kind: ErrorKind, says: &str) {
 #[test]
 fn foreign_directory_is_refused_by_every_call_and_unchanged() {
     let leveldb = [("CURRENT", "x"), ("MANIFEST-000001", "y"), ("000003.log", "z")];
-    let strangers = [("notes.txt", "mine")];
-    for (entries, says) in [(&leveldb[..], "esker import leveldb"), (&strangers[..], "other files")]
+    let other_files = [("notes.txt", "mine")];
+    for (entries, says) in
+        [(&leveldb[..], "esker import leveldb"), (&other_files[..], "other files")]
     {
         let all: Vec<(String, Vec<u8>)> =
             entries.iter().map(|(name, text)| (name.to_string(), text.as_bytes().into())).collect();
@@ -98,12 +99,12 @@ fn background_errors_are_returned_to_waiting_callers() {
 
 /// A filter policy that blocks while its gate is shut, which holds a compaction in progress.
 #[derive(Default)]
-struct Gate {
+struct BlockingFilter {
     shut: AtomicBool,
     waiting: AtomicBool,
 }
 
-impl FilterPolicy for Gate {
+impl FilterPolicy for BlockingFilter {
     fn name(&self) -> &str {
         "test.gate"
     }
@@ -122,11 +123,11 @@ impl FilterPolicy for Gate {
 const HELD_KEYS: u32 = 20_000;
 
 /// Returns a store with a compaction that is held while it writes its first table.
-fn held_merge() -> (Arc<MemFs>, Arc<FaultFs>, Arc<Gate>, Db, Options) {
-    let (disk, gate) = (MemFs::new(), Arc::new(Gate::default()));
+fn store_with_running_compaction() -> (Arc<MemFs>, Arc<FaultFs>, Arc<BlockingFilter>, Db, Options) {
+    let (disk, blocker) = (MemFs::new(), Arc::new(BlockingFilter::default()));
     let fs = FaultFs::new(disk.clone());
     let options = Options {
-        filter_policy: Some(gate.clone()),
+        filter_policy: Some(blocker.clone()),
         background_threads: Some(2),
         auto_compaction: false,
         l0_runs_max: 2,
@@ -140,17 +141,17 @@ fn held_merge() -> (Arc<MemFs>, Arc<FaultFs>, Arc<Gate>, Db, Options) {
         (0..HELD_KEYS).for_each(|i| db.put(i.to_be_bytes(), [round; 20]).unwrap());
         db.flush().unwrap();
     }
-    gate.shut.store(true, SeqCst);
+    blocker.shut.store(true, SeqCst);
     db.set_options(&[("auto_compaction", "true")]).unwrap();
-    while !gate.waiting.load(SeqCst) {
+    while !blocker.waiting.load(SeqCst) {
         std::thread::yield_now();
     }
-    (disk, fs, gate, db, options)
+    (disk, fs, blocker, db, options)
 }
 
 #[test]
 fn compaction_frees_space_for_flush_on_full_device() {
-    let (_, fs, gate, db, _) = held_merge();
+    let (_, fs, blocker, db, _) = store_with_running_compaction();
     db.put("a", "1").unwrap();
     fs.arm(Fault::once(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
     std::thread::scope(|scope| {
@@ -161,7 +162,7 @@ fn compaction_frees_space_for_flush_on_full_device() {
         // Makes it likely that the flush waits for the compaction. The test is also correct without
         // the wait.
         std::thread::sleep(Duration::from_millis(50));
-        gate.shut.store(false, SeqCst);
+        blocker.shut.store(false, SeqCst);
         flush.join().unwrap().unwrap();
     });
     db.wait_idle().unwrap();
@@ -172,11 +173,11 @@ fn compaction_frees_space_for_flush_on_full_device() {
 
 #[test]
 fn close_aborts_compaction_and_loses_nothing() {
-    let (disk, _, gate, db, options) = held_merge();
+    let (disk, _, blocker, db, options) = store_with_running_compaction();
     std::thread::scope(|scope| {
         let close = scope.spawn(|| db.close());
         std::thread::sleep(Duration::from_millis(50));
-        gate.shut.store(false, SeqCst);
+        blocker.shut.store(false, SeqCst);
         close.join().unwrap().unwrap();
     });
     let db = Db::open_on(disk, dir(), options).unwrap();

@@ -120,7 +120,7 @@ impl Comparator for Halved {
 }
 
 /// Applies one step to the store and the model: deletes of key ranges, with some puts.
-fn change(db: &Db, oracle: &mut BTreeMap<u64, u64>, rng: &mut SplitMix64, keys: u64, turn: u64) {
+fn change(db: &Db, oracle: &mut BTreeMap<u64, u64>, rng: &mut SplitMix64, keys: u64, round: u64) {
     let from = rng.below(keys);
     let to = (from + rng.below(keys / 2)).min(keys);
     match rng.below(10) {
@@ -138,8 +138,8 @@ fn change(db: &Db, oracle: &mut BTreeMap<u64, u64>, rng: &mut SplitMix64, keys: 
             let mut batch = Batch::new();
             for n in from..to.min(from + 30) {
                 if rng.chance(3) {
-                    batch.put(key(2 * n), turn.to_be_bytes());
-                    oracle.insert(n, turn);
+                    batch.put(key(2 * n), round.to_be_bytes());
+                    oracle.insert(n, round);
                 } else {
                     batch.delete(key(2 * n));
                     oracle.remove(&n);
@@ -149,22 +149,22 @@ fn change(db: &Db, oracle: &mut BTreeMap<u64, u64>, rng: &mut SplitMix64, keys: 
         }
         6 => {
             for n in from..to {
-                db.put(key(2 * n), turn.to_be_bytes()).unwrap();
-                oracle.insert(n, turn);
+                db.put(key(2 * n), round.to_be_bytes()).unwrap();
+                oracle.insert(n, round);
             }
         }
         _ => {
             for _ in 0..rng.below(4) {
                 let n = rng.below(keys);
-                db.put(key(2 * n), turn.to_be_bytes()).unwrap();
-                oracle.insert(n, turn);
+                db.put(key(2 * n), round.to_be_bytes()).unwrap();
+                oracle.insert(n, round);
             }
         }
     }
 }
 
 fn sorted(oracle: &BTreeMap<u64, u64>, reverse: bool) -> Pairs {
-    let all = oracle.iter().map(|(n, turn)| (key(2 * n), turn.to_be_bytes().to_vec()));
+    let all = oracle.iter().map(|(n, round)| (key(2 * n), round.to_be_bytes().to_vec()));
     if reverse { all.rev().collect() } else { all.collect() }
 }
 
@@ -206,7 +206,7 @@ fn model(options: Options, seed: u64) -> u64 {
     let db = open(options);
     let mut oracle = BTreeMap::new();
     let mut snapshots: Vec<(esker::Snapshot, Pairs)> = Vec::new();
-    for turn in 0..120 {
+    for round in 0..120 {
         if rev {
             // In this order deleted ranges run in the other direction.
             let (from, to) = (rng.below(KEYS), rng.below(KEYS));
@@ -216,11 +216,11 @@ fn model(options: Options, seed: u64) -> u64 {
             }
             for _ in 0..20 {
                 let n = rng.below(KEYS);
-                db.put(key(2 * n), u64::to_be_bytes(turn)).unwrap();
-                oracle.insert(n, turn);
+                db.put(key(2 * n), u64::to_be_bytes(round)).unwrap();
+                oracle.insert(n, round);
             }
         } else {
-            change(&db, &mut oracle, &mut rng, KEYS, turn);
+            change(&db, &mut oracle, &mut rng, KEYS, round);
         }
         check(|| db.iter().unwrap(), &sorted(&oracle, rev), &mut rng, KEYS, rev);
         let (a, b) = (rng.below(KEYS), rng.below(KEYS));
@@ -261,9 +261,9 @@ fn store_with_hints_matches_map() {
         .iter()
         .enumerate()
     {
-        for (turn, &memtable_kind) in MemtableKind::ALL.iter().enumerate() {
+        for (round, &memtable_kind) in MemtableKind::ALL.iter().enumerate() {
             let options = Options { key_order: order.clone(), memtable_kind, ..tiny_options() };
-            jumps += model(options, 100 * seed as u64 + turn as u64);
+            jumps += model(options, 100 * seed as u64 + round as u64);
         }
     }
     assert!(jumps > 0 || !cfg!(debug_assertions), "no hint was used");
@@ -280,7 +280,7 @@ fn own_keys(db: &Db, own: u64, writers: u64) {
         let pairs = pairs.iter().map(|(k, v)| (number(k), value(v)));
         pairs.filter(|(n, _)| n % writers == own && *n < 1 << 20).collect()
     };
-    for turn in 0..150 {
+    for round in 0..150 {
         let from = rng.below(200);
         for n in from..from + rng.below(60) {
             db.delete(key(n * writers + own)).unwrap();
@@ -288,13 +288,13 @@ fn own_keys(db: &Db, own: u64, writers: u64) {
         }
         for _ in 0..rng.below(3) {
             let n = rng.below(200) * writers + own;
-            db.put(key(n), u64::to_be_bytes(turn)).unwrap();
-            oracle.insert(n, turn);
+            db.put(key(n), u64::to_be_bytes(round)).unwrap();
+            oracle.insert(n, round);
             let mut iter = db.iter().unwrap();
             iter.seek(key(n)).unwrap();
             assert_eq!(iter.key(), key(n), "an acknowledged put is missing");
         }
-        let want: Vec<(u64, u64)> = oracle.iter().map(|(n, turn)| (*n, *turn)).collect();
+        let want: Vec<(u64, u64)> = oracle.iter().map(|(n, round)| (*n, *round)).collect();
         assert_eq!(mine(forward(db.iter().unwrap())), want);
         assert_eq!(mine(backward(db.iter().unwrap())), want);
     }
@@ -322,7 +322,7 @@ fn iterators_are_correct_during_concurrent_puts_and_deletes_in_hinted_ranges() {
             })
             .collect();
         let (db, stop, scans) = (&db, &stop, &scans);
-        let mover = scope.spawn(move || {
+        let token_writer = scope.spawn(move || {
             for n in 0.. {
                 if stop.load(Ordering::Relaxed) {
                     return;
@@ -332,19 +332,19 @@ fn iterators_are_correct_during_concurrent_puts_and_deletes_in_hinted_ranges() {
                 db.write(&batch).unwrap();
             }
         });
-        for way in [forward, backward] {
+        for scan in [forward, backward] {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let bounds = (Bound::Included(key(1 << 20)), Bound::Unbounded);
                     let iter = db.iter_with(&ReadOptions::default(), bounds).unwrap();
-                    assert_eq!(way(iter).len() as u64, TOKENS, "a reader saw part of a batch");
+                    assert_eq!(scan(iter).len() as u64, TOKENS, "a reader saw part of a batch");
                     scans.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         let failed = writers.into_iter().filter_map(|writer| writer.join().err()).next();
         stop.store(true, Ordering::Relaxed);
-        mover.join().unwrap();
+        token_writer.join().unwrap();
         if let Some(panic) = failed {
             std::panic::resume_unwind(panic);
         }

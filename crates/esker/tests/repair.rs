@@ -66,9 +66,9 @@ fn held(fs: &Arc<MemFs>, options: &Options) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
-/// Asserts that `aside` holds every original file, byte for byte.
-fn assert_originals_kept(fs: &MemFs, aside: &Path, before: &[(String, Vec<u8>)]) {
-    let kept: BTreeMap<String, Vec<u8>> = files(fs, aside).into_iter().collect();
+/// Asserts that `originals_dir` holds every original file, byte for byte.
+fn assert_originals_kept(fs: &MemFs, originals_dir: &Path, before: &[(String, Vec<u8>)]) {
+    let kept: BTreeMap<String, Vec<u8>> = files(fs, originals_dir).into_iter().collect();
     for (name, bytes) in before.iter().filter(|(name, _)| name != "LOCK") {
         assert_eq!(kept.get(name), Some(bytes), "{name}");
     }
@@ -304,17 +304,17 @@ fn half_swapped_store_is_refused_after_any_cut() {
     let options = level_zero_options();
     let all = layered(&options, 3, 20, |_, _| true);
     let want = held(&image(Path::new(DIR), &all), &options);
-    let (dir, aside) = (Path::new(DIR), Path::new("/db/before-repair-1"));
+    let (dir, originals_dir) = (Path::new(DIR), Path::new("/db/before-repair-1"));
     // Originals that were moved although CURRENT was not, and originals under both names.
     for gone in [".wal", ".sst", ""] {
         let fs = image(dir, &all);
-        fs.create_dir(aside).unwrap();
+        fs.create_dir(originals_dir).unwrap();
         fs.create_dir(&dir.join("rebuilt-moving-aside")).unwrap();
         for (name, _) in all.iter().filter(|(name, _)| *name != "LOCK") {
             if !gone.is_empty() && name.ends_with(gone) {
-                fs.rename(&dir.join(name), &aside.join(name)).unwrap();
+                fs.rename(&dir.join(name), &originals_dir.join(name)).unwrap();
             } else if gone.is_empty() {
-                fs.hard_link(&dir.join(name), &aside.join(name)).unwrap();
+                fs.hard_link(&dir.join(name), &originals_dir.join(name)).unwrap();
             }
         }
         let refused = |opened: esker::Result<Db>| {

@@ -198,22 +198,23 @@ fn cache_stays_within_capacity_and_returns_requested_block() {
     for policy in CachePolicy::ALL {
         explore(4, move || {
             let cache = Arc::new(BlockCache::new(*policy, 300));
-            let shelves = [
+            let slots_of_files = [
                 Arc::new(cache.block_slots(4, &Arc::default())),
                 Arc::new(cache.block_slots(4, &Arc::default())),
             ];
             let users: Vec<_> = (0..3u64)
                 .map(|user| {
-                    let (cache, shelves) = (cache.clone(), shelves.clone());
+                    let (cache, slots_of_files) = (cache.clone(), slots_of_files.clone());
                     thread::spawn(move || {
                         let mut rng = SplitMix64::new(user);
                         for _ in 0..6 {
                             let key = BlockKey { file: rng.below(2), block: rng.below(4) as u32 };
-                            let (shelf, at) = (&shelves[key.file as usize], key.block as usize);
-                            let held = cache.get_slot(shelf, at).or_else(|| cache.get(&key));
+                            let (slots, at) =
+                                (&slots_of_files[key.file as usize], key.block as usize);
+                            let held = cache.get_slot(slots, at).or_else(|| cache.get(&key));
                             let held = held.unwrap_or_else(|| {
                                 let block = CacheBlockBuf::zeroed(0, None).freeze(0, key);
-                                cache.insert(key, block, 100, SlotRef::new(shelf, at))
+                                cache.insert(key, block, 100, SlotRef::new(slots, at))
                             });
                             assert_eq!(*held.header(), key);
                             assert!(cache.used_bytes() <= 300);
@@ -231,7 +232,7 @@ fn cache_stays_within_capacity_and_returns_requested_block() {
             // A block slot holds a block only while the cache does.
             cache.remove(blocks_of(0).chain(blocks_of(1)));
             assert_eq!(cache.used_bytes(), 0);
-            assert_eq!(shelves[0].filled().count() + shelves[1].filled().count(), 0);
+            assert_eq!(slots_of_files[0].filled().count() + slots_of_files[1].filled().count(), 0);
         });
     }
 }

@@ -15,13 +15,13 @@ use esker_leveldb::options::*;
 use esker_leveldb::shim::*;
 use esker_leveldb::store::*;
 
-use super::model::{Content, Op, Rng, Standing};
+use super::model::{Content, IterModel, Op, Rng};
 use super::own::{backwards, backwards_name, count, keep_all, matches_all};
 
 const PATH: &CStr = c"/a/b/store";
 
 /// One store and its objects.
-pub struct World {
+pub struct RandomCalls {
     rng: Rng,
     memory: Box<esker_memory_t>,
     options: Box<leveldb_options_t>,
@@ -32,7 +32,7 @@ pub struct World {
     batch: Box<leveldb_writebatch_t>,
     ops: Vec<Op>,
     snapshot: Option<(*mut leveldb_snapshot_t, Content)>,
-    iters: Vec<(Box<leveldb_iterator_t>, Standing)>,
+    iters: Vec<(Box<leveldb_iterator_t>, IterModel)>,
 }
 
 /// Returns the text at `err`, and frees it; empty if the call succeeded.
@@ -73,9 +73,9 @@ unsafe extern "C" fn delete_seen(state: *mut c_void, key: *const c_char, key_len
     }
 }
 
-impl World {
+impl RandomCalls {
     /// Creates a world without a store. `freed` counts the freed states of callbacks.
-    pub fn new(seed: u64, freed: *mut u32) -> World {
+    pub fn new(seed: u64, freed: *mut u32) -> RandomCalls {
         let mut rng = Rng(seed);
         let memory = esker_memory_create();
         let mut options = leveldb_options_create();
@@ -107,7 +107,7 @@ impl World {
                 }
             }
         }
-        World {
+        RandomCalls {
             rng,
             memory,
             options,
@@ -131,7 +131,7 @@ impl World {
             18..24 => self.read(),
             24..26 => self.snapshot(),
             26..35 => self.iterator(),
-            35..38 => self.upkeep(),
+            35..38 => self.maintenance(),
             _ => self.close(),
         }
     }
@@ -310,8 +310,8 @@ impl World {
             let iter = unsafe { leveldb_create_iterator(self.db.as_deref(), Some(&reads)) };
             leveldb_readoptions_destroy(Some(reads));
             assert_eq!(iter.is_some(), self.db.is_some());
-            let standing = Standing::new(self.seen(then).clone());
-            self.iters.extend(iter.map(|iter| (iter, standing)));
+            let iter_model = IterModel::new(self.seen(then).clone());
+            self.iters.extend(iter.map(|iter| (iter, iter_model)));
             return;
         }
         let at = self.rng.below(self.iters.len());
@@ -321,24 +321,24 @@ impl World {
         let key = self.rng.key();
         for _ in 0..1 + self.rng.below(6) {
             let what = self.rng.below(8);
-            let (iter, standing) = &mut self.iters[at];
+            let (iter, iter_model) = &mut self.iters[at];
             match what {
-                0 => (leveldb_iter_seek_to_first(Some(iter)), standing.first()).1,
-                1 => (leveldb_iter_seek_to_last(Some(iter)), standing.last()).1,
+                0 => (leveldb_iter_seek_to_first(Some(iter)), iter_model.first()).1,
+                1 => (leveldb_iter_seek_to_last(Some(iter)), iter_model.last()).1,
                 2 => {
                     // SAFETY: borrowed for the call.
                     unsafe { leveldb_iter_seek(Some(iter), key.as_ptr().cast(), key.len()) };
-                    standing.seek(&key);
+                    iter_model.seek(&key);
                 }
-                3..5 => (leveldb_iter_prev(Some(iter)), standing.prev()).1,
-                _ => (leveldb_iter_next(Some(iter)), standing.next()).1,
+                3..5 => (leveldb_iter_prev(Some(iter)), iter_model.prev()).1,
+                _ => (leveldb_iter_next(Some(iter)), iter_model.next()).1,
             }
             self.compare(at);
         }
     }
 
     fn compare(&self, at: usize) {
-        let (iter, standing) = &self.iters[at];
+        let (iter, iter_model) = &self.iters[at];
         let mut err = null_mut();
         let (mut key_len, mut value_len) = (1, 1);
         let key = leveldb_iter_key(Some(iter), Some(&mut key_len));
@@ -346,17 +346,17 @@ impl World {
         // SAFETY: borrowed keys and values are compared before the iterator moves.
         unsafe {
             leveldb_iter_get_error(Some(iter), Some(&mut err));
-            let lent = |start: *const c_char, len| match len {
+            let borrowed = |start: *const c_char, len| match len {
                 0 => &[][..],
                 len => std::slice::from_raw_parts(start.cast::<u8>(), len),
             };
-            assert_eq!((lent(key, key_len), lent(value, value_len)), standing.pair());
+            assert_eq!((borrowed(key, key_len), borrowed(value, value_len)), iter_model.pair());
         }
         assert_eq!(taken(&mut err), "");
-        assert_eq!(leveldb_iter_valid(Some(iter)), u8::from(standing.at.is_some()));
+        assert_eq!(leveldb_iter_valid(Some(iter)), u8::from(iter_model.at.is_some()));
     }
 
-    fn upkeep(&mut self) {
+    fn maintenance(&mut self) {
         let (key, other) = (self.rng.key(), self.rng.key());
         let (k, o): (*const c_char, *const c_char) = (key.as_ptr().cast(), other.as_ptr().cast());
         let db = self.db.as_deref();

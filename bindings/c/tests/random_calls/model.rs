@@ -107,14 +107,14 @@ impl Content {
 
 /// Model of an iterator: its content and position.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct IterModel {
     pub content: Content,
     pub at: Option<usize>,
 }
 
-impl Standing {
-    pub fn new(content: Content) -> Standing {
-        Standing { content, at: None }
+impl IterModel {
+    pub fn new(content: Content) -> IterModel {
+        IterModel { content, at: None }
     }
 
     fn set(&mut self, at: usize) {

@@ -16,7 +16,7 @@ use esker_c::own::options::*;
 use esker_c::own::read::*;
 use esker_c::own::store::*;
 
-use super::model::{Content, Op, Rng, Standing};
+use super::model::{Content, IterModel, Op, Rng};
 
 mod rest;
 
@@ -114,23 +114,23 @@ fn message_of(code: i32, message: &mut *mut c_char) {
 
 /// A buffer argument: borrowed, `NULL`, or with an impossible length.
 #[derive(Clone, Copy)]
-struct Lent {
+struct InputBuffer {
     start: *const u8,
     len: usize,
     fine: bool,
 }
 
-fn lend(rng: &mut Rng, bytes: &[u8]) -> Lent {
+fn input_buffer(rng: &mut Rng, bytes: &[u8]) -> InputBuffer {
     match rng.below(24) {
-        0 => Lent { start: null(), len: 1 + rng.below(9), fine: false },
-        1 => Lent { start: bytes.as_ptr(), len: usize::MAX - rng.below(3), fine: false },
-        2 if bytes.is_empty() => Lent { start: null(), len: 0, fine: true },
-        _ => Lent { start: bytes.as_ptr(), len: bytes.len(), fine: true },
+        0 => InputBuffer { start: null(), len: 1 + rng.below(9), fine: false },
+        1 => InputBuffer { start: bytes.as_ptr(), len: usize::MAX - rng.below(3), fine: false },
+        2 if bytes.is_empty() => InputBuffer { start: null(), len: 0, fine: true },
+        _ => InputBuffer { start: bytes.as_ptr(), len: bytes.len(), fine: true },
     }
 }
 
 /// One store and its objects.
-pub struct World {
+pub struct RandomCalls {
     rng: Rng,
     memory: Option<Box<esker_memory_t>>,
     options: Box<esker_options_t>,
@@ -143,13 +143,13 @@ pub struct World {
     openings: u32,
     /// Iterators, each with its model, and whether its files may have been removed since. Such an
     /// iterator may fail, but must not return wrong data.
-    iters: Vec<(*mut esker_iter_t, Standing, bool)>,
+    iters: Vec<(*mut esker_iter_t, IterModel, bool)>,
     copies: u32,
 }
 
-impl World {
+impl RandomCalls {
     /// Creates a world without a store. `freed` counts the freed states of callbacks.
-    pub fn new(seed: u64, freed: *mut u32) -> World {
+    pub fn new(seed: u64, freed: *mut u32) -> RandomCalls {
         let mut rng = Rng(seed);
         let memory = esker_memory_create();
         let mut options = esker_options_create();
@@ -184,7 +184,7 @@ impl World {
                 assert_eq!(set, OK);
             }
         }
-        World {
+        RandomCalls {
             rng,
             memory: Some(memory),
             options,
@@ -200,7 +200,7 @@ impl World {
     }
 }
 
-impl World {
+impl RandomCalls {
     fn db(&self) -> Option<&esker_db_t> {
         // SAFETY: null or alive.
         unsafe { self.db.as_ref() }
@@ -225,7 +225,7 @@ impl World {
             16..22 => self.read(),
             22..24 => self.snapshot(),
             24..33 => self.iterator(),
-            33..37 => self.upkeep(),
+            33..37 => self.maintenance(),
             37 => self.copy(),
             38 => self.close(),
             _ => self.outside(),
@@ -273,7 +273,7 @@ impl World {
 
     fn write(&mut self) {
         let (key, value) = (self.rng.key(), self.rng.value());
-        let (k, v) = (lend(&mut self.rng, &key), lend(&mut self.rng, &value));
+        let (k, v) = (input_buffer(&mut self.rng, &key), input_buffer(&mut self.rng, &value));
         let durability = self.rng.below(6) as i32 - 1;
         let known = (0..=3).contains(&durability);
         let mut message = null_mut();
@@ -345,7 +345,8 @@ impl World {
     fn add(&mut self, at: usize) {
         let (key, other, value) = (self.rng.key(), self.rng.key(), self.rng.value());
         let rng = &mut self.rng;
-        let (k, o, v) = (lend(rng, &key), lend(rng, &other), lend(rng, &value));
+        let (k, o, v) =
+            (input_buffer(rng, &key), input_buffer(rng, &other), input_buffer(rng, &value));
         let kind = rng.below(4);
         let (batch, ops) = &mut self.batches[at];
         let batch = Some(&mut **batch);
@@ -375,7 +376,7 @@ impl World {
 
     fn read(&mut self) {
         let key = self.rng.key();
-        let k = lend(&mut self.rng, &key);
+        let k = input_buffer(&mut self.rng, &key);
         let then = match self.snapshots.len() {
             0 => None,
             all => self.rng.chance(2).then(|| self.rng.below(all)),

@@ -192,12 +192,12 @@ impl RowBatch {
 
     /// Removes the rows at or before `key`. Returns `None` if the cursor is on one of them.
     pub fn after(self, order: &KeyOrder, key: &[u8]) -> Option<RowBatch> {
-        let mut stretch = self.from(order, key)?;
+        let mut batch = self.from(order, key)?;
         // The keys of a batch are distinct, so at most one equals `key`.
         let mut buf = KeyBuf::default();
-        stretch.rows.load(stretch.first, &mut buf);
-        stretch.first += usize::from(order.compare(buf.key(), key).is_eq());
-        stretch.checked()
+        batch.rows.load(batch.first, &mut buf);
+        batch.first += usize::from(order.compare(buf.key(), key).is_eq());
+        batch.checked()
     }
 
     /// Returns the first row of the block at or after `key`.

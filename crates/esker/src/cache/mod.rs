@@ -302,7 +302,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     /// capacity. Removed blocks stay in the retire list: the caller flushes it after unlocking the
     /// settings, because a deferred drop may run other drops that lock the settings.
     fn apply_capacity(&self, policy: CachePolicy, bytes: u64) {
-        let usable = if policy == CachePolicy::None { 0 } else { self.unlent_bytes(bytes) };
+        let usable = if policy == CachePolicy::None { 0 } else { self.unreserved_bytes(bytes) };
         let shards = if bytes < SHARDED_FROM_BYTES { 1 } else { SHARDS };
         let regrouped = self.shard_mask.swap(shards - 1, Relaxed) != shards - 1;
         let part = |at: usize| {

@@ -48,8 +48,8 @@ pub fn debt_bytes(version: &Version, limits: &TreeLimits) -> u64 {
             debt += level.bytes().saturating_sub(limits.capacity_bytes(number));
         }
         let most = context.runs_allowed(number);
-        let crowded = level.guards.iter().filter(|g| g.runs.len() > most);
-        debt += crowded.map(|g| g.bytes()).sum::<u64>();
+        let over_limit = level.guards.iter().filter(|g| g.runs.len() > most);
+        debt += over_limit.map(|g| g.bytes()).sum::<u64>();
     }
     debt
 }
@@ -123,12 +123,12 @@ impl PickContext<'_> {
                 .find_map(|g| self.tend_last(level, g));
         }
         let can_push = level < LEVELS - 1;
-        let crowded = content
+        let over_limit = content
             .guards
             .iter()
             .filter(|g| g.runs.len() >= self.shape.inner_runs.max(2) && self.is_free(level, g))
             .max_by_key(|g| g.runs.len());
-        if let Some(guard) = crowded {
+        if let Some(guard) = over_limit {
             if self.shape.push_inner == Push::Merge || !can_push {
                 return Some(self.merge_within(
                     level,
@@ -216,8 +216,8 @@ impl PickContext<'_> {
                 "the small runs have reached the base rewrite ratio",
             ));
         }
-        let crowded = count > self.limits.last_runs_max.max(2);
-        crowded
+        let over_limit = count > self.limits.last_runs_max.max(2);
+        over_limit
             .then(|| self.merge_within(level, guard, count - 1, "a guard has too many small runs"))
     }
 

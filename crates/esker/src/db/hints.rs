@@ -35,7 +35,7 @@ const WAIT: Duration = Duration::from_micros(250);
 /// A time longer than any store stays open.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 /// Step budget: maximum number of hint lookups in one search step, about 8,000 keys.
-const PATIENCE: u64 = if cfg!(debug_assertions) { 8 } else { 256 };
+const HINT_LOOKUPS_MAX: u64 = if cfg!(debug_assertions) { 8 } else { 256 };
 /// Maximum number of search steps from one sample.
 const STEPS_MAX: usize = 1024;
 
@@ -190,7 +190,7 @@ impl DbInner {
         let SearchStep { key, read_state, since, hints } = begun;
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let run = DbIterator::new(read_state, &self.tables, since, everything, false)
-            .and_then(|iter| iter.tombstone_run(&key, hints, PATIENCE));
+            .and_then(|iter| iter.tombstone_run(&key, hints, HINT_LOOKUPS_MAX));
         StepResult { run: run.ok().flatten(), since }
     }
 }

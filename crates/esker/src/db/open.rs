@@ -164,17 +164,17 @@ impl Db {
         let found = list_dir(&*fs, dir)?;
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
-        if !found.entries.iter().any(|e| names::is_ours(&e.name)) {
+        if !found.entries.iter().any(|e| names::is_store_file(&e.name)) {
             return Err(Error::not_found("there is no store here").with_path(dir));
         }
         let (fs, lock) = take_lock(&fs, dir)?;
         // List again: the lock's own file exists now.
         let found = list_dir(&*fs, dir)?;
         // CURRENT first: without it the remaining files are no store.
-        let mut ours: Vec<&DirEntry> =
-            found.entries.iter().filter(|e| e.is_file && names::is_ours(&e.name)).collect();
-        ours.sort_by_key(|e| (e.name != names::CURRENT, e.name == names::LOCK));
-        for entry in ours {
+        let mut store_files: Vec<&DirEntry> =
+            found.entries.iter().filter(|e| e.is_file && names::is_store_file(&e.name)).collect();
+        store_files.sort_by_key(|e| (e.name != names::CURRENT, e.name == names::LOCK));
+        for entry in store_files {
             let path = dir.join(&entry.name);
             fs.remove(&path).map_err(|e| Error::io(&path, "remove a file of the store", e))?;
             if entry.name == names::CURRENT {
@@ -221,7 +221,7 @@ pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Arc<dyn Fs>, Bo
 /// Creates an empty store, after removing the remains of an interrupted creation.
 fn create_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &DirListing) -> Result<()> {
     for entry in &found.entries {
-        if entry.is_file && names::is_ours(&entry.name) && entry.name != names::LOCK {
+        if entry.is_file && names::is_store_file(&entry.name) && entry.name != names::LOCK {
             let path = dir.join(&entry.name);
             fs.remove(&path)
                 .map_err(|e| Error::io(&path, "remove the files of an interrupted creation", e))?;

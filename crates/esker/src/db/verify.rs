@@ -154,8 +154,8 @@ impl DbInner {
                 // A preallocated log, which was empty then.
                 return Ok(0);
             }
-            let ours = writer.log.iter().chain(&writer.unsynced_logs);
-            ours.filter(|log| log.number() == number).map(|log| log.len_bytes()).next()
+            let own_logs = writer.log.iter().chain(&writer.unsynced_logs);
+            own_logs.filter(|log| log.number() == number).map(|log| log.len_bytes()).next()
         };
         let mut reader = match LogReader::open(&*self.fs, &path, number) {
             Err(error) if error.is_missing_file() => return Ok(0),

@@ -104,13 +104,13 @@ impl DbInner {
 
     /// Records whether the next full memtable would make writers wait. The queue is locked.
     pub fn update_near_stall(&self, frozen: usize) {
-        let crowded = !self.is_manual_background()
+        let near = !self.is_manual_background()
             && frozen >= self.options.load().frozen_memtables_max as usize;
-        if !crowded {
+        if !near {
             let mut times = self.write_throttle.times.lock();
             (times.due, times.room_bytes) = (None, None);
         }
-        self.write_throttle.near_stall.store(crowded, Ordering::Relaxed);
+        self.write_throttle.near_stall.store(near, Ordering::Relaxed);
     }
 
     /// Sleeps for the delay of the debt throttle, in portions that a timer can keep.

@@ -159,7 +159,7 @@ fn make_move(cursor: &mut dyn Cursor, one: &Move) {
     done.unwrap();
 }
 
-fn standing(cursor: &dyn Cursor) -> Option<Entry> {
+fn current_entry(cursor: &dyn Cursor) -> Option<Entry> {
     cursor.valid().then(|| Entry {
         key: cursor.key().to_vec(),
         seqno: cursor.seqno(),
@@ -178,7 +178,7 @@ fn deal(order: &KeyOrder, entries: &[Entry], deal: &[u8], sources: usize) -> Mer
     // those after the third form a nested merge.
     let child = |(at, hand): (usize, Vec<Entry>)| {
         let mut list = ListCursor::new(order, hand);
-        list.tardy = (at + deal.len()) % 3;
+        list.deferring = (at + deal.len()) % 3;
         Box::new(list) as Box<dyn Cursor + Send>
     };
     let mut children: Vec<_> = hands.into_iter().enumerate().map(child).collect();
@@ -203,7 +203,7 @@ proptest! {
         for one in &moves {
             make_move(&mut merge, one);
             make_move(&mut model, one);
-            prop_assert_eq!(standing(&merge), standing(&model), "after {:?}", one);
+            prop_assert_eq!(current_entry(&merge), current_entry(&model), "after {:?}", one);
         }
     }
 
@@ -460,11 +460,11 @@ fn merge_seek_prefetches_only_with_several_sources() {
     for (sources, each) in [(1, 0), (2, 2), (5, 2)] {
         let lists = || ListCursor::new(&order, Vec::new());
         let lists: Vec<ListCursor> = (0..sources).map(|_| lists()).collect();
-        let foreseen: Vec<_> = lists.iter().map(|list| list.foreseen.clone()).collect();
+        let prefetches: Vec<_> = lists.iter().map(|list| list.prefetches.clone()).collect();
         let children = lists.into_iter().map(|list| Box::new(list) as Box<dyn Cursor + Send>);
         let mut merge = MergeCursor::new(order.clone(), children.collect());
         merge.seek(b"k", SEQNO_MAX).unwrap();
-        assert!(foreseen.iter().all(|count| count.load(Relaxed) == each), "{sources}");
+        assert!(prefetches.iter().all(|count| count.load(Relaxed) == each), "{sources}");
     }
 }
 
@@ -476,7 +476,7 @@ fn deferred_source_is_completed_when_merge_reaches_its_bound() {
     let near = list(&["a", "b", "c"]);
     let mut far = list(&["x"]);
     // A seek of this child fails.
-    (far.tardy, far.fail_in_seeks) = (1, 1);
+    (far.deferring, far.fail_in_seeks) = (1, 1);
     let mut merge = MergeCursor::new(order.clone(), vec![Box::new(near), Box::new(far)]);
     merge.seek(b"a", SEQNO_MAX).unwrap();
     for key in ["a", "b", "c"] {
@@ -493,7 +493,7 @@ fn failed_seek_prefetches_no_other_source() {
     let (mut failing, waiting) =
         (ListCursor::new(&order, Vec::new()), ListCursor::new(&order, Vec::new()));
     failing.fail_in_seeks = 1;
-    let announced = waiting.foreseen.clone();
+    let announced = waiting.prefetches.clone();
     let mut merge = MergeCursor::new(order, vec![Box::new(failing), Box::new(waiting)]);
     assert!(merge.seek(b"k", SEQNO_MAX).is_err());
     assert_eq!(announced.load(Relaxed), 0, "the iterator waits for a seek that never comes");

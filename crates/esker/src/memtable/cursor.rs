@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::arena::{self, EntryRef};
 use super::entry_table::{EntryTable, LookupKey, Seek};
-use crate::base::cursor::{Cursor, Foresee};
+use crate::base::cursor::{Cursor, PrefetchStep};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::error::Result;
 
@@ -133,8 +133,8 @@ impl Cursor for MemCursor {
         Ok(())
     }
 
-    fn prefetch_seek(&mut self, key: &[u8], step: Foresee, _deepest: bool) {
-        if step == Foresee::Index {
+    fn prefetch_seek(&mut self, key: &[u8], step: PrefetchStep, _deepest: bool) {
+        if step == PrefetchStep::Index {
             self.part.read().prefetch(&self.part.space, LookupKey::new(key, SEQNO_MAX));
         }
     }

@@ -99,8 +99,9 @@ mod tests {
         (0..keys).for_each(|n| filter.add(hash(n)));
         assert!((0..keys).all(|n| filter.may_contain(hash(n))));
         let others = if cfg!(miri) { 100 } else { 10_000 };
-        let seeming = (keys..keys + others).filter(|n| filter.may_contain(hash(*n))).count();
-        assert!(seeming * 25 < others as usize, "{seeming} of {others}");
+        let false_positives =
+            (keys..keys + others).filter(|n| filter.may_contain(hash(*n))).count();
+        assert!(false_positives * 25 < others as usize, "{false_positives} of {others}");
         drop(filter);
         // The next filter reuses the memory and has none of the keys.
         let next = KeyFilter::new(memtable_bytes, pool.clone());

@@ -216,12 +216,12 @@ fn ascending_descending_and_shuffled_keys_sort() {
 #[test]
 fn interleaved_prefixes_and_late_keys_sort() {
     let mut keys = Vec::new();
-    let strangers = [700, 900, 1000, 1200].map(|n| n / count(1, 60));
+    let unrelated = [700, 900, 1000, 1200].map(|n| n / count(1, 60));
     for n in 0..count(1500, 24) {
         for stream in ["alpha/of/a/long/name/", "beta/", "gamma/of/a/long/name/"] {
             keys.push(format!("common/{stream}{n:020}").into_bytes());
         }
-        match strangers.iter().position(|at| *at == n) {
+        match unrelated.iter().position(|at| *at == n) {
             Some(0) => keys.push(b"zzz".to_vec()),
             Some(1) => keys.push(b"common/".to_vec()),
             Some(2) => keys.push(Vec::new()),

@@ -90,9 +90,9 @@ impl DbIterator {
         mut self,
         key: &[u8],
         hints: Arc<Hints>,
-        patience: u64,
+        lookups_max: u64,
     ) -> Result<Option<TombstoneRun>> {
-        self.cursor.set_hints(hints, SeqNo::MAX, patience);
+        self.cursor.set_hints(hints, SeqNo::MAX, lookups_max);
         self.cursor.tombstone_run(key)
     }
 

@@ -9,7 +9,7 @@ use crate::base::rows::Row;
 use crate::error::Result;
 
 use super::block::{BlockRef, BlockSlice, Lookup};
-use super::index::Begun;
+use super::index::PartialFind;
 use super::reader::Table;
 
 /// The newest visible version of a key in a table.
@@ -68,7 +68,7 @@ impl TableHitRef<'_> {
 
 /// A started prefetch of a block, returned by [`Table::begin_fetch`].
 #[derive(Clone, Copy)]
-pub struct Fetch(Begun);
+pub struct Fetch(PartialFind);
 
 impl Table {
     /// Prefetches the memory that [`Table::get`] reads first.
@@ -87,9 +87,9 @@ impl Table {
     /// Prefetches the part of the index that identifies the block of `key`.
     #[inline]
     pub fn begin_fetch(&self, key: &[u8]) -> Fetch {
-        let begun = self.meta.index.begin(key);
-        self.meta.index.prefetch(&begun, |at, count| self.slots.prefetch_slots(at, count));
-        Fetch(begun)
+        let partial = self.meta.index.begin(key);
+        self.meta.index.prefetch(&partial, |at, count| self.slots.prefetch_slots(at, count));
+        Fetch(partial)
     }
 
     /// Prefetches the block of `key` and returns its index. The caller allows time for the first

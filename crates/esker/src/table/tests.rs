@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::cursor::{Cursor, Foresee};
+use crate::base::cursor::{Cursor, PrefetchStep};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::{Comparator, KeyOrder};
 use crate::base::range_delete::RangeDelete;
@@ -244,7 +244,7 @@ fn compare_points(table: &Arc<Table>, order: &KeyOrder, list: &[Entry], seed: u6
         }
         // Announces a seek that never comes, as when another cursor fails first.
         if let Some(other) = list.get(at * 7 % list.len().max(1)) {
-            cursor.prefetch_seek(&other.0, Foresee::Block, true);
+            cursor.prefetch_seek(&other.0, PrefetchStep::Block, true);
         }
         cursor.seek_before(&key, seqno).unwrap();
         let before = at.checked_sub(1).map(|i| &list[i]);

@@ -72,34 +72,34 @@ enum Role {
 }
 
 impl Request {
-    fn notify(&self, news: Signal) {
-        *self.signal.lock() = news;
+    fn notify(&self, signal: Signal) {
+        *self.signal.lock() = signal;
     }
 
     /// Waits for a signal.
     fn wait(&self) -> Signal {
-        let mut news = self.signal.lock();
-        while matches!(*news, Signal::None) {
-            self.woken.wait(&mut news);
+        let mut signal = self.signal.lock();
+        while matches!(*signal, Signal::None) {
+            self.woken.wait(&mut signal);
         }
-        std::mem::replace(&mut news, Signal::None)
+        std::mem::replace(&mut signal, Signal::None)
     }
 
     /// Waits for a signal, for `most` at most.
     fn wait_for(&self, most: Duration) {
-        let mut news = self.signal.lock();
-        if matches!(*news, Signal::None) {
-            self.woken.wait_for(&mut news, most);
+        let mut signal = self.signal.lock();
+        if matches!(*signal, Signal::None) {
+            self.woken.wait_for(&mut signal, most);
         }
     }
 
     /// Takes the outcome if it has arrived.
     fn take_outcome(&self) -> Option<Result<SeqNo>> {
-        let mut news = self.signal.lock();
-        match std::mem::replace(&mut *news, Signal::None) {
+        let mut signal = self.signal.lock();
+        match std::mem::replace(&mut *signal, Signal::None) {
             Signal::Outcome(outcome) => Some(outcome),
             other => {
-                *news = other;
+                *signal = other;
                 None
             }
         }
@@ -391,14 +391,14 @@ struct LeaderGuard<'a> {
 impl Drop for LeaderGuard<'_> {
     fn drop(&mut self) {
         for request in &self.group {
-            let mut news = request.signal.lock();
-            if !matches!(*news, Signal::Outcome(_)) {
+            let mut signal = request.signal.lock();
+            if !matches!(*signal, Signal::Outcome(_)) {
                 let lost = Error::new(
                     ErrorKind::Io,
                     "the thread that committed this write panicked; close the store and open it \
                      again to see whether it contains the write",
                 );
-                *news = Signal::Outcome(Err(lost));
+                *signal = Signal::Outcome(Err(lost));
             }
         }
         let next = {

@@ -15,7 +15,7 @@ use super::histogram::Latencies;
 use super::host;
 
 /// Sleep time per wake-up.
-const NAP: Duration = Duration::from_millis(1);
+const SLEEP: Duration = Duration::from_millis(1);
 
 /// Wake-up delays of an idle thread during a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,8 +65,8 @@ fn watch(stop: &AtomicBool) -> Option<IdlePauses> {
     // Even a phase shorter than the first sleep gets one.
     loop {
         let asleep = Instant::now();
-        std::thread::sleep(NAP);
-        late.record(asleep.elapsed().saturating_sub(NAP).as_nanos() as u64);
+        std::thread::sleep(SLEEP);
+        late.record(asleep.elapsed().saturating_sub(SLEEP).as_nanos() as u64);
         if stop.load(Ordering::Relaxed) {
             break;
         }

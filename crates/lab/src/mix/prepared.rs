@@ -8,7 +8,7 @@ use super::phase::{OpKind, Phase};
 use super::space::{KeyText, Space};
 
 /// Number of operations per batch.
-pub const STRETCH: usize = 256;
+pub const CHUNK_OPERATIONS: usize = 256;
 
 /// Generated data of a batch. Its memory is reused for the next batch.
 #[derive(Debug, Default)]

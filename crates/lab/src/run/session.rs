@@ -431,7 +431,7 @@ fn note_reads(
     };
     let expected = |list: &OpList| -> u64 {
         let there = list.values.iter().filter(|value| !value.is_absent()).count() as u64;
-        let exact = |&index: &usize| list.landings.get(index) == list.keys.get(index);
+        let exact = |&index: &usize| list.seek_results.get(index) == list.keys.get(index);
         match task.kind {
             TaskKind::SeekRandom => (0..list.len()).filter(exact).count() as u64,
             _ => there,
@@ -526,7 +526,7 @@ fn one_thread(
             Some(walk) => work::seeks_on(context, list, walk, seek_nexts),
             None => work::seeks(context, list),
         },
-        TaskKind::ReadFirst => work::firsts(context, list),
+        TaskKind::ReadFirst => work::read_first(context, list),
         TaskKind::ReadForward => work::scan(context, list, Direction::Forward, reads),
         TaskKind::ReadReverse => work::scan(context, list, Direction::Reverse, reads),
         TaskKind::Compact => work::once(context, || context.target.compact()),

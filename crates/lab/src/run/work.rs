@@ -213,11 +213,11 @@ pub fn seeks(context: &Context<'_>, list: &OpList) -> Result<Done> {
     each(context, list.len(), |index, done| {
         let key = list.keys.get(index);
         let expected = list.values[index];
-        let landing = list.landings.get(index);
+        let seek_result = list.seek_results.get(index);
         let (mut right, mut exact) = (false, false);
         let found = context.target.seek(key, &mut |at, value| {
             exact = at == key;
-            right = at == landing && value == context.data.value(expected);
+            right = at == seek_result && value == context.data.value(expected);
         })?;
         done.found += u64::from(found && exact);
         let fits = if found { right && !expected.is_absent() } else { expected.is_absent() };
@@ -265,7 +265,7 @@ pub fn seeks_on(context: &Context<'_>, list: &OpList, walk: &OpList, nexts: usiz
 }
 
 /// Opens an iterator at the first key, repeatedly, and compares the pair there.
-pub fn firsts(context: &Context<'_>, list: &OpList) -> Result<Done> {
+pub fn read_first(context: &Context<'_>, list: &OpList) -> Result<Done> {
     each(context, list.len(), |index, done| {
         let (expected, first) = (list.values[index], list.keys.get(index));
         let (mut found, mut right) = (false, false);

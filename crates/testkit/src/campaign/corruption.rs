@@ -89,8 +89,9 @@ impl Store {
 
     /// Returns the files, without the lock.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        let ours = |path: &&PathBuf| path.starts_with(store_dir()) && !path.ends_with("LOCK");
-        self.image.files.keys().filter(ours)
+        let store_files =
+            |path: &&PathBuf| path.starts_with(store_dir()) && !path.ends_with("LOCK");
+        self.image.files.keys().filter(store_files)
     }
 
     fn ranges_of(&self, path: &Path) -> Vec<ChecksumRange> {

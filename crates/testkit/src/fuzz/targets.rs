@@ -399,7 +399,7 @@ pub fn names(input: &[u8]) {
     for path in paths.into_iter().flatten() {
         assert_eq!(path, dir.join(name), "the name differs from the name of its number");
     }
-    if file_names::is_ours(name) {
+    if file_names::is_store_file(name) {
         assert_eq!(dir.join(name).parent(), Some(dir), "the name leads out of the store");
     }
 }

@@ -10,7 +10,7 @@ use esker_c::own::store::*;
 
 use super::*;
 
-impl World {
+impl RandomCalls {
     pub(super) fn iterator(&mut self) {
         if self.iters.is_empty() || (self.iters.len() < 4 && self.rng.chance(5)) {
             return self.make_iterator();
@@ -24,20 +24,20 @@ impl World {
         let key = self.rng.key();
         for _ in 0..1 + self.rng.below(6) {
             let what = self.rng.below(10);
-            let (iter, standing, _) = &mut self.iters[at];
+            let (iter, iter_model, _) = &mut self.iters[at];
             // SAFETY: alive and not used elsewhere now; buffers are borrowed.
             unsafe {
                 let iter = iter.as_mut();
                 match what {
-                    0 => (esker_iter_seek_to_first(iter), standing.first()).1,
-                    1 => (esker_iter_seek_to_last(iter), standing.last()).1,
-                    2 => (esker_iter_seek(iter, key.as_ptr(), key.len()), standing.seek(&key)).1,
+                    0 => (esker_iter_seek_to_first(iter), iter_model.first()).1,
+                    1 => (esker_iter_seek_to_last(iter), iter_model.last()).1,
+                    2 => (esker_iter_seek(iter, key.as_ptr(), key.len()), iter_model.seek(&key)).1,
                     3 => {
                         esker_iter_seek_for_prev(iter, key.as_ptr(), key.len());
-                        standing.seek_for_prev(&key);
+                        iter_model.seek_for_prev(&key);
                     }
-                    4..7 => (esker_iter_prev(iter), standing.prev()).1,
-                    _ => (esker_iter_next(iter), standing.next()).1,
+                    4..7 => (esker_iter_prev(iter), iter_model.prev()).1,
+                    _ => (esker_iter_next(iter), iter_model.next()).1,
                 }
             }
             self.compare(at);
@@ -45,7 +45,7 @@ impl World {
     }
 
     fn compare(&self, at: usize) {
-        let (iter, standing, loose) = &self.iters[at];
+        let (iter, iter_model, loose) = &self.iters[at];
         // SAFETY: alive; borrowed keys and values are compared before it moves.
         unsafe {
             let iter = iter.as_ref();
@@ -57,14 +57,14 @@ impl World {
             let code = esker_iter_failure(iter, Some(&mut message));
             let said = if code == OK { "" } else { CStr::from_ptr(message).to_str().unwrap_or("") };
             assert_eq!(code, OK, "{said}");
-            assert_eq!(esker_iter_valid(iter), u8::from(standing.at.is_some()));
+            assert_eq!(esker_iter_valid(iter), u8::from(iter_model.at.is_some()));
             let (mut key_len, mut value_len) = (1, 1);
             let key = esker_iter_key(iter, Some(&mut key_len));
             let value = esker_iter_value(iter, Some(&mut value_len));
-            let lent = |start: *const u8, len| {
+            let borrowed = |start: *const u8, len| {
                 if len == 0 { &[][..] } else { std::slice::from_raw_parts(start, len) }
             };
-            assert_eq!((lent(key, key_len), lent(value, value_len)), standing.pair());
+            assert_eq!((borrowed(key, key_len), borrowed(value, value_len)), iter_model.pair());
         }
     }
 
@@ -91,12 +91,12 @@ impl World {
             let content = then.map_or(&self.content, |at| &self.snapshots[at].1);
             let start = (!no_start).then_some(start.as_slice());
             let end = (!no_end).then_some(end.as_slice());
-            self.iters.push((iter, Standing::new(content.between(start, end)), false));
+            self.iters.push((iter, IterModel::new(content.between(start, end)), false));
             self.compare(self.iters.len() - 1);
         }
     }
 
-    pub(super) fn upkeep(&mut self) {
+    pub(super) fn maintenance(&mut self) {
         let (key, other) = (self.rng.key(), self.rng.key());
         let mut size = 0;
         let what = self.rng.below(9);
@@ -158,7 +158,7 @@ impl World {
             let made = esker_iter_create(db.as_ref(), None, null(), 0, null(), 0, 0, place, None);
             assert_eq!(made, OK);
             esker_db_destroy(Some(Box::from_raw(db)));
-            self.iters.push((iter, Standing::new(self.content.clone()), false));
+            self.iters.push((iter, IterModel::new(self.content.clone()), false));
             esker_iter_seek_to_last(iter.as_mut());
             let at = self.iters.len() - 1;
             self.iters[at].1.last();

@@ -243,7 +243,7 @@ impl Backups {
 /// removed.
 fn refuse_more_than_a_backup(fs: &dyn Fs, path: &Path) -> Result<()> {
     let mut entries = list_dir(fs, path)?.entries;
-    entries.retain(|entry| !entry.is_file || !names::is_ours(&entry.name));
+    entries.retain(|entry| !entry.is_file || !names::is_store_file(&entry.name));
     if entries.is_empty() {
         return Ok(());
     }
@@ -259,7 +259,7 @@ fn refuse_more_than_a_backup(fs: &dyn Fs, path: &Path) -> Result<()> {
 /// no incomplete store counts as a store.
 pub(super) fn remove(fs: &dyn Fs, path: &Path) -> std::io::Result<()> {
     let mut entries = fs.list(path)?;
-    entries.retain(|entry| entry.is_file && names::is_ours(&entry.name));
+    entries.retain(|entry| entry.is_file && names::is_store_file(&entry.name));
     entries.sort_by_key(|entry| entry.name != names::CURRENT);
     for entry in entries {
         fs.remove(&path.join(&entry.name))?;

@@ -112,8 +112,8 @@ impl Db {
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
         let interrupted = found.has_interrupted_repair();
-        let ours = |name: &str| names::is_ours(name) && name != names::LOCK;
-        if !interrupted && !found.entries.iter().any(|e| ours(&e.name)) {
+        let store_files = |name: &str| names::is_store_file(name) && name != names::LOCK;
+        if !interrupted && !found.entries.iter().any(|e| store_files(&e.name)) {
             return Err(Error::not_found("there is no store here to repair").with_path(dir));
         }
         let (fs, lock) = take_lock(&fs, dir)?;

@@ -291,15 +291,15 @@ impl Salvage {
         output: &mut Output,
     ) -> Walked<()> {
         // Sorted merge list: the chains with a current entry, in the order of their entries.
-        let mut ladder: Vec<usize> = Vec::with_capacity(all.len());
+        let mut by_entry: Vec<usize> = Vec::with_capacity(all.len());
         for (at, chain) in all.iter_mut().enumerate() {
             if chain.advance(&mut self.context)? {
-                ladder.push(at);
+                by_entry.push(at);
             }
         }
         let order = self.context.order.clone();
-        ladder.sort_by(|a, b| all[*a].compare(&order, &all[*b]));
-        while let Some(&first) = ladder.first() {
+        by_entry.sort_by(|a, b| all[*a].compare(&order, &all[*b]));
+        while let Some(&first) = by_entry.first() {
             let chain = &all[first];
             let (key, (seqno, kind)) = (chain.key(), chain.version());
             if retain.decide(key, seqno, kind, is_last) != Decision::Drop {
@@ -307,11 +307,11 @@ impl Salvage {
                 output.add(key, if is_last { 0 } else { seqno }, kind, chain.value())?;
                 self.pairs += 1;
             }
-            ladder.remove(0);
+            by_entry.remove(0);
             if all[first].advance(&mut self.context)? {
                 let moved = &all[first];
-                let to = ladder.partition_point(|at| all[*at].compare(&order, moved).is_lt());
-                ladder.insert(to, first);
+                let to = by_entry.partition_point(|at| all[*at].compare(&order, moved).is_lt());
+                by_entry.insert(to, first);
             }
         }
         Ok(())

@@ -8,7 +8,11 @@ use crate::iter::visible::VisibleCursor;
 type KeyOf = dyn Fn(u64) -> Vec<u8>;
 
 /// Makes a table of `list` with a sketch of each block.
-fn outlined(order: &KeyOrder, block_size_bytes: usize, list: &[Entry]) -> (Arc<Table>, ReadConfig) {
+fn table_with_sketches(
+    order: &KeyOrder,
+    block_size_bytes: usize,
+    list: &[Entry],
+) -> (Arc<Table>, ReadConfig) {
     let config = config(order, 64 << 20);
     let options = TableOptions { block_size_bytes, ..options(order) };
     let table = table(&options, &config, list, &[]);
@@ -18,44 +22,45 @@ fn outlined(order: &KeyOrder, block_size_bytes: usize, list: &[Entry]) -> (Arc<T
 
 /// Checks deferred seeks at and around keys. Returns the number of deferred seeks and the number of
 /// seeks to absent keys.
-fn compare_late(
+fn compare_deferred(
     table: &Arc<Table>,
     order: &KeyOrder,
     list: &[Entry],
     keys: &[Vec<u8>],
 ) -> (u64, u64) {
     let mut random = Random(keys.len() as u64);
-    let (mut late, mut absent) = (0, 0);
+    let (mut deferred, mut absent) = (0, 0);
     let mut cursor = table.cursor(true);
     for key in keys {
         let seqno = [SEQNO_MAX, random.below(500), 0][random.below(3) as usize];
         let want = list.get(lower_bound(order, list, key, seqno));
         match random.below(3) {
-            0 => cursor.prefetch_seek(key, Foresee::Index, false),
-            1 => cursor.prefetch_seek(key, Foresee::Block, true),
+            0 => cursor.prefetch_seek(key, PrefetchStep::Index, false),
+            1 => cursor.prefetch_seek(key, PrefetchStep::Block, true),
             _ => {}
         }
-        let came_late = cursor.seek_deferred(key, seqno, random.below(2) == 0).unwrap();
+        let is_deferred = cursor.seek_deferred(key, seqno, random.below(2) == 0).unwrap();
         absent += u64::from(!list.iter().any(|entry| entry.0 == *key));
-        if came_late {
-            late += 1;
+        if is_deferred {
+            deferred += 1;
             let (bound, want) = (cursor.key().to_vec(), want.expect("a bound of nothing"));
             assert!(cursor.valid() && bound > *key && bound <= want.0, "{bound:?}, {want:?}");
             assert!(!cursor.materialize(key, seqno).unwrap());
         }
-        assert_eq!(here(&cursor).as_ref(), want, "{key:?} at {seqno}, late: {came_late}");
+        assert_eq!(here(&cursor).as_ref(), want, "{key:?} at {seqno}, deferred: {is_deferred}");
     }
-    (late, absent)
+    (deferred, absent)
 }
 
 #[test]
 fn sketch_bound_lies_between_key_and_found_entry() {
-    let mut all_late = 0;
+    let mut all_deferred = 0;
     for seed in 0..30 {
         let order = &orders()[usize::from(seed % 6 == 5)];
         let list = entries(seed, 600, order);
         let mut random = Random(seed);
-        let (table, _config) = outlined(order, [300, 4096, 64][seed as usize % 3], &list);
+        let (table, _config) =
+            table_with_sketches(order, [300, 4096, 64][seed as usize % 3], &list);
         let keys = (0..600).map(|at| {
             let mut key = list[random.below(list.len() as u64) as usize].0.clone();
             match at % 5 {
@@ -72,11 +77,11 @@ fn sketch_bound_lies_between_key_and_found_entry() {
             key
         });
         let keys: Vec<Vec<u8>> = keys.collect();
-        let (late, _) = compare_late(&table, order, &list, &keys);
-        assert!(order.has_heads() || late == 0);
-        all_late += late;
+        let (deferred, _) = compare_deferred(&table, order, &list, &keys);
+        assert!(order.has_heads() || deferred == 0);
+        all_deferred += deferred;
     }
-    assert!(all_late > 1_000, "{all_late} of 18,000 came late");
+    assert!(all_deferred > 1_000, "{all_deferred} of 18,000 seeks were deferred");
 }
 
 #[test]
@@ -96,24 +101,24 @@ fn sketches_distinguish_keys_of_every_kind() {
         let mut list: Vec<Entry> =
             (0..3_000).map(|n| (key(n * 20), 9, Kind::Put, vec![b'v'; 100])).collect();
         list.sort_by(|a, b| a.0.cmp(&b.0));
-        let (table, _config) = outlined(order, 4096, &list);
+        let (table, _config) = table_with_sketches(order, 4096, &list);
         let keys: Vec<Vec<u8>> = (0..2_000).map(|n| key(hash(n) % 60_000)).collect();
-        let (late, absent) = compare_late(&table, order, &list, &keys);
+        let (deferred, absent) = compare_deferred(&table, order, &list, &keys);
         // If the next key is the first of its block, the bound may be unknown.
-        assert!(late * 100 >= absent * 97, "{name}: {late} of {absent}");
+        assert!(deferred * 100 >= absent * 97, "{name}: {deferred} of {absent}");
     }
 }
 
 /// Distributes entries over `tables` tables, each with its own cache, and merges them.
-fn dealt(list: &[Entry], tables: usize) -> (MergeCursor, Vec<ReadConfig>) {
+fn merge_of_tables(list: &[Entry], tables: usize) -> (MergeCursor, Vec<ReadConfig>) {
     let order = &KeyOrder::Bytewise;
-    let mut hands = vec![Vec::new(); tables];
+    let mut parts = vec![Vec::new(); tables];
     for (at, entry) in list.iter().enumerate() {
-        hands[(at * 7 + at / 5) % tables].push(entry.clone());
+        parts[(at * 7 + at / 5) % tables].push(entry.clone());
     }
     let (mut children, mut configs) = (Vec::new(), Vec::new());
-    for hand in &hands {
-        let (table, config) = outlined(order, 512, hand);
+    for part in &parts {
+        let (table, config) = table_with_sketches(order, 512, part);
         // Empties the cache after the check, because the test counts reads.
         config.cache.set_capacity(0);
         config.cache.set_capacity(64 << 20);
@@ -129,7 +134,7 @@ fn merge_with_deferred_seeks_matches_list_and_reads_few_blocks() {
     let entry = |n: u64| (format!("{n:016}").into_bytes(), n + 1, Kind::Put, vec![b'v'; 50]);
     let list: Vec<Entry> = (0..4_000).map(|n| entry(n * 10)).collect();
     for (steps, most) in [(0, 2.2), (3, 5.2), (40, 15.0)] {
-        let (merge, configs) = dealt(&list, 8);
+        let (merge, configs) = merge_of_tables(&list, 8);
         let mut cursor = VisibleCursor::new(merge, order.clone(), SEQNO_MAX, None);
         let mut random = Random(steps);
         let (seeks, mut reads) = (300, 0);
@@ -182,16 +187,16 @@ fn sketches_are_charged_to_cache_or_not_built() {
         let table = table(&options(order), &config, &list, &[]);
         table.check_and_keep(true).unwrap();
         let mut cursor = table.cursor(true);
-        let late = cursor.seek_deferred(b"00000100a", SEQNO_MAX, false).unwrap();
-        let lent = config.cache.reserved_bytes();
+        let deferred = cursor.seek_deferred(b"00000100a", SEQNO_MAX, false).unwrap();
+        let reserved = config.cache.reserved_bytes();
         drop((cursor, table));
         assert_eq!(config.cache.reserved_bytes(), 0, "a removed table kept its cache reservation");
-        (late, lent)
+        (deferred, reserved)
     };
-    let (late, lent) = made(1 << 20);
-    assert!(late && (4_000..10_000).contains(&lent), "{lent} bytes");
-    assert_eq!(made(4 * lent - 1), (false, 0));
-    assert_eq!(made(4 * lent), (true, lent));
+    let (deferred, reserved) = made(1 << 20);
+    assert!(deferred && (4_000..10_000).contains(&reserved), "{reserved} bytes");
+    assert_eq!(made(4 * reserved - 1), (false, 0));
+    assert_eq!(made(4 * reserved), (true, reserved));
 }
 
 #[test]
@@ -216,17 +221,17 @@ fn threads_build_each_sketch_once_and_see_it_whole() {
         .collect();
     let config = config(order, 1 << 20);
     let table = table(&options(order), &config, &list, &[]);
-    let late: u64 = std::thread::scope(|scope| {
+    let deferred: u64 = std::thread::scope(|scope| {
         let seeker = |thread: u64| {
             let (table, list) = (&table, &list);
             scope.spawn(move || {
                 let mut random = Random(thread);
                 let keys = (0..4_000).map(|_| format!("{:08}", random.below(18_000)).into_bytes());
-                compare_late(table, order, list, &keys.collect::<Vec<_>>()).0
+                compare_deferred(table, order, list, &keys.collect::<Vec<_>>()).0
             })
         };
         let seekers: Vec<_> = (0..4).map(seeker).collect();
         seekers.into_iter().map(|seeker| seeker.join().unwrap()).sum()
     });
-    assert!(late > 8_000, "{late} of 16,000 came late");
+    assert!(deferred > 8_000, "{deferred} of 16,000 seeks were deferred");
 }

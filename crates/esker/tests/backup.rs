@@ -99,7 +99,7 @@ fn damaged_table_is_neither_shared_nor_restored() {
     let first = db.backup(BACKUPS).unwrap();
     let table = fs.list(&first.path).unwrap().into_iter().find(|e| e.name.ends_with(".sst"));
     let table = first.path.join(table.unwrap().name);
-    fs.open_write(&table).unwrap().write_at(b"rot", 30).unwrap();
+    fs.open_write(&table).unwrap().write_at(b"bad", 30).unwrap();
     assert!(db.backup(BACKUPS).unwrap_err().kind() == ErrorKind::Corruption);
     let failed = Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap_err();
     assert!(failed.kind() == ErrorKind::Corruption);
@@ -166,16 +166,16 @@ fn backup_directory_belongs_to_one_store() {
     one.checkpoint(checkpoint).unwrap();
     let checkpoint = Db::open_on(fs.clone(), checkpoint, options()).unwrap();
     assert!(![id, copy.store_id()].contains(&checkpoint.store_id()));
-    // A backup without a store identity, and one with a damaged mark.
-    let mark = Path::new(BACKUPS).join("backup-000005/BACKUP");
-    fs.open_write(&mark).unwrap().write_at(b"rot", 30).unwrap();
+    // A backup without a store identity, and one with damaged metadata.
+    let meta = Path::new(BACKUPS).join("backup-000005/BACKUP");
+    fs.open_write(&meta).unwrap().write_at(b"bad", 30).unwrap();
     assert!(copy.backup(BACKUPS).unwrap_err().kind() == ErrorKind::Corruption);
     let listed = Db::backups_on(fs.clone(), BACKUPS).unwrap();
     assert!(
         listed[4].store_id.is_none()
             && listed[4].problem.as_ref().unwrap().kind() == ErrorKind::Corruption
     );
-    fs.remove(&mark).unwrap();
+    fs.remove(&meta).unwrap();
     refused(copy.backup(BACKUPS), ErrorKind::Incompatible, &["does not name its store"]);
     assert_eq!(copy.backup_with(BACKUPS, &over).unwrap().number, 6);
 }

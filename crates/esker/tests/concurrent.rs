@@ -25,17 +25,17 @@ fn transfers(options: Options) {
         db.put(account.to_be_bytes(), 100u64.to_be_bytes()).unwrap();
     }
     let stop = AtomicBool::new(false);
-    let turn = parking_lot::Mutex::new(());
+    let pass = parking_lot::Mutex::new(());
     let scans = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for seed in 0..2 {
-            let (db, turn, stop) = (&db, &turn, &stop);
+            let (db, pass, stop) = (&db, &pass, &stop);
             scope.spawn(move || {
                 let mut rng = SplitMix64::new(seed);
                 for step in 0..3_000 {
                     // Reading and writing back is one step. The lock belongs to the test, not to
                     // the store.
-                    let _turn = turn.lock();
+                    let _pass = pass.lock();
                     let (from, to) = (rng.next_u64() % ACCOUNTS, rng.next_u64() % ACCOUNTS);
                     let balance = |a: u64| number(&db.get(a.to_be_bytes()).unwrap().unwrap());
                     let amount = rng.next_u64() % (balance(from) + 1);

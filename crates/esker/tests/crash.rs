@@ -347,7 +347,7 @@ fn truncated_log_after_clean_close_is_reported() {
         cut[log].1.truncate(len);
         match Db::open_on(image(dir, &cut), dir, lazy_options()) {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "{error}"),
-            // Only the mark of the close is missing.
+            // Only the clean-close marker is missing.
             Ok(db) => assert_eq!(pairs(db.iter().unwrap()), want, "cut at {len}"),
         }
     }

@@ -271,7 +271,7 @@ fn unused_log_is_ignored() {
         let fs = FaultFs::new(disk.clone());
         let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
         db.put_with("a", "1", &WriteOptions::SYNC).unwrap();
-        // The mark that the next log continues this one cannot be written, and that log cannot be
+        // The marker that the next log continues this one cannot be written, and that log cannot be
         // removed.
         let ops = OpMask::of(&[Op::Write, Op::Remove]);
         fs.arm(Fault::for_ever(ops, nth, FaultKind::NoSpace).on(".wal"));

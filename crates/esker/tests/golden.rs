@@ -53,7 +53,7 @@ fn all() -> Vec<Golden> {
             }
         }
     }
-    // Killed with the mark of a sync at its log's end. The other stores predate that mark.
+    // Killed with a sync marker at the end of its log. The other stores predate that marker.
     let killed = all.iter().find(|golden| golden.name == "v1-delta-none-killed");
     let options = killed.map(|golden| golden.options.clone()).unwrap_or_default();
     all.push(Golden { name: "v1-delta-none-synced".to_string(), options, closed: false });
@@ -174,7 +174,7 @@ fn golden_stores_open_with_expected_content() {
     assert_eq!(
         stored,
         all().len(),
-        "a golden store for every layout, compression and end, and one with a mark"
+        "a golden store for every layout, compression and end, and one with a sync marker"
     );
     for golden in all() {
         let packed = std::fs::read(root.join(&golden.name)).unwrap();

@@ -9,7 +9,7 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Turned, files, image, pairs, several_logs, tiny_options};
+use common::{Reversible, files, image, pairs, several_logs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::fs::OsFs;
@@ -118,8 +118,8 @@ fn read_errors_in_logs_with_a_gap_and_in_their_repair() {
     let mut all = several_logs(dir(), &WriteOptions::BUFFERED);
     let logs: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".wal")).collect();
     assert!(logs.len() >= 3, "{}", logs.len());
-    let marks = checksum_ranges(&all[logs[0]].0, &all[logs[0]].1);
-    all[logs[0]].1[marks[marks.len() / 2].at..].fill(0);
+    let ranges = checksum_ranges(&all[logs[0]].0, &all[logs[0]].1);
+    all[logs[0]].1[ranges[ranges.len() / 2].at..].fill(0);
     let opened = |fs: Arc<dyn Fs>| {
         Db::open_on(fs, dir(), lazy_options()).map(|db| pairs(db.iter().unwrap()).len())
     };
@@ -136,7 +136,7 @@ fn read_errors_in_logs_with_a_gap_and_in_their_repair() {
     assert!(met > 10, "{met}");
     // A damaged record in the middle of a log: the repair searches for the next intact one.
     let mut all = several_logs(dir(), &WriteOptions::BUFFERED);
-    all[logs[0]].1[marks[marks.len() / 2].start] ^= 1;
+    all[logs[0]].1[ranges[ranges.len() / 2].start] ^= 1;
     let whole = image(dir(), &all);
     let want = Db::repair_on(whole, dir(), lazy_options()).unwrap();
     assert!(!want.lost.is_empty());
@@ -156,13 +156,13 @@ fn read_errors_in_logs_with_a_gap_and_in_their_repair() {
 
 #[test]
 fn errors_in_repair_that_sorts_and_merges_tables() {
-    let ordered = |turned| Options {
+    let ordered = |reversed| Options {
         block_size_bytes: 64 << 10,
-        key_order: KeyOrder::Custom(Arc::new(Turned(turned))),
+        key_order: KeyOrder::Custom(Arc::new(Reversible(reversed))),
         ..lazy_options()
     };
     // Two tables in another order, larger than a memtable, or seventy overlapping tables.
-    for (tables, keys, turned) in [(2, 200u32, true), (70, 2, false)] {
+    for (tables, keys, reversed) in [(2, 200u32, true), (70, 2, false)] {
         let fs = MemFs::new();
         let db = Db::open_on(fs.clone(), dir(), ordered(false)).unwrap();
         for round in 0..tables {
@@ -171,7 +171,7 @@ fn errors_in_repair_that_sorts_and_merges_tables() {
         }
         db.close().unwrap();
         let all = files(&*fs, dir());
-        let options = Options { memtable_size_bytes: Some(4 << 10), ..ordered(turned) };
+        let options = Options { memtable_size_bytes: Some(4 << 10), ..ordered(reversed) };
         let (mut writes, mut nth, mut failed) = (true, 1, 0);
         loop {
             let disk = image(dir(), &all);

@@ -157,8 +157,8 @@ fn store_follows_rename_of_its_directory() {
     first.checkpoint(&copy).unwrap();
     let backups = root.path().join("backups");
     first.backup(&backups).unwrap();
-    let mark = Db::backups(&backups).unwrap().remove(0);
-    assert_eq!(mark.store_path, Some(new.canonicalize().unwrap()));
+    let backup = Db::backups(&backups).unwrap().remove(0);
+    assert_eq!(backup.store_path, Some(new.canonicalize().unwrap()));
     let lasting = first.iter().unwrap();
     first.close().unwrap();
     second.close().unwrap();

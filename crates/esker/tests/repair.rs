@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Oracle, Pair, Turned, files, image, in_order, pairs, tiny_options};
+use common::{Oracle, Pair, Reversible, files, image, in_order, pairs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::{Compression, Db, ErrorKind, KeyOrder, Options, Policy, WriteOptions};
@@ -195,15 +195,15 @@ fn repair_of_intact_store_changes_nothing_visible() {
 
 #[test]
 fn repair_sorts_unordered_table() {
-    let ordered = |turned| Options {
+    let ordered = |reversed| Options {
         block_size_bytes: 64 << 10,
-        key_order: KeyOrder::Custom(Arc::new(Turned(turned))),
+        key_order: KeyOrder::Custom(Arc::new(Reversible(reversed))),
         ..level_zero_options()
     };
     let all = layered(&ordered(false), 3, 50, |source, n| n % (source + 1) == 0);
     let fs = image(Path::new(DIR), &all);
-    let turned = Options { memtable_size_bytes: Some(4 << 10), ..ordered(true) };
-    let report = Db::repair_on(fs.clone(), DIR, turned.clone()).unwrap();
+    let reversed = Options { memtable_size_bytes: Some(4 << 10), ..ordered(true) };
+    let report = Db::repair_on(fs.clone(), DIR, reversed.clone()).unwrap();
     assert_eq!(report.lost, Vec::<String>::new());
     let mut want = Oracle::new();
     for (source, n) in (0..3).flat_map(|s| (0..50).map(move |n| (s, n))) {
@@ -211,7 +211,7 @@ fn repair_sorts_unordered_table() {
             want.insert(key(n), value(source, n));
         }
     }
-    assert_eq!(held(&fs, &turned), in_order(&want, &turned.key_order));
+    assert_eq!(held(&fs, &reversed), in_order(&want, &reversed.key_order));
 }
 
 #[test]

@@ -49,8 +49,8 @@ fn verify_checks_tables_logs_and_manifest_of_open_store() {
         let path = Path::new(DIR).join(&entry.name);
         let bytes = fs.read(&path, u64::MAX).unwrap();
         let len = if entry.name.ends_with(".wal") {
-            // The zeros after a memory-mapped log do not belong to the log, nor does the mark of a
-            // sync.
+            // The zeros after a memory-mapped log do not belong to the log, nor does the marker of
+            // a sync.
             let records = checksum_ranges(&entry.name, &bytes);
             records[records.len() - 2].end as u64 - 1
         } else {

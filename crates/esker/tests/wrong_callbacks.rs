@@ -63,22 +63,22 @@ fn table_whose_filter_excludes_its_key_is_rejected() {
 }
 
 /// A bytewise order that can be reversed.
-struct Turning {
-    turned: AtomicBool,
+struct Reversible {
+    reversed: AtomicBool,
 }
 
-impl Comparator for Turning {
+impl Comparator for Reversible {
     fn name(&self) -> &str {
         "test.turning"
     }
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        if self.turned.load(Relaxed) { b.cmp(a) } else { a.cmp(b) }
+        if self.reversed.load(Relaxed) { b.cmp(a) } else { a.cmp(b) }
     }
 }
 
 #[test]
 fn verify_detects_table_out_of_order() {
-    let order = Arc::new(Turning { turned: AtomicBool::new(false) });
+    let order = Arc::new(Reversible { reversed: AtomicBool::new(false) });
     let key_order = KeyOrder::Custom(order.clone());
     let options = Options { key_order, block_size_bytes: 64 << 10, ..by_hand() };
     let db = Db::open_on(MemFs::new(), "/db", options).unwrap();
@@ -87,11 +87,11 @@ fn verify_detects_table_out_of_order() {
     }
     db.flush().unwrap();
     assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
-    order.turned.store(true, Relaxed);
+    order.reversed.store(true, Relaxed);
     let problems = db.verify(&mut |_, _| {}).unwrap().problems;
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert_eq!(problems[0].kind(), ErrorKind::Corruption);
     assert_eq!(problems[0].message(), "entries are out of order");
-    order.turned.store(false, Relaxed);
+    order.reversed.store(false, Relaxed);
     assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
 }

@@ -143,10 +143,10 @@ fn missing_checksums_are_detected() {
 }
 
 #[test]
-fn ignored_sync_marks_are_detected() {
+fn ignored_sync_markers_are_detected() {
     // Without a flush, the log is long.
     let store = Store::make(Policy::Leveled, Theme::Logs, 3, 40, false);
-    let tally = corruption::without_marks(&store);
+    let tally = corruption::without_sync_markers(&store);
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 

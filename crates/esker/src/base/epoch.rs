@@ -195,15 +195,15 @@ impl Collector {
                 let inside: Arc<[(usize, usize)]> = self
                     .slots()
                     .map(|(number, slot)| (number, slot.epoch.load(Ordering::Acquire)))
-                    .filter(|(_, turn)| turn % 2 == 1)
+                    .filter(|(_, epoch)| epoch % 2 == 1)
                     .collect();
                 for one in &mut *retired {
                     one.waits.get_or_insert_with(|| inside.clone());
                 }
             }
         }
-        let passed = |&(number, turn): &(usize, usize)| {
-            self.slot(number).epoch.load(Ordering::Acquire) != turn || is_seeded(Bug::FreeAtOnce)
+        let passed = |&(number, epoch): &(usize, usize)| {
+            self.slot(number).epoch.load(Ordering::Acquire) != epoch || is_seeded(Bug::FreeAtOnce)
         };
         over.extend(retired.extract_if(.., |one| {
             one.waits.as_ref().is_some_and(|waits| waits.iter().all(passed))

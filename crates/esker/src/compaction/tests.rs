@@ -251,8 +251,8 @@ fn level_capacities_follow_fan_out_and_saturate() {
         assert_eq!(limits.split_guard_bytes(), split, "{policy:?}");
         // The limits convert between any two policies, and a capacity beyond `u64` saturates.
         for other in POLICIES {
-            let turned = limits.with_policy(other);
-            assert_eq!(turned.shape(), self::limits(other).shape());
+            let converted = limits.with_policy(other);
+            assert_eq!(converted.shape(), self::limits(other).shape());
         }
         let huge = TreeLimits { fan_out: 1 << 40, ..limits };
         assert_eq!(huge.capacity_bytes(7), u64::MAX);

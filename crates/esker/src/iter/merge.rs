@@ -137,7 +137,7 @@ impl MergeCursor {
 
     /// Reverses the direction. Every child moves past the merge's position in the new direction.
     #[cold]
-    fn turn(&mut self, forward: bool) -> Result<()> {
+    fn reverse(&mut self, forward: bool) -> Result<()> {
         let top = self.top;
         super::copy_into(&mut self.pivot, self.children[top].key());
         let seqno = self.children[top].seqno();
@@ -291,7 +291,7 @@ impl Cursor for MergeCursor {
             return Ok(());
         }
         if !self.forward {
-            return self.turn(true);
+            return self.reverse(true);
         }
         if let Err(error) = self.children[self.top].next() {
             self.valid = false;
@@ -307,7 +307,7 @@ impl Cursor for MergeCursor {
             return Ok(());
         }
         if self.forward {
-            return self.turn(false);
+            return self.reverse(false);
         }
         if let Err(error) = self.children[self.top].prev() {
             self.valid = false;

@@ -82,7 +82,7 @@ mod tests {
         let together = Barrier::new(threads);
         let rounds = if cfg!(miri) { 10 } else { 2_000 };
         // In the second round, threads take over the parts of ended threads.
-        for turn in 1..=2u64 {
+        for round in 1..=2u64 {
             std::thread::scope(|scope| {
                 for _ in 0..threads {
                     scope.spawn(|| {
@@ -92,7 +92,7 @@ mod tests {
                 }
             });
             let each: u64 = (0..rounds).map(|n| n % 3).sum();
-            assert_eq!(sum.get(), turn * threads as u64 * each);
+            assert_eq!(sum.get(), round * threads as u64 * each);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants: a record is returned only if its checksum holds at its offset, its ordinal continues
 //! the previous record, and it is within the file. A bad record is a torn tail, unless a later
-//! record or the mark of a sync proves that it had been durable. In that case it is corruption.
+//! record or the sync marker proves that it had been durable. In that case it is corruption.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,14 +24,14 @@ const RECORD_KEPT_BYTES_MAX: usize = 1 << 20;
 /// Kind of a log's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogEnd {
-    /// The mark of a clean close.
+    /// The clean-close marker.
     Closed,
-    /// The mark that another log, durable at that time, continues here.
+    /// The continuation marker: another log, durable at that time, continues here.
     Continued {
         /// Number of that log.
         number: u64,
     },
-    /// The end of the file, zeros or the mark of a sync, after a complete record.
+    /// The end of the file, zeros or the sync marker, after a complete record.
     Clean,
     /// An incomplete record: a crash interrupted its write.
     Torn {
@@ -68,7 +68,7 @@ pub struct LogReader {
     next_ordinal: u64,
     record: Vec<u8>,
     end: Option<LogEnd>,
-    /// Whether the log ends with the mark of a sync.
+    /// Whether the log ends with the sync marker.
     at_synced: bool,
 }
 
@@ -131,7 +131,7 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// Reads the mark of the log's beginning, which is as durable as a record.
+    /// Reads the start marker, which is as durable as a record.
     fn read_start(&mut self) -> Result<()> {
         let found = self.read_record(self.at)?;
         if let RecordAt::Record(header) = found
@@ -172,7 +172,7 @@ impl LogReader {
     }
 
     /// Reports whether this log, read from its start, proves that the record `ordinal` of an older
-    /// log was durable. The proof is its beginning, or a record or mark that this log was synced,
+    /// log was durable. The proof is its beginning, or a record or marker that this log was synced,
     /// because older logs are synced first.
     ///
     /// # Errors
@@ -257,7 +257,7 @@ impl LogReader {
     }
 
     /// Does [`LogReader::read_record`] for the expected record. A record that does not continue the
-    /// previous one is bad. The mark of a sync counts as nothing.
+    /// previous one is bad. The sync marker counts as nothing.
     fn read_expected(&mut self, offset: u64) -> Result<RecordAt> {
         let found = self.read_record(offset)?;
         self.at_synced = false;
@@ -269,7 +269,7 @@ impl LogReader {
         Ok(if self.at_synced { RecordAt::Nothing } else { RecordAt::Record(header) })
     }
 
-    /// Returns the kind of end for the mark that was just read.
+    /// Returns the kind of end for the marker that was just read.
     fn end_at_mark(&self, kind: RecordKind) -> LogEnd {
         let number = self.record.get(RECORD_HEADER_BYTES..).and_then(|b| Reader::new(b).u64());
         match number {

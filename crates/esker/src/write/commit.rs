@@ -343,8 +343,8 @@ impl Committer {
             self.count_waiting(&line);
             group
         };
-        let turn = LeaderGuard { committer: self, group };
-        let members: Vec<Member<'_>> = turn
+        let leader = LeaderGuard { committer: self, group };
+        let members: Vec<Member<'_>> = leader
             .group
             .iter()
             .map(|r| Member {
@@ -356,7 +356,7 @@ impl Committer {
             .collect();
         let result = self.commit_timed(&mut writer, &members, hooks);
         drop(writer);
-        for (index, request) in turn.group.iter().enumerate() {
+        for (index, request) in leader.group.iter().enumerate() {
             let outcome = result.as_ref().map(|l| l[index]).map_err(Error::clone);
             request.notify(Signal::Outcome(outcome));
         }

@@ -355,9 +355,9 @@ pub fn image(dir: &Path, files: &[(String, Vec<u8>)]) -> Arc<MemFs> {
 }
 
 /// A key order that can be reversed under the same name.
-pub struct Turned(pub bool);
+pub struct Reversible(pub bool);
 
-impl Comparator for Turned {
+impl Comparator for Reversible {
     fn name(&self) -> &str {
         "test.turned"
     }

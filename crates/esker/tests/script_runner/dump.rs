@@ -102,10 +102,10 @@ fn log_end(reader: &LogReader, bytes: &[u8]) -> Vec<String> {
         }
         _ => {
             let rest = bytes.get(at..).unwrap_or_default();
-            let mark = rest.get(..RECORD_HEADER_BYTES).and_then(RecordHeader::decode);
-            let mark = mark.filter(|mark| mark.kind == RecordKind::Synced);
-            let synced = mark.map(|m| format!("{at} mark of a sync: durable {}", m.durable_bytes));
-            let after = rest.get(if mark.is_some() { RECORD_HEADER_BYTES } else { 0 }..);
+            let marker = rest.get(..RECORD_HEADER_BYTES).and_then(RecordHeader::decode);
+            let marker = marker.filter(|marker| marker.kind == RecordKind::Synced);
+            let synced = marker.map(|m| format!("{at} sync marker: durable {}", m.durable_bytes));
+            let after = rest.get(if marker.is_some() { RECORD_HEADER_BYTES } else { 0 }..);
             let zeros = after.unwrap_or_default();
             let end = match zeros.iter().all(|byte| *byte == 0) {
                 _ if zeros.is_empty() => format!("{len} end of the file"),

@@ -75,7 +75,7 @@ pub fn run(round: &MixRound<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample
         Session { round, target: None, state, baseline_bytes, mapped_bytes, filled_bytes, clock };
     let moment = Moment::now();
     let mut samples: Vec<TaskSample> = Vec::new();
-    for (position, phase) in turn.phases.iter().enumerate() {
+    for (position, phase) in round.phases.iter().enumerate() {
         let mut sample =
             TaskSample::new(round.engine.name(), &phase.name, position, round.repetition);
         sample.hidden = phase.hidden;

@@ -152,7 +152,7 @@ impl Default for BenchConfig {
 /// Number of entries without `--num` and without a CSV file.
 const NUM_DEFAULT: u64 = 1_000_000;
 const THREADS_MAX: u64 = 1024;
-/// Space promised to an engine beyond its data, in bytes.
+/// Space reserved for an engine beyond its data, in bytes.
 pub const DATA_BYTES_SPARE: u64 = 256 << 20;
 
 /// Every flag accepted by [`BenchConfig::set`] besides engine options: name, value, meaning.

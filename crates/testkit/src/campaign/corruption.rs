@@ -349,7 +349,7 @@ pub fn without_checksums(store: &Store, seed: u64, times: u64) -> Tally {
 
 /// Applies damage as if a log reader stopped at the first bad record, whatever later records prove:
 /// a canary, which must fail.
-pub fn without_marks(store: &Store) -> Tally {
+pub fn without_sync_markers(store: &Store) -> Tally {
     let mut tally = Tally::default();
     let logs = store.ranges.iter().filter(|(path, _)| path.extension() == Some("wal".as_ref()));
     for (path, ranges) in logs {

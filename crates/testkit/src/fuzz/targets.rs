@@ -345,22 +345,22 @@ pub fn current_seeds() -> Vec<Vec<u8>> {
     found.map(|(_, bytes)| bytes.clone()).collect()
 }
 
-pub fn mark(input: &[u8]) {
-    both(input, fixup::mark, |bytes| {
-        if let Some((_, Some(mark))) = BackupMeta::decode(bytes) {
-            assert_eq!(mark.encode(), bytes, "a mark changes when it is encoded again");
+pub fn backup_meta(input: &[u8]) {
+    both(input, fixup::backup_meta, |bytes| {
+        if let Some((_, Some(meta))) = BackupMeta::decode(bytes) {
+            assert_eq!(meta.encode(), bytes, "backup metadata changes when it is encoded again");
         }
     });
 }
 
-pub fn mark_seeds() -> Vec<Vec<u8>> {
-    let mark = |store_path: &str| BackupMeta {
+pub fn backup_meta_seeds() -> Vec<Vec<u8>> {
+    let meta = |store_path: &str| BackupMeta {
         store_id: 0x0123_4567_89ab_cdef,
         created_unix_ms: 1_700_000_000_000,
         tables: 0x1122_3344_5566_7788,
         store_path: PathBuf::from(store_path),
     };
-    vec![mark("/data/db").encode(), mark("").encode()]
+    vec![meta("/data/db").encode(), meta("").encode()]
 }
 
 pub fn options(input: &[u8]) {

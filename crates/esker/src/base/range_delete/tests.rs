@@ -254,8 +254,8 @@ fn range_set_memory_stays_within_documented_bound() {
         let set = RangeDeletes::build(&order, &overlapping(count));
         let bytes = set.memory_bytes() - 12 * count;
         // The levels of a wavelet tree are rounded up to whole words.
-        let promised = RANGE_BYTES * count + 24 * 17;
-        assert!(bytes <= promised, "{bytes} bytes for {count} ranges, promised {promised}");
+        let bound_bytes = RANGE_BYTES * count + 24 * 17;
+        assert!(bytes <= bound_bytes, "{bytes} bytes for {count} ranges, at most {bound_bytes}");
         assert_eq!(set.to_tombstones_seen(&order, &[]).len(), count);
     }
 }

@@ -167,12 +167,12 @@ impl Backups {
         let Some(newest) = self.whole.last() else { return Ok(()) };
         let held = self.numbers_text();
         let whose = match BackupMeta::read(fs, &backup_path(&self.dir, *newest))? {
-            Some(mark) if mark.store_id == store_id => return Ok(()),
-            Some(mark) => format!(
+            Some(meta) if meta.store_id == store_id => return Ok(()),
+            Some(meta) => format!(
                 "the directory belongs to another store: it holds {held}, the newest backup is of \
                  store {:016x} at {}, and this store is {store_id:016x}",
-                mark.store_id,
-                mark.store_path.display()
+                meta.store_id,
+                meta.store_path.display()
             ),
             None => format!(
                 "the directory holds {held}, and the newest backup does not name its store (an \
@@ -215,21 +215,21 @@ impl Backups {
         let mut all = Vec::with_capacity(self.whole.len());
         for number in &self.whole {
             let path = backup_path(&self.dir, *number);
-            let (mark, problem) = match BackupMeta::read(fs, &path) {
-                Ok(mark) => (mark, None),
+            let (meta, problem) = match BackupMeta::read(fs, &path) {
+                Ok(meta) => (meta, None),
                 Err(error) => (None, Some(error)),
             };
             let entries = list_dir(fs, &path)?.entries;
             let tables = entries.iter().filter(|e| names::parse_table(&e.name).is_some());
             let lengths: Vec<u64> = tables.map(|entry| entry.len_bytes).collect();
             let created =
-                |mark: &BackupMeta| UNIX_EPOCH + Duration::from_millis(mark.created_unix_ms);
+                |meta: &BackupMeta| UNIX_EPOCH + Duration::from_millis(meta.created_unix_ms);
             all.push(BackupInfo {
                 number: *number,
                 path,
-                created: mark.as_ref().map(created),
-                store_id: mark.as_ref().map(|mark| mark.store_id),
-                store_path: mark.map(|mark| mark.store_path),
+                created: meta.as_ref().map(created),
+                store_id: meta.as_ref().map(|meta| meta.store_id),
+                store_path: meta.map(|meta| meta.store_path),
                 tables: lengths.len() as u64,
                 table_bytes: lengths.iter().sum(),
                 problem,

@@ -3,7 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | `directory` | the directory of backups: listing, lock, removal |
-//! | `mark` | the file `BACKUP`: the identity of the backed-up store and the creation time |
+//! | `meta` | the file `BACKUP`: the identity of the backed-up store and the creation time |
 //! | `place` | checks of the place of new backups and restored stores |
 //!
 //! The directory holds the stores `backup-000001`, `backup-000002`, … A table that the previous
@@ -129,14 +129,14 @@ impl Db {
         let path = directory::backup_path(dir, number);
         fs.create_dir(&path).map_err(|e| Error::io(&path, "create the backup", e))?;
         let previous = before.whole.last().map(|last| directory::backup_path(dir, *last));
-        let mark = BackupMeta {
+        let meta = BackupMeta {
             store_id: self.store_id(),
             created_unix_ms: now_unix_ms(),
             // Of the version that the backup gets, below.
             tables: 0,
             store_path: place::resolved(fs, &inner.dir)?,
         };
-        inner.fill_backup(&owned_fs, &path, previous.as_deref(), number, Some(mark))
+        inner.fill_backup(&owned_fs, &path, previous.as_deref(), number, Some(meta))
     }
 
     /// Returns the backups in `dir`, oldest first. A backup with a damaged `BACKUP` file is listed
@@ -231,8 +231,8 @@ impl Db {
         let path = directory::backup_path(dir, number);
         let db = Db::open_read_only_on(fs.clone(), &path, options)?;
         let state = db.inner.read_state.load();
-        let mark = BackupMeta::read(&*fs, &path)?;
-        let other_tables = mark.is_some_and(|mark| mark.tables != tables_checksum(&state.version));
+        let meta = BackupMeta::read(&*fs, &path)?;
+        let other_tables = meta.is_some_and(|meta| meta.tables != tables_checksum(&state.version));
         if other_tables || !state.active.is_empty() {
             let message = format!(
                 "the backup was opened and written to, so it is now a separate store; restore \
@@ -263,7 +263,7 @@ fn now_unix_ms() -> u64 {
 }
 
 impl DbInner {
-    /// Puts the current tables into the new directory `path`, with `mark` for a backup, and makes
+    /// Puts the current tables into the new directory `path`, with `meta` for a backup, and makes
     /// it a store. Removes the directory again after an error. `fs` is the store's file system,
     /// with `path` or its parent pinned.
     fn fill_backup(
@@ -281,9 +281,9 @@ impl DbInner {
             for file in version.files() {
                 self.take_table(fs, &file, path, previous, &mut report)?;
             }
-            if let Some(mark) = &meta {
+            if let Some(meta) = &meta {
                 let tables = tables_checksum(&version);
-                BackupMeta { tables, ..mark.clone() }.write(&**fs, path)?;
+                BackupMeta { tables, ..meta.clone() }.write(&**fs, path)?;
             }
             sync_dir(&**fs, path)
         };

@@ -148,7 +148,7 @@ fn bytes_behind_end_are_overwritten_by_next_append() {
     let dir = dir();
     let path = dir.path().join("f");
     let (mut file, mut want) = (mapped(&path), Vec::new());
-    // With these lengths, some marks cross the end of a window.
+    // With these lengths, some markers cross the end of a window.
     for number in 0..40_000u64 {
         let bytes = vec![number as u8 | 1; 24 + (number % 9) as usize * 8];
         file.append(&bytes).unwrap();
@@ -168,8 +168,8 @@ fn thread_that_blocks_sigbus_uses_write_and_others_use_map() {
     let dir = dir();
     let path = dir.path().join("f");
     let (mut file, mut want) = (mapped(&path), Vec::new());
-    for turn in 0..6 {
-        let blocked = turn % 2 == 1;
+    for round in 0..6 {
+        let blocked = round % 2 == 1;
         let before = file.mapped_bytes();
         let append = |file: &mut MappedFile, want: &mut Vec<u8>| {
             if blocked {
@@ -182,7 +182,7 @@ fn thread_that_blocks_sigbus_uses_write_and_others_use_map() {
                 }
             }
             for _ in 0..2000 {
-                let bytes = [turn as u8 | 1; 200];
+                let bytes = [round as u8 | 1; 200];
                 // Prevents writing zeros to windows, so that all copied bytes are counted.
                 file.syncs = SYNCS_MAX + 1;
                 file.append(&bytes).unwrap();
@@ -193,7 +193,7 @@ fn thread_that_blocks_sigbus_uses_write_and_others_use_map() {
             scope.spawn(|| append(&mut file, &mut want));
         });
         let copied = file.mapped_bytes() - before;
-        assert_eq!(copied, if blocked { 0 } else { 400_000 }, "turn {turn}");
+        assert_eq!(copied, if blocked { 0 } else { 400_000 }, "round {round}");
     }
     let read = std::fs::read(&path).unwrap();
     assert!(read[..want.len()] == want[..]);

@@ -53,8 +53,8 @@ fn round(spec: &str, base: &BenchConfig, work: Work, messages: &mut dyn Write) -
     let engine = engine_named(name, path)?;
     match work {
         Work::Bench { base_dir, repetition, round } => {
-            let place = (base_dir.as_path(), repetition, round);
-            let (samples, session) = single_round(base, engine.as_ref(), place, &trim_memory)?;
+            let params = (base_dir.as_path(), repetition, round);
+            let (samples, session) = single_round(base, engine.as_ref(), params, &trim_memory)?;
             let samples = samples.into_iter().map(|sample| (String::new(), None, sample)).collect();
             Ok(Reply { samples, session: Some(session), ..Reply::default() })
         }

@@ -10,7 +10,7 @@ use esker_lab::mix::phase::{Phase, Start};
 use esker_lab::mix::session::{self, MixRound};
 use esker_lab::mix::ycsb::{Properties, Workload};
 use esker_lab::record::schema::TaskSample;
-use esker_lab::run::place::Place;
+use esker_lab::run::engine_dir::EngineDir;
 use esker_lab::run::session::Listener;
 use esker_lab::run::subprocess::{self, Request, Work};
 
@@ -85,8 +85,8 @@ pub fn run_here(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSampl
     let bytes = written as f64 * space.pair_bytes_mean();
     config.store.data_bytes_expected = bytes as u64 + (256 << 20);
     let base = Base::make(&config)?;
-    let place = Place::prepare(&base.dir, name)?;
-    place.empty()?;
+    let engine_dir = EngineDir::prepare(&base.dir, name)?;
+    engine_dir.empty()?;
     let round = MixRound {
         engine: engine.as_ref(),
         store: &config.store,
@@ -95,7 +95,7 @@ pub fn run_here(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSampl
         entries: workload.records,
         threads: workload.threads,
         seed: config.seed,
-        place: &place,
+        engine_dir: &engine_dir,
         repetition: 0,
         number: 0,
         progress: config.progress,
@@ -104,7 +104,7 @@ pub fn run_here(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSampl
     };
     let (samples, _) = session::run(&round, &mut Quiet(messages));
     if config.db.is_none() {
-        place.remove()?;
+        engine_dir.remove()?;
     }
     Ok(samples.into_iter().filter(|sample| !sample.hidden).collect())
 }

@@ -114,7 +114,7 @@ const REMOVE_TRIES: usize = 50;
 
 /// Removes the temporary stores of process `id`, which may still be writing to them.
 pub fn remove_stores(id: u32) {
-    esker_lab::run::place::make_no_more();
+    esker_lab::run::engine_dir::refuse_new_dirs();
     let prefix = format!("esker-bench-{id}-");
     for _ in 0..REMOVE_TRIES {
         let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };

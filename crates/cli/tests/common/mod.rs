@@ -7,7 +7,7 @@ use std::process::Output;
 use assert_cmd::Command;
 
 /// A temporary directory with a store and other files.
-pub struct Place {
+pub struct TestDir {
     dir: tempfile::TempDir,
 }
 
@@ -18,10 +18,10 @@ pub struct Ran {
     pub err: String,
 }
 
-impl Place {
+impl TestDir {
     /// Creates an empty directory.
-    pub fn new() -> Place {
-        Place { dir: tempfile::tempdir().unwrap() }
+    pub fn new() -> TestDir {
+        TestDir { dir: tempfile::tempdir().unwrap() }
     }
 
     /// Returns a path in the directory.

@@ -162,8 +162,8 @@ impl DbInner {
             opened => opened?.until(written.unwrap_or(u64::MAX)),
         };
         while reader.next()?.is_some() {}
-        let at_mark = matches!(reader.end(), Some(LogEnd::Closed | LogEnd::Continued { .. }));
-        let whole = at_mark || written.is_none_or(|bytes| reader.at_bytes() >= bytes);
+        let at_marker = matches!(reader.end(), Some(LogEnd::Closed | LogEnd::Continued { .. }));
+        let whole = at_marker || written.is_none_or(|bytes| reader.at_bytes() >= bytes);
         if whole {
             return Ok(reader.at_bytes());
         }

@@ -241,7 +241,7 @@ impl LogReader {
                 }))
             }
             RecordAt::Record(header) => {
-                self.end = Some(self.end_at_mark(header.kind));
+                self.end = Some(self.end_at_marker(header.kind));
                 Ok(None)
             }
             RecordAt::Nothing => {
@@ -270,7 +270,7 @@ impl LogReader {
     }
 
     /// Returns the kind of end for the marker that was just read.
-    fn end_at_mark(&self, kind: RecordKind) -> LogEnd {
+    fn end_at_marker(&self, kind: RecordKind) -> LogEnd {
         let number = self.record.get(RECORD_HEADER_BYTES..).and_then(|b| Reader::new(b).u64());
         match number {
             Some(number) if kind == RecordKind::Continued => LogEnd::Continued { number },
@@ -330,8 +330,8 @@ impl LogReader {
     /// # Errors
     /// `Io`.
     pub fn has_bytes_behind_end(&self) -> Result<bool> {
-        let mark_bytes = if self.at_synced { RECORD_HEADER_BYTES as u64 } else { 0 };
-        Ok(self.end == Some(LogEnd::Clean) && self.has_bytes_from(self.at + mark_bytes)?)
+        let marker_bytes = if self.at_synced { RECORD_HEADER_BYTES as u64 } else { 0 };
+        Ok(self.end == Some(LogEnd::Clean) && self.has_bytes_from(self.at + marker_bytes)?)
     }
 
     /// Reports whether a nonzero byte follows the header.
@@ -376,8 +376,8 @@ impl LogReader {
     /// # Errors
     /// `Io`.
     pub fn skip_bad(&mut self) -> Result<bool> {
-        let at_mark = matches!(self.end, Some(LogEnd::Closed | LogEnd::Continued { .. }));
-        if self.start.is_none() || at_mark {
+        let at_marker = matches!(self.end, Some(LogEnd::Closed | LogEnd::Continued { .. }));
+        if self.start.is_none() || at_marker {
             return Ok(false);
         }
         let any = |_: &RecordHeader| true;

@@ -306,7 +306,7 @@ impl Runner<'_> {
             Some(spec) => round.run_in_subprocess(spec, messages),
             None => round.run(messages),
         };
-        crate::run::place::wait_when_ending();
+        crate::run::engine_dir::wait_when_ending();
         match outcome {
             Ok(done) => {
                 record.points[index].given.insert(name.into(), done.given);

@@ -19,7 +19,7 @@ use crate::mix::space::Space;
 use crate::record::schema::{SessionRecord, TaskSample};
 use crate::report::table::{bytes_text, sample_row};
 use crate::run::config::{BenchConfig, DATA_BYTES_SPARE};
-use crate::run::place::Place;
+use crate::run::engine_dir::EngineDir;
 use crate::run::session::{self, Listener, Round};
 use crate::run::subprocess;
 use crate::target::Engine;
@@ -79,8 +79,8 @@ impl LabRound<'_> {
         let mut config = self.point.config(self.base, self.engine.name(), self.seed)?;
         let series = self.experiment.series(self.point.series);
         let work = self.work(&mut config, series)?;
-        let place = Place::prepare(self.base_dir, self.engine.name())?;
-        place.empty()?;
+        let engine_dir = EngineDir::prepare(self.base_dir, self.engine.name())?;
+        engine_dir.empty()?;
         (self.settle_memory)();
         let mut warnings = Vec::new();
         let limit = self.point.memory_limit.map(MemoryLimit::set);
@@ -91,14 +91,14 @@ impl LabRound<'_> {
             ));
         }
         let limit = limit.and_then(std::result::Result::ok);
-        let around = (&place, limit.as_ref());
+        let around = (&engine_dir, limit.as_ref());
         let (samples, mut session) = match &work {
             Work::Tasks(tasks, data) => self.tasks(&config, tasks, data, around, messages),
             Work::Phases(placed, space) => self.phases(&config, placed, space, around, messages),
         };
         session.memory_limit = limit.as_ref().map(|limit| limited(limit, &samples));
         drop(limit);
-        place.remove()?;
+        engine_dir.remove()?;
         rustix::fs::sync();
         let labels = phase_labels(series);
         let label = |sample: TaskSample| match &work {
@@ -174,14 +174,14 @@ impl LabRound<'_> {
         config: &BenchConfig,
         tasks: &[TaskSpec],
         data: &Dataset,
-        (place, limit): (&Place, Option<&MemoryLimit>),
+        (engine_dir, limit): (&EngineDir, Option<&MemoryLimit>),
         messages: &mut dyn Write,
     ) -> (Vec<TaskSample>, SessionRecord) {
         let round = Round {
             engine: self.engine,
             config,
             data,
-            place,
+            engine_dir,
             repetition: self.repetition,
             number: self.number,
             settle_memory: self.settle_memory,
@@ -195,7 +195,7 @@ impl LabRound<'_> {
         config: &BenchConfig,
         placed: &[Placed],
         space: &Space,
-        (place, limit): (&Place, Option<&MemoryLimit>),
+        (engine_dir, limit): (&EngineDir, Option<&MemoryLimit>),
         messages: &mut dyn Write,
     ) -> (Vec<TaskSample>, SessionRecord) {
         let phases: Vec<Phase> = placed.iter().map(|placed| placed.phase.clone()).collect();
@@ -207,7 +207,7 @@ impl LabRound<'_> {
             entries: self.point.entries,
             threads: config.threads,
             seed: self.seed,
-            place,
+            engine_dir,
             repetition: self.repetition,
             number: self.number,
             progress: config.progress,

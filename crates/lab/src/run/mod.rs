@@ -2,8 +2,8 @@
 
 pub mod config;
 pub mod crc;
+pub mod engine_dir;
 pub mod interleave;
-pub mod place;
 pub mod progress;
 pub mod session;
 pub mod subprocess;

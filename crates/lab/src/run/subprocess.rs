@@ -158,7 +158,7 @@ pub fn run(program: Option<&Path>, request: &Request, messages: &mut dyn Write) 
     if status.code() == Some(INTERRUPTED) {
         // This process may also be ending; the child's partial output is then not a result.
         for _ in 0..ENDING_LOOKS {
-            super::place::wait_when_ending();
+            super::engine_dir::wait_when_ending();
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }

@@ -12,11 +12,11 @@ use crate::error::{LabError, LabErrorKind, Result};
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Stops the creation of directories, because this process is about to remove them and exit.
-pub fn make_no_more() {
+pub fn refuse_new_dirs() {
     ENDING.store(true, Ordering::SeqCst);
 }
 
-/// Waits for the end of the process if [`make_no_more`] was called; otherwise returns at once.
+/// Waits for the end of the process if [`refuse_new_dirs`] was called; otherwise returns at once.
 ///
 /// Failures of a run during the removal of its stores are no results, so code that reports, prints
 /// or records a result calls this first.
@@ -33,24 +33,24 @@ fn refuse_when_ending() -> Result<()> {
     }
 }
 
-const MARK: &str = "made-by-esker-bench";
+const MARKER: &str = "made-by-esker-bench";
 
 /// One engine's directory.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct EngineDir {
     folder: PathBuf,
 }
 
-impl Place {
+impl EngineDir {
     /// Returns the directory of `engine` under `base`, created with the marker if missing. Fails if
     /// it exists without the marker.
-    pub fn prepare(base: &Path, engine: &str) -> Result<Place> {
+    pub fn prepare(base: &Path, engine: &str) -> Result<EngineDir> {
         refuse_when_ending()?;
         let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
         let name: String = engine.chars().map(safe).collect();
         let folder = base.join(name.trim_start_matches('.'));
-        let mark = folder.join(MARK);
-        if folder.exists() && !mark.exists() {
+        let marker = folder.join(MARKER);
+        if folder.exists() && !marker.exists() {
             return Err(LabError::new(
                 LabErrorKind::Io,
                 format!(
@@ -61,9 +61,9 @@ impl Place {
         }
         let fail = |e: std::io::Error| LabError::io("create the folder", &folder, &e);
         std::fs::create_dir_all(folder.join("store")).map_err(fail)?;
-        std::fs::write(mark, "stores in this folder are removed by the next run\n")
+        std::fs::write(marker, "stores in this folder are removed by the next run\n")
             .map_err(fail)?;
-        Ok(Place { folder })
+        Ok(EngineDir { folder })
     }
 
     /// Returns the directory of the store.
@@ -99,14 +99,14 @@ mod tests {
         let base = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(base.path().join("leveldb")).expect("made");
         std::fs::write(base.path().join("leveldb/precious"), b"x").expect("written");
-        assert!(Place::prepare(base.path(), "leveldb").is_err());
+        assert!(EngineDir::prepare(base.path(), "leveldb").is_err());
         assert!(base.path().join("leveldb/precious").exists());
-        let place = Place::prepare(base.path(), "../fork").expect("made");
-        assert!(place.store().starts_with(base.path()), "{place:?}");
-        std::fs::write(place.store().join("file"), b"x").expect("written");
-        place.empty().expect("emptied");
-        assert_eq!(std::fs::read_dir(place.store()).expect("there").count(), 0);
-        assert!(Place::prepare(base.path(), "../fork").is_ok());
-        place.remove().expect("removed");
+        let engine_dir = EngineDir::prepare(base.path(), "../fork").expect("made");
+        assert!(engine_dir.store().starts_with(base.path()), "{engine_dir:?}");
+        std::fs::write(engine_dir.store().join("file"), b"x").expect("written");
+        engine_dir.empty().expect("emptied");
+        assert_eq!(std::fs::read_dir(engine_dir.store()).expect("there").count(), 0);
+        assert!(EngineDir::prepare(base.path(), "../fork").is_ok());
+        engine_dir.remove().expect("removed");
     }
 }

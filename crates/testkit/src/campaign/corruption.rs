@@ -222,11 +222,11 @@ fn count(
 
 /// Flips every bit of every file, one at a time.
 pub fn every_bit(store: &Store) -> Tally {
-    let contexts: Vec<(PathBuf, usize)> = store
+    let positions: Vec<(PathBuf, usize)> = store
         .files()
         .flat_map(|path| (0..store.len(path)).map(move |at| (path.clone(), at)))
         .collect();
-    let chunks: Vec<&[(PathBuf, usize)]> = contexts.chunks(64).collect();
+    let chunks: Vec<&[(PathBuf, usize)]> = positions.chunks(64).collect();
     in_parallel(&chunks, |chunk| {
         let mut tally = Tally::default();
         for (path, at) in *chunk {

@@ -119,7 +119,7 @@ fn reopen_after_truncated_log_keeps_prefix_of_writes() {
         let found = pairs(db.iter().unwrap());
         let index = states.iter().rposition(|s| *s == found);
         let index = index.unwrap_or_else(|| {
-            panic!("cut at {len}: the content is no earlier state of the store")
+            panic!("cut at {len}: the content is not an earlier state of the store")
         });
         reached[index] = true;
         // The store continues from there, and opens again.

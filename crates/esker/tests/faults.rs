@@ -66,7 +66,10 @@ impl Acknowledged {
         let maybe = self.maybe.as_ref() == Some(found);
         let index = index.or(maybe.then_some(self.states.len()));
         let index = index.unwrap_or_else(|| {
-            panic!("{what}: the content is no earlier state of the store: {} pairs", found.len())
+            panic!(
+                "{what}: the content is not an earlier state of the store: {} pairs",
+                found.len()
+            )
         });
         assert!(index >= least, "{what}: found {index} writes, expected at least {least}");
     }

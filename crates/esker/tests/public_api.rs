@@ -80,7 +80,7 @@ fn batch_lists_operations_and_appends_other_batches() {
     assert_eq!(&db.get("d").unwrap().unwrap(), "4");
     let before = db.metrics();
     db.write(&Batch::new()).unwrap();
-    assert_eq!(db.metrics().last_seqno, before.last_seqno, "an empty batch is no write");
+    assert_eq!(db.metrics().last_seqno, before.last_seqno, "an empty batch is not a write");
     assert_eq!(before.user_ops, 8 + 4);
     // User bytes are keys and values: eight letters twice, and the batch's a1, b, ce, d4.
     assert_eq!(before.user_bytes, 16 + 2 + 1 + 2 + 2);
@@ -169,11 +169,11 @@ fn panic_in_callback_unpositions_iterator() {
     // The thread's next iterator reuses the dropped iterator's cursors but starts afresh.
     for (forward, all) in [(true, "abcdefgh"), (false, "hgfedcba")] {
         let (mut iter, mut shown) = (db.iter().unwrap(), String::new());
-        let see = |key: &[u8], _: &[u8]| {
+        let visit = |key: &[u8], _: &[u8]| {
             shown.push(key[0] as char);
             ControlFlow::Continue(())
         };
-        if forward { iter.for_each_forward(see) } else { iter.for_each_backward(see) }.unwrap();
+        if forward { iter.for_each_forward(visit) } else { iter.for_each_backward(visit) }.unwrap();
         assert_eq!(shown, all);
     }
 }

@@ -11,7 +11,7 @@ use esker_lab::reference::Reference;
 use esker_lab::report::html;
 use esker_lab::run::interleave::Candidate;
 use esker_lab::target::{
-    Capabilities, Direction, Engine, SeeMany, SeePair, StoreOptions, Target, get_each,
+    Capabilities, Direction, Engine, StoreOptions, Target, VisitMany, VisitPair, get_each,
 };
 use esker_lab::{BenchConfig, workload::tasks::TASKS};
 
@@ -71,22 +71,22 @@ impl Target for FaultyStore {
     fn delete(&self, key: &[u8]) -> Result<()> {
         self.store.delete(key)
     }
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         if self.fault == Fault::WrongValues && call % 10 == 3 {
-            see(b"nonsense");
+            visit(b"nonsense");
             return Ok(true);
         }
-        self.store.get(key, see)
+        self.store.get(key, visit)
     }
-    fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
+    fn get_many(&self, keys: &[&[u8]], visit: VisitMany<'_>) -> Result<()> {
         let kept = keys.len() - usize::from(self.fault == Fault::FewAnswers);
-        get_each(&keys[..kept], see, |key, see| self.get(key, see))
+        get_each(&keys[..kept], visit, |key, visit| self.get(key, visit))
     }
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
-        self.store.seek(key, see)
+    fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        self.store.seek(key, visit)
     }
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
         let mut left = if self.fault == Fault::ShortScans { 99 } else { u64::MAX };
         let mut skip = self.fault == Fault::SkipsFirst;
         self.store.scan(direction, &mut |key, value| {
@@ -94,10 +94,10 @@ impl Target for FaultyStore {
                 return true;
             }
             left -= 1;
-            see(key, value) && left > 0
+            visit(key, value) && left > 0
         })
     }
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
         let (mut seen, mut second) = (0, Vec::new());
         self.store.scan_from(start, &mut |key, value| {
             seen += 1;
@@ -105,9 +105,9 @@ impl Target for FaultyStore {
                 second = value.to_vec();
             }
             match self.fault {
-                Fault::ShortWalks => see(key, value) && seen < 3,
-                Fault::WrongWalks if seen == 3 => see(key, &second),
-                _ => see(key, value),
+                Fault::ShortWalks => visit(key, value) && seen < 3,
+                Fault::WrongWalks if seen == 3 => visit(key, &second),
+                _ => visit(key, value),
             }
         })
     }

@@ -13,7 +13,7 @@ use esker_lab::record::store::load_lab;
 use esker_lab::reference::Reference;
 use esker_lab::report::{lab_html, lab_text};
 use esker_lab::run::interleave::Candidate;
-use esker_lab::target::{Capabilities, Direction, Engine, SeePair, StoreOptions, Target};
+use esker_lab::target::{Capabilities, Direction, Engine, StoreOptions, Target, VisitPair};
 
 /// The reference engine, whose puts fail from the `after`-th put of a run on.
 struct Failing {
@@ -54,17 +54,17 @@ impl Target for FailingStore {
     fn delete(&self, key: &[u8]) -> Result<()> {
         self.inner.delete(key)
     }
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        self.inner.get(key, see)
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.inner.get(key, visit)
     }
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
-        self.inner.seek(key, see)
+    fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        self.inner.seek(key, visit)
     }
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
-        self.inner.scan(direction, see)
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
+        self.inner.scan(direction, visit)
     }
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
-        self.inner.scan_from(start, see)
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
+        self.inner.scan_from(start, visit)
     }
     fn compact(&self) -> Result<()> {
         self.inner.compact()

@@ -372,7 +372,7 @@ impl RandomCalls {
                     let (s, e) = (starts.as_ptr(), ends.as_ptr());
                     let (sl, el) = (lens.as_ptr(), end_lens.as_ptr());
                     leveldb_approximate_sizes(db, 2, s, sl, e, el, sizes.as_mut_ptr());
-                    assert_eq!(sizes[1], 0, "of a range that is none");
+                    assert_eq!(sizes[1], 0, "the size of an invalid range");
                 }
                 _ => {
                     let names = [c"leveldb.stats", c"leveldb.sstables", c"nothing", c"\xff"];

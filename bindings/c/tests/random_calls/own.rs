@@ -89,7 +89,7 @@ struct Seen {
     value: Option<Vec<u8>>,
 }
 
-unsafe extern "C" fn see(state: *mut c_void, value: *const u8, len: usize) {
+unsafe extern "C" fn visit(state: *mut c_void, value: *const u8, len: usize) {
     // SAFETY: the state is a `Seen` that outlives the call; the value is valid during the call.
     unsafe {
         let seen = &mut *state.cast::<Seen>();
@@ -390,7 +390,7 @@ impl RandomCalls {
             let code = unsafe {
                 let state = (&raw mut seen).cast();
                 let (db, snapshot) = (self.db(), snapshot.as_ref());
-                esker_get_visit(db, snapshot, 0, k.start, k.len, state, Some(see), None)
+                esker_get_visit(db, snapshot, 0, k.start, k.len, state, Some(visit), None)
             };
             (code, seen.value)
         } else {

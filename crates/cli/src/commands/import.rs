@@ -150,7 +150,7 @@ fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure
     let mut sums = Sums::default();
     let mut batch = Batch::new();
     let mut failed: Option<Failure> = None;
-    let mut see = |key: &[u8], value: &[u8]| {
+    let mut visit = |key: &[u8], value: &[u8]| {
         sums.add(key, value);
         batch.put(key, value);
         if batch.size_bytes() >= BATCH_BYTES {
@@ -165,7 +165,7 @@ fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure
         }
         failed.is_none()
     };
-    source.scan(Direction::Forward, &mut see)?;
+    source.scan(Direction::Forward, &mut visit)?;
     if let Some(failure) = failed {
         return Err(failure);
     }

@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const HELP: &str = "\
 put KEY VALUE             set KEY to VALUE, which is the rest of the line
 get KEY                   print the value, or NOT FOUND
-delete KEY                delete KEY; a missing KEY is no error
+delete KEY                delete KEY; a missing KEY is not an error
 deleterange FROM TO       delete the keys from FROM (included) to TO (excluded)
 batch                     collect the following writes
 commit                    apply the collected writes atomically

@@ -53,8 +53,8 @@ impl TestDir {
         let Output { status, stdout, stderr } = command.output().unwrap();
         let ran = Ran {
             code: status.code().expect("ended by a signal"),
-            out: String::from_utf8(stdout).expect("output that is no text"),
-            err: String::from_utf8(stderr).expect("output is not UTF-8"),
+            out: String::from_utf8(stdout).expect("stdout is not UTF-8"),
+            err: String::from_utf8(stderr).expect("stderr is not UTF-8"),
         };
         assert!(!ran.err.contains("panicked"), "{args:?}: {}", ran.err);
         ran

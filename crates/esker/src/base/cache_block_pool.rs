@@ -13,7 +13,7 @@
 //! 4. a fresh chunk.
 //!
 //! Invariants: the bit of a unit is set exactly while an allocation covers the unit. An empty chunk
-//! is freed if more chunks exist than the pool shall keep.
+//! is freed if more chunks exist than the pool is to keep.
 #![allow(unsafe_code)]
 
 use std::fmt;

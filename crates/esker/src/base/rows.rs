@@ -145,9 +145,9 @@ pub trait Rows: Send + Sync {
     fn step_forward(&self, row: usize, buf: &mut KeyBuf) -> Row;
     /// Reads `row` and stores its key in `buf`. `buf` must hold the key of the next row.
     fn step_back(&self, row: usize, buf: &mut KeyBuf) -> Row;
-    /// Calls `see` for each row of `way` until `see` returns `false`. `buf` must hold the key of
-    /// one of these rows. Afterwards it holds the key of the last visited row.
-    fn for_each_row(&self, way: Direction, buf: &mut KeyBuf, see: Visitor<'_>) -> VisitResult;
+    /// Calls `visit` for each row of `way` until `visit` returns `false`. `buf` must hold the key
+    /// of one of these rows. Afterwards it holds the key of the last visited row.
+    fn for_each_row(&self, way: Direction, buf: &mut KeyBuf, visit: Visitor<'_>) -> VisitResult;
     /// Returns the value of a row of this block.
     fn value(&self, row: Row) -> &[u8];
     /// Returns the first row at or after `(key, seqno)` in internal order, or the number of rows if

@@ -170,7 +170,7 @@ impl Db {
         let (fs, lock) = take_lock(&fs, dir)?;
         // List again: the lock's own file exists now.
         let found = list_dir(&*fs, dir)?;
-        // CURRENT first: without it the remaining files are no store.
+        // CURRENT first: without it the remaining files are not a store.
         let mut store_files: Vec<&DirEntry> =
             found.entries.iter().filter(|e| e.is_file && names::is_store_file(&e.name)).collect();
         store_files.sort_by_key(|e| (e.name != names::CURRENT, e.name == names::LOCK));

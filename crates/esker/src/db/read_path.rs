@@ -83,7 +83,7 @@ impl DbInner {
         })
     }
 
-    /// Returns the result of `see` on the value of `key` at `seqno`, or now. However long `see`
+    /// Returns the result of `visit` on the value of `key` at `seqno`, or now. However long `visit`
     /// runs, it keeps only its own value in memory.
     #[inline]
     pub fn read_at<R>(
@@ -91,13 +91,13 @@ impl DbInner {
         key: &[u8],
         seqno: Option<SeqNo>,
         fill_cache: bool,
-        see: impl FnOnce(&[u8]) -> R,
+        visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        // Taken out of the thread-local, so that `see` may read, too.
+        // Taken out of the thread-local, so that `visit` may read, too.
         let mut copy = COPY.try_with(Cell::take).unwrap_or_default();
         copy.clear();
         let found = self.copy_at(key, seqno, fill_cache, &mut copy)?;
-        let seen = found.map(|pinned| see(pinned.as_deref().unwrap_or(&copy)));
+        let seen = found.map(|pinned| visit(pinned.as_deref().unwrap_or(&copy)));
         let _ = COPY.try_with(|place| place.set(copy));
         Ok(seen)
     }

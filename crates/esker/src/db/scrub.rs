@@ -1,7 +1,8 @@
 //! The scrub: reads every byte of the store again and again in the background, at a set rate.
 //!
 //! Invariants: it changes nothing and holds one file at a time. Its findings are in the metrics.
-//! Reads and writes continue meanwhile. A file that was replaced while it was read is no finding.
+//! Reads and writes continue meanwhile. A file that was replaced while it was read is not a
+//! finding.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

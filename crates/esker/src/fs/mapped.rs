@@ -48,7 +48,7 @@ use crate::base::prefetch::prefetch_bytes;
 use crate::base::thread_group::ThreadGroup;
 
 /// Size of a window, in bytes: a multiple of every page size in use, and small enough that little
-/// memory is populated in vain.
+/// memory is populated without use.
 const WINDOW_BYTES: u64 = 256 << 10;
 
 /// Returns whether `file` is on a tested file system: ext2 to ext4, xfs, tmpfs, or an overlay,

@@ -235,10 +235,10 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// Passes the current pair and the following or preceding ones to `see`, until `see` stops or
-    /// the source would have to move. Returns whether `see` wants more. Ends on the last pair
+    /// Passes the current pair and the following or preceding ones to `visit`, until `visit` stops
+    /// or the source would have to move. Returns whether `visit` wants more. Ends on the last pair
     /// passed.
-    pub fn for_each_row(&mut self, forward: bool, see: Visitor<'_>) -> bool {
+    pub fn for_each_row(&mut self, forward: bool, visit: Visitor<'_>) -> bool {
         let asks = self.walk_after == 0 && self.coverage.is_empty();
         if asks && forward && self.forward && self.batch.is_none() {
             self.begin_batch();
@@ -246,11 +246,11 @@ impl<C: Cursor> VisibleCursor<C> {
         match &mut self.batch {
             Some(BatchPos { batch, row }) if self.forward == forward => {
                 let shown =
-                    batch.rows.for_each_row(batch.remaining(forward), &mut self.batch_key, see);
+                    batch.rows.for_each_row(batch.remaining(forward), &mut self.batch_key, visit);
                 (batch.at, *row) = (shown.at, shown.row);
                 shown.more
             }
-            _ => see(self.key(), self.value()),
+            _ => visit(self.key(), self.value()),
         }
     }
 

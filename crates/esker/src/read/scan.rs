@@ -184,16 +184,16 @@ impl DbIterator {
         Ok(())
     }
 
-    /// Calls `see` for the current pair and each following pair, in order, until `see` breaks or
-    /// the bounds end. Starts at the first pair if the iterator was never positioned.
+    /// Calls `visit` for the current pair and each following pair, in order, until `visit` breaks
+    /// or the bounds end. Starts at the first pair if the iterator was never positioned.
     ///
     /// This is the cheapest way to read many pairs, because it reads whole row batches of a block
     /// without calls through the cursors above it.
     ///
-    /// If `see` breaks, the iterator is positioned on the pair of that call. It is unpositioned
+    /// If `visit` breaks, the iterator is positioned on the pair of that call. It is unpositioned
     /// ([`valid`](DbIterator::valid) is false) after the last pair, after an error, and after a
-    /// panic of `see`. An error of a move is returned after the pairs before it have been passed to
-    /// `see`.
+    /// panic of `visit`. An error of a move is returned after the pairs before it have been passed
+    /// to `visit`.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -217,25 +217,25 @@ impl DbIterator {
     /// ```
     pub fn for_each_forward(
         &mut self,
-        see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.for_each_from(true, see)
+        self.for_each_from(true, visit)
     }
 
-    /// Calls `see` for the current pair and each preceding pair, down to the first within the
+    /// Calls `visit` for the current pair and each preceding pair, down to the first within the
     /// bounds. Starts at the last pair if the iterator was never positioned. Otherwise like
     /// [`for_each_forward`](DbIterator::for_each_forward).
     pub fn for_each_backward(
         &mut self,
-        see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.for_each_from(false, see)
+        self.for_each_from(false, visit)
     }
 
     fn for_each_from(
         &mut self,
         forward: bool,
-        mut see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -249,11 +249,11 @@ impl DbIterator {
         let order = self.cursor.order().clone();
         while self.inside {
             let mut past = false;
-            // If `see` panics, the iterator is unpositioned.
+            // If `visit` panics, the iterator is unpositioned.
             self.inside = false;
             let more = self.cursor.for_each_row(forward, &mut |key, value| {
                 past = !is_within(&order, key, &end, forward);
-                !past && see(key, value).is_continue()
+                !past && visit(key, value).is_continue()
             });
             self.inside = !past;
             if !more {

@@ -289,7 +289,7 @@ impl Committer {
                     }
                     match line.expected_syncs.take() {
                         Some(_) => {
-                            self.delay.note_in_vain();
+                            self.delay.note_timeout();
                             Role::Lead
                         }
                         None => Role::Follow,
@@ -311,7 +311,7 @@ impl Committer {
         let syncing = line.syncing();
         if line.expected_syncs.take_if(|wanted| *wanted <= syncing).is_some() {
             // The last arrival becomes leader, which saves waking the waiting one.
-            self.delay.note_all_came();
+            self.delay.note_all_arrived();
             return Role::Lead;
         }
         if line.led { Role::Follow } else { self.take_lead(&mut line, mine) }

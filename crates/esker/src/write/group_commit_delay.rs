@@ -15,8 +15,8 @@ use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Maximum delay.
 const WAIT_MAX: Duration = Duration::from_micros(500);
-/// Maximum number of groups without a delay after waits in vain. The first wait in vain skips one
-/// group, and each further one skips twice as many.
+/// Maximum number of groups without a delay after waits that timed out. The first such wait skips
+/// one group, and each further one skips twice as many.
 const GROUPS_WITHOUT_MAX: usize = 16;
 
 /// Statistics of the syncing writers.
@@ -29,7 +29,7 @@ pub struct GroupCommitDelay {
     commit_ns: AtomicU64,
     /// Number of groups that still get no delay.
     skip_groups: AtomicUsize,
-    /// Number of groups without a delay after the next wait in vain.
+    /// Number of groups without a delay after the next wait that times out.
     skip_groups_next: AtomicUsize,
 }
 
@@ -63,12 +63,12 @@ impl GroupCommitDelay {
     }
 
     /// Records that all expected writers arrived.
-    pub fn note_all_came(&self) {
+    pub fn note_all_arrived(&self) {
         self.skip_groups_next.store(0, Relaxed);
     }
 
-    /// Records a wait in vain.
-    pub fn note_in_vain(&self) {
+    /// Records a wait that timed out.
+    pub fn note_timeout(&self) {
         let without = self.skip_groups_next.load(Relaxed).max(1);
         self.skip_groups.store(without, Relaxed);
         self.skip_groups_next.store((without * 2).min(GROUPS_WITHOUT_MAX), Relaxed);
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(delay.worth_waiting_for(3), None, "all known writers are present");
         for without in [1, 2, 4, 8, GROUPS_WITHOUT_MAX, GROUPS_WITHOUT_MAX] {
             assert!(delay.worth_waiting_for(2).is_some());
-            delay.note_in_vain();
+            delay.note_timeout();
             for group in 0..without {
                 assert_eq!(
                     delay.worth_waiting_for(2),
@@ -97,8 +97,8 @@ mod tests {
                 );
             }
         }
-        delay.note_all_came();
-        delay.note_in_vain();
+        delay.note_all_arrived();
+        delay.note_timeout();
         assert_eq!(delay.worth_waiting_for(2), None, "the first pause lasts for one group");
         delay.note(3, Duration::from_secs(60));
         assert_eq!(delay.worth_waiting_for(2), Some((3, WAIT_MAX)));

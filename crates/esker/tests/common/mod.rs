@@ -261,7 +261,7 @@ impl Pair {
         for forward in [true, false] {
             let mut iter = self.db().iter_with(&ReadOptions::default(), bounds.clone()).unwrap();
             let mut seen = Vec::new();
-            let mut see = |key: &[u8], value: &[u8], stop: usize| {
+            let mut visit = |key: &[u8], value: &[u8], stop: usize| {
                 if seen.len() == stop {
                     return ControlFlow::Break(());
                 }
@@ -270,14 +270,14 @@ impl Pair {
             };
             if forward {
                 iter.seek_to_first().unwrap();
-                iter.for_each_forward(|key, value| see(key, value, stop)).unwrap();
+                iter.for_each_forward(|key, value| visit(key, value, stop)).unwrap();
                 assert_eq!(iter.valid(), stop < want.len());
-                iter.for_each_forward(|key, value| see(key, value, usize::MAX)).unwrap();
+                iter.for_each_forward(|key, value| visit(key, value, usize::MAX)).unwrap();
             } else {
                 iter.seek_to_last().unwrap();
-                iter.for_each_backward(|key, value| see(key, value, stop)).unwrap();
+                iter.for_each_backward(|key, value| visit(key, value, stop)).unwrap();
                 assert_eq!(iter.valid(), stop < want.len());
-                iter.for_each_backward(|key, value| see(key, value, usize::MAX)).unwrap();
+                iter.for_each_backward(|key, value| visit(key, value, usize::MAX)).unwrap();
                 seen.reverse();
             }
             assert!(!iter.valid());

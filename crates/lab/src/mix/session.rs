@@ -352,10 +352,10 @@ impl Target for Nothing {
     fn seek(&self, _: &[u8], _: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         Ok(false)
     }
-    fn scan(&self, _: crate::target::Direction, _: crate::target::SeePair<'_>) -> Result<()> {
+    fn scan(&self, _: crate::target::Direction, _: crate::target::VisitPair<'_>) -> Result<()> {
         Ok(())
     }
-    fn scan_from(&self, _: &[u8], _: crate::target::SeePair<'_>) -> Result<()> {
+    fn scan_from(&self, _: &[u8], _: crate::target::VisitPair<'_>) -> Result<()> {
         Ok(())
     }
     fn compact(&self) -> Result<()> {

@@ -88,7 +88,7 @@ impl Properties {
         Some(properties)
     }
 
-    /// Adds the lines of a property file. The error names the number of a line that is no
+    /// Adds the lines of a property file. The error names the number of a line that is not a
     /// `name=value`.
     pub fn read(&mut self, text: &str) -> Result<(), String> {
         for (index, line) in text.lines().enumerate() {

@@ -270,7 +270,7 @@ mod tests {
     fn records_with_equal_settings_are_comparable() {
         let renamed = FILE.replace("One", "Two").replace("readseq", "readrandom");
         let (one, two) = (record(FILE, &[("a", "1")]), record(&renamed, &[("a", "1")]));
-        assert_eq!(differences(&one, &two), [], "titles and other series are no difference");
+        assert_eq!(differences(&one, &two), [], "titles and other series are not differences");
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Sizes {
         }
     }
 
-    /// Returns the value in the run as a number; `None` if it is no number.
+    /// Returns the value in the run as a number; `None` if it is not a number.
     pub fn number(&self, axis: &str, key: &str) -> Option<f64> {
         self.ran(axis, key).map(|ran| ran.number).or_else(|| number_of(key))
     }

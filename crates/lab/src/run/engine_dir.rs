@@ -18,7 +18,7 @@ pub fn refuse_new_dirs() {
 
 /// Waits for the end of the process if [`refuse_new_dirs`] was called; otherwise returns at once.
 ///
-/// Failures of a run during the removal of its stores are no results, so code that reports, prints
+/// Failures of a run during the removal of its stores are not results, so code that reports, prints
 /// or records a result calls this first.
 pub fn wait_when_ending() {
     while ENDING.load(Ordering::SeqCst) {

@@ -254,8 +254,8 @@ impl Rows for Block {
         row
     }
 
-    fn for_each_row(&self, way: Direction, buf: &mut KeyBuf, see: Visitor<'_>) -> VisitResult {
-        show::show(self, way, buf, see)
+    fn for_each_row(&self, way: Direction, buf: &mut KeyBuf, visit: Visitor<'_>) -> VisitResult {
+        show::show(self, way, buf, visit)
     }
 
     #[inline]

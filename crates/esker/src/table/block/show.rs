@@ -15,16 +15,18 @@ pub(super) fn show(
     block: &Block,
     way: Direction,
     buf: &mut KeyBuf,
-    see: Visitor<'_>,
+    visit: Visitor<'_>,
 ) -> VisitResult {
     let data = block.data();
     let (at, more) = match block.layout() {
         Layout::Columnar(columnar) => match columnar.even(data) {
-            Some(read) => walk(data, way, buf, see, read),
-            None => walk(data, way, buf, see, |at, buf| columnar.read(data, at, buf).value_span()),
+            Some(read) => walk(data, way, buf, visit, read),
+            None => {
+                walk(data, way, buf, visit, |at, buf| columnar.read(data, at, buf).value_span())
+            }
         },
         Layout::Delta(delta) => {
-            walk(data, way, buf, see, |at, buf| delta.load(data, at, buf).value_span())
+            walk(data, way, buf, visit, |at, buf| delta.load(data, at, buf).value_span())
         }
     };
     VisitResult { at, row: block.load(at, buf), more }
@@ -37,7 +39,7 @@ fn walk(
     data: &[u8],
     way: Direction,
     buf: &mut KeyBuf,
-    see: Visitor<'_>,
+    visit: Visitor<'_>,
     read: impl Fn(usize, &mut KeyBuf) -> (usize, usize),
 ) -> (usize, bool) {
     let mut at = way.first;
@@ -46,7 +48,7 @@ fn walk(
         if way.ahead != 0 {
             prefetch_bytes(way.ahead.wrapping_add(start), bytes);
         }
-        let more = see(buf.key(), &data[start..start + bytes]);
+        let more = visit(buf.key(), &data[start..start + bytes]);
         if !more || at == way.last {
             return (at, more);
         }

@@ -88,7 +88,7 @@ fn read_errors_in_unopened_tables_with_range_tombstones() {
     db.close().unwrap();
     let all = files(&*fs, dir());
     let options = || Options { keep_files_open: false, ..lazy_options() };
-    let ways: [fn(&Db) -> esker::Result<Pairs>; 3] = [
+    let reads: [fn(&Db) -> esker::Result<Pairs>; 3] = [
         walk,
         |db| {
             let found = db.get(61u32.to_be_bytes())?;
@@ -97,10 +97,10 @@ fn read_errors_in_unopened_tables_with_range_tombstones() {
         },
         |db| db.compact_range(None, None).and_then(|()| walk(db)),
     ];
-    for way in ways {
+    for read_all in reads {
         let met = each(&all, READS, ".sst", true, |_, fs, _| {
             let Ok(db) = Db::open_on(fs.clone(), dir(), options()) else { return };
-            right_or_failed(way(&db), &want);
+            right_or_failed(read_all(&db), &want);
             fs.disarm();
             assert_eq!(pairs(db.iter().unwrap()), want);
         });

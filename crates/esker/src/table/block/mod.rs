@@ -10,9 +10,9 @@
 mod alone;
 mod columnar;
 mod delta;
-mod show;
 #[cfg(test)]
 mod tests;
+mod visit;
 
 use std::fmt;
 use std::ops::Deref;
@@ -23,7 +23,7 @@ use crate::base::cache_block_pool::UNIT_BYTES;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::base::prefetch::prefetch_bytes;
-use crate::base::rows::{Direction, KeyBuf, Row, Rows, VisitResult, Visitor};
+use crate::base::rows::{KeyBuf, Row, RowRange, Rows, VisitResult, Visitor};
 use crate::cache::CachedRef;
 use crate::options::kinds::BlockLayout;
 
@@ -254,8 +254,8 @@ impl Rows for Block {
         row
     }
 
-    fn for_each_row(&self, way: Direction, buf: &mut KeyBuf, visit: Visitor<'_>) -> VisitResult {
-        show::show(self, way, buf, visit)
+    fn for_each_row(&self, range: RowRange, buf: &mut KeyBuf, visit: Visitor<'_>) -> VisitResult {
+        visit::visit_rows(self, range, buf, visit)
     }
 
     #[inline]

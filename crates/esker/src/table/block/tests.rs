@@ -31,10 +31,10 @@ fn read_everything(block: &Block) {
     }
     let last = block.rows() - 1;
     for (first, last) in [(0, last), (last, 0)] {
-        let way = Direction { first, last, ahead: 0 };
+        let range = RowRange { first, last, ahead: 0 };
         let mut shown = 0;
         block.load(first, &mut buf);
-        let end = block.for_each_row(way, &mut buf, &mut |_, _| {
+        let end = block.for_each_row(range, &mut buf, &mut |_, _| {
             shown += 1;
             true
         });
@@ -70,7 +70,7 @@ fn for_each_row_matches_load() {
         for (first, last) in [(0, last), (last, 0), (last, last), (0, last / 2)] {
             block.load(first, &mut buf);
             let mut at = first;
-            block.for_each_row(Direction { first, last, ahead: 0 }, &mut buf, &mut |key, value| {
+            block.for_each_row(RowRange { first, last, ahead: 0 }, &mut buf, &mut |key, value| {
                 let mut own = KeyBuf::default();
                 let row = block.load(at, &mut own);
                 assert_eq!((key, value), (own.key(), block.value(row)));

@@ -8,25 +8,25 @@
 
 use super::{Block, Layout};
 use crate::base::prefetch::prefetch_bytes;
-use crate::base::rows::{Direction, KeyBuf, Rows, VisitResult, Visitor};
+use crate::base::rows::{KeyBuf, RowRange, Rows, VisitResult, Visitor};
 
-/// Implements [`Rows::show`] for a block.
-pub(super) fn show(
+/// Implements [`Rows::for_each_row`] for a block.
+pub(super) fn visit_rows(
     block: &Block,
-    way: Direction,
+    range: RowRange,
     buf: &mut KeyBuf,
     visit: Visitor<'_>,
 ) -> VisitResult {
     let data = block.data();
     let (at, more) = match block.layout() {
         Layout::Columnar(columnar) => match columnar.even(data) {
-            Some(read) => walk(data, way, buf, visit, read),
+            Some(read) => walk(data, range, buf, visit, read),
             None => {
-                walk(data, way, buf, visit, |at, buf| columnar.read(data, at, buf).value_span())
+                walk(data, range, buf, visit, |at, buf| columnar.read(data, at, buf).value_span())
             }
         },
         Layout::Delta(delta) => {
-            walk(data, way, buf, visit, |at, buf| delta.load(data, at, buf).value_span())
+            walk(data, range, buf, visit, |at, buf| delta.load(data, at, buf).value_span())
         }
     };
     VisitResult { at, row: block.load(at, buf), more }
@@ -37,21 +37,21 @@ pub(super) fn show(
 #[inline]
 fn walk(
     data: &[u8],
-    way: Direction,
+    range: RowRange,
     buf: &mut KeyBuf,
     visit: Visitor<'_>,
     read: impl Fn(usize, &mut KeyBuf) -> (usize, usize),
 ) -> (usize, bool) {
-    let mut at = way.first;
+    let mut at = range.first;
     loop {
         let (start, bytes) = read(at, buf);
-        if way.ahead != 0 {
-            prefetch_bytes(way.ahead.wrapping_add(start), bytes);
+        if range.ahead != 0 {
+            prefetch_bytes(range.ahead.wrapping_add(start), bytes);
         }
         let more = visit(buf.key(), &data[start..start + bytes]);
-        if !more || at == way.last {
+        if !more || at == range.last {
             return (at, more);
         }
-        at = if way.first < way.last { at + 1 } else { at - 1 };
+        at = if range.first < range.last { at + 1 } else { at - 1 };
     }
 }

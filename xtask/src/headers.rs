@@ -85,5 +85,7 @@ pub fn check(root: &Path) -> Result<(), String> {
     if found == render(root)? {
         return Ok(());
     }
-    Err(format!("{FILE} is not what the code says: run `cargo xtask headers` and commit it"))
+    Err(format!(
+        "{FILE} differs from the generated header: run `cargo xtask headers` and commit it"
+    ))
 }

@@ -131,7 +131,7 @@ fn decode(rep: &[u8]) -> Outcome<Batch> {
     }
     let count = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
     if found != count {
-        return Err(wrong("does not hold as many operations as it says"));
+        return Err(wrong("does not hold as many operations as its header states"));
     }
     Ok(batch)
 }

@@ -205,7 +205,7 @@ def test_program_may_exit_with_open_objects(place):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_database_is_closed_in_forked_child(place):
-    said = python(
+    output = python(
         """
         import os, sys, esker
         db = esker.DB(sys.argv[1], create_if_missing=True)
@@ -226,6 +226,6 @@ def test_database_is_closed_in_forked_child(place):
         """,
         place,
     )
-    assert said.count("closed") == 3 and "did not raise" not in said
+    assert output.count("closed") == 3 and "did not raise" not in output
     with esker.DB(place) as db:
         assert list(db) == [(b"after", b"x"), (b"k", b"v")]

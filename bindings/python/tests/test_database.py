@@ -73,7 +73,7 @@ def test_plyvel_options_are_clamped_and_set_engine_options(place):
 
 
 @pytest.mark.parametrize(
-    "wrong, error, said",
+    "wrong, error, message",
     [
         (dict(polycy="leveled"), TypeError, "policy"),
         (dict(policy="levelled"), ValueError, "leveled"),
@@ -88,8 +88,8 @@ def test_plyvel_options_are_clamped_and_set_engine_options(place):
         (dict(comparator=max), ValueError, "comparator_name"),
     ],
 )
-def test_unknown_option_is_named_and_creates_nothing(place, wrong, error, said):
-    with pytest.raises(error, match=said):
+def test_unknown_option_is_named_and_creates_nothing(place, wrong, error, message):
+    with pytest.raises(error, match=message):
         esker.DB(place, **{"create_if_missing": True, **wrong})
     assert not place.exists()
 

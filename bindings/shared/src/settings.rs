@@ -67,14 +67,14 @@ impl Default for Settings {
             block_restart_interval: Some(16),
             max_file_size: Some(FILE_BYTES),
             compression: Some(Compression::Snappy),
-            ..Settings::unsaid()
+            ..Settings::unset()
         }
     }
 }
 
 impl Settings {
     /// Returns settings with everything unset, except that `create_if_missing` is off.
-    pub fn unsaid() -> Settings {
+    pub fn unset() -> Settings {
         Settings {
             comparator: None,
             filter: Filter::Unnamed,
@@ -189,9 +189,9 @@ mod tests {
 
     #[test]
     fn unset_settings_equal_esker_defaults() {
-        let (said_nothing, plain) = (Settings::unsaid().to_options().unwrap(), Options::default());
-        for knob in esker::OPTIONS.iter().filter(|knob| knob.name != "create_if_missing") {
-            assert_eq!(said_nothing.get(knob.name), plain.get(knob.name), "{}", knob.name);
+        let (unset_options, plain) = (Settings::unset().to_options().unwrap(), Options::default());
+        for option in esker::OPTIONS.iter().filter(|option| option.name != "create_if_missing") {
+            assert_eq!(unset_options.get(option.name), plain.get(option.name), "{}", option.name);
         }
     }
 }

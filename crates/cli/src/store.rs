@@ -50,9 +50,9 @@ pub fn open_writer(path: &Path, global: &Global, create: bool) -> Result<Db, Fai
 /// command-line user.
 pub fn in_use(error: Error) -> Error {
     let (ErrorKind::Locked, Some(path)) = (error.kind(), error.path()) else { return error };
-    let who = error.message().split(';').next().unwrap_or_default();
+    let problem = error.message().split(';').next().unwrap_or_default();
     let message = format!(
-        "{who}; end that process first, or wait for its end. Meanwhile `esker get`, `scan`, \
+        "{problem}; end that process first, or wait for its end. Meanwhile `esker get`, `scan`, \
          `dump`, `stats` and `shell --read-only` can read the store"
     );
     esker::internals::error(ErrorKind::Locked, message, Some(path))

@@ -560,9 +560,9 @@ fn second_open_is_refused_or_read_only() {
         &["destroy", "db", "--yes"],
     ];
     for command in commands {
-        let who =
+        let holder_text =
             format!("db: the store is open in process {}; end that process first", child.id());
-        dir.fails(command, 4, &who);
+        dir.fails(command, 4, &holder_text);
         let err = dir.run(command).err;
         assert!(err.contains("`esker get`") && !err.contains("open it read-only"), "{err}");
     }

@@ -102,7 +102,7 @@ fn handle(handler: usize, flags: i32) {
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 
 /// Replaces the missing page by an anonymous one.
-extern "C" fn mend(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn replace_page(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     HANDLED.fetch_add(1, SeqCst);
     // SAFETY: `info` comes from the kernel, and its address is that of the missing page.
     let page = unsafe { (*info).si_addr() } as usize & !4095;
@@ -120,7 +120,7 @@ extern "C" fn count(_: libc::c_int) {
 
 /// Checks that the program's own handler receives the program's own faults and none of the store's.
 fn handled_before(dir: &Path) {
-    handle(mend as *const () as usize, libc::SA_SIGINFO);
+    handle(replace_page as *const () as usize, libc::SA_SIGINFO);
     let db = store(dir);
     let page = gone(dir);
     touch(page);
@@ -299,9 +299,9 @@ fn file_system_attack() {
         for i in 0..there {
             assert_eq!(db.get(key(i)).unwrap().as_deref(), Some(&value(i)[..]), "{i} of {there}");
         }
-        let mended = word("FREE").filter(|free| !free.is_empty());
+        let freeing = word("FREE").filter(|free| !free.is_empty());
         let mut kept = SYNCED;
-        if let Some(free) = mended {
+        if let Some(free) = freeing {
             shell(&free);
             drop(db);
             let db = Db::open(&path, options(*wal_io)).unwrap();

@@ -322,7 +322,7 @@ fn json_lines_have_documented_fields() {
 fn wrong_data_is_an_error_and_other_engines_continue() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = [("benchmarks", "fillseq,overwrite,readrandom,readseq")];
-    for (fault, sign) in [
+    for (fault, message) in [
         (Fault::WrongValues, "another value than the one written"),
         (Fault::FullDisk, "no space left"),
         (Fault::ShortScans, "the scan returned 99 pairs, expected 200"),
@@ -330,7 +330,7 @@ fn wrong_data_is_an_error_and_other_engines_continue() {
         let engines: Vec<Box<dyn Engine>> = vec![Box::new(Faulty(fault)), Box::new(Reference)];
         let ran = run(dir.path(), &tasks, engines);
         assert_eq!(ran.outcome.exit_code, 1);
-        assert!(ran.messages.contains(sign), "{sign}: {}", ran.messages);
+        assert!(ran.messages.contains(message), "{message}: {}", ran.messages);
         let whole = |s: &&TaskSample| s.engine == "reference";
         assert_eq!(ran.outcome.record.samples.iter().filter(whole).count(), 12);
     }
@@ -390,13 +390,13 @@ fn multi_get_results_are_each_checked() {
         }
     }
     let flags = [("benchmarks", "fillseq,multireadrandom"), ("batch_size", "9")];
-    for (fault, sign) in [
+    for (fault, message) in [
         (Fault::WrongValues, "another value than the one written"),
         (Fault::FewAnswers, "a call with 9 keys returned 8 answers"),
     ] {
         let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
         assert_eq!(ran.outcome.exit_code, 1, "{}", ran.messages);
-        assert!(ran.messages.contains(sign), "{}", ran.messages);
+        assert!(ran.messages.contains(message), "{}", ran.messages);
     }
 }
 

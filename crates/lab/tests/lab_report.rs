@@ -226,7 +226,7 @@ fn summary_uses_speed_of_series_shown_in_other_unit() {
     );
     let experiment = experiment(&text);
     let record = record(&experiment, "1", amplified);
-    let all = lab_summary::glances(&record, &views(&experiment, &record));
+    let all = lab_summary::summaries(&record, &views(&experiment, &record));
     let speed = all[1].speed.expect("measured");
     assert!((speed - 0.3).abs() < 0.001, "{speed}");
     assert_eq!(all[1].places, [0, 1, 0]);
@@ -246,7 +246,7 @@ fn tasks_without_engine_are_excluded_from_means() {
         };
         speed(at, sample, 1e6 * slower);
     });
-    let all = lab_summary::glances(&record, &views(&experiment, &record));
+    let all = lab_summary::summaries(&record, &views(&experiment, &record));
     let speed = all[1].speed.expect("measured");
     assert!((speed - 0.5).abs() < 1e-9, "the mean of two halves is {speed}");
     assert_eq!(all[1].places, [0, 2, 0]);
@@ -387,7 +387,7 @@ vary = { write_buffer_size = ["1M", "4M", "16M"] }
 unit = "ops/s"
 "#;
 
-fn knob(at: &At<'_>, sample: &mut TaskSample) {
+fn option_sample(at: &At<'_>, sample: &mut TaskSample) {
     let least = if at.engine == "esker" { 200_000.0 } else { 100_000.0 };
     let megabytes = at.param("write_buffer_size").trim_end_matches('M').parse().unwrap_or(1.0);
     speed(at, sample, least + megabytes * 1000.0);
@@ -401,7 +401,7 @@ fn drawn(section: &str) -> (usize, usize) {
 #[test]
 fn series_over_option_with_two_engines_is_one_chart() {
     let experiment = experiment(KNOB);
-    let record = record(&experiment, "1", knob);
+    let record = record(&experiment, "1", option_sample);
     let page = lab_html::page(&experiment, &record);
     let own = section(&page, "buffers");
     assert_eq!(drawn(own), (1, 1), "{own}");
@@ -424,7 +424,7 @@ fn phases_of_option_are_panels_on_one_scale() {
     let text = KNOB.replace("\"fillseq\"", "\"fillseq,readseq,fillrandom\"");
     let experiment = experiment(&text);
     let record = record(&experiment, "1", |at, sample| {
-        knob(at, sample);
+        option_sample(at, sample);
         let times = if at.phase == "readseq" { 9.0 } else { 1.0 };
         speed(at, sample, sample.ops_per_sec.unwrap_or(1.0) * times);
     });
@@ -442,7 +442,7 @@ fn only_distant_phases_have_own_scale_despite_slow_round() {
     let text = KNOB.replace("\"fillseq\"", "\"fillseq,readseq,compact\"");
     let experiment = experiment(&text);
     let record = record(&experiment, "1", |at, sample| {
-        knob(at, sample);
+        option_sample(at, sample);
         let times = match at.phase {
             "compact" => 1e-6,
             "readseq" if at.round == 0 => 1e-4,

@@ -18,8 +18,8 @@ pub const NAME: &str = "esker";
 
 /// Returns every option name and alias that a user may set.
 pub fn option_names() -> impl Iterator<Item = String> {
-    OPTIONS.iter().flat_map(|knob| {
-        std::iter::once(knob.name).chain(knob.aliases.iter().copied()).map(str::to_string)
+    OPTIONS.iter().flat_map(|spec| {
+        std::iter::once(spec.name).chain(spec.aliases.iter().copied()).map(str::to_string)
     })
 }
 

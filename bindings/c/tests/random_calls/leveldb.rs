@@ -237,11 +237,11 @@ impl RandomCalls {
                     self.ops.extend_from_within(..);
                 }
                 2 => {
-                    let mut seen: Vec<Op> = Vec::new();
-                    let state = (&raw mut seen).cast();
+                    let mut visited: Vec<Op> = Vec::new();
+                    let state = (&raw mut visited).cast();
                     let shown = (Some(put_seen as _), Some(delete_seen as _));
                     leveldb_writebatch_iterate(Some(batch), state, shown.0, shown.1);
-                    assert_eq!(seen, self.ops);
+                    assert_eq!(visited, self.ops);
                 }
                 3 | 4 => {
                     let (db, batch) = (self.db.as_deref(), Some(&*batch));
@@ -270,20 +270,20 @@ impl RandomCalls {
     fn reads(&mut self) -> (Box<leveldb_readoptions_t>, bool) {
         let mut reads = leveldb_readoptions_create();
         leveldb_readoptions_set_fill_cache(Some(&mut reads), self.rng.below(2) as u8);
-        let then = self.snapshot.as_ref().filter(|_| self.rng.chance(2));
-        let snapshot = then.map_or(null(), |(snapshot, _)| (*snapshot).cast_const());
+        let at_snapshot = self.snapshot.as_ref().filter(|_| self.rng.chance(2));
+        let snapshot = at_snapshot.map_or(null(), |(snapshot, _)| (*snapshot).cast_const());
         // SAFETY: null, or alive until the options are freed.
         unsafe { leveldb_readoptions_set_snapshot(Some(&mut reads), snapshot) };
-        (reads, then.is_some())
+        (reads, at_snapshot.is_some())
     }
 
-    fn seen(&self, then: bool) -> &Content {
-        self.snapshot.as_ref().filter(|_| then).map_or(&self.content, |(_, content)| content)
+    fn content_for(&self, at_snapshot: bool) -> &Content {
+        self.snapshot.as_ref().filter(|_| at_snapshot).map_or(&self.content, |(_, content)| content)
     }
 
     fn read(&mut self) {
         let key = self.rng.key();
-        let (reads, then) = self.reads();
+        let (reads, at_snapshot) = self.reads();
         let (mut err, mut len) = (null_mut(), 9);
         // SAFETY: buffers are borrowed; the value is copied and freed.
         let found = unsafe {
@@ -299,18 +299,18 @@ impl RandomCalls {
         let text = taken(&mut err);
         self.expect(true, &text);
         if self.db.is_some() {
-            assert_eq!(found.as_deref(), self.seen(then).get(&key));
+            assert_eq!(found.as_deref(), self.content_for(at_snapshot).get(&key));
         }
     }
 
     fn iterator(&mut self) {
         if self.iters.is_empty() || (self.iters.len() < 4 && self.rng.chance(6)) {
-            let (reads, then) = self.reads();
+            let (reads, at_snapshot) = self.reads();
             // SAFETY: the snapshot is null or alive.
             let iter = unsafe { leveldb_create_iterator(self.db.as_deref(), Some(&reads)) };
             leveldb_readoptions_destroy(Some(reads));
             assert_eq!(iter.is_some(), self.db.is_some());
-            let iter_model = IterModel::new(self.seen(then).clone());
+            let iter_model = IterModel::new(self.content_for(at_snapshot).clone());
             self.iters.extend(iter.map(|iter| (iter, iter_model)));
             return;
         }

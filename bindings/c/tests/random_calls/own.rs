@@ -377,12 +377,12 @@ impl RandomCalls {
     fn read(&mut self) {
         let key = self.rng.key();
         let k = input_buffer(&mut self.rng, &key);
-        let then = match self.snapshots.len() {
+        let snapshot_index = match self.snapshots.len() {
             0 => None,
             all => self.rng.chance(2).then(|| self.rng.below(all)),
         };
-        let snapshot = then.map_or(null_mut(), |at| self.snapshots[at].0);
-        let content = then.map_or(&self.content, |at| &self.snapshots[at].1);
+        let snapshot = snapshot_index.map_or(null_mut(), |at| self.snapshots[at].0);
+        let content = snapshot_index.map_or(&self.content, |at| &self.snapshots[at].1);
         let expected = content.get(&key).map(<[u8]>::to_vec);
         let (code, found) = if self.rng.chance(2) {
             let mut seen = Seen { db: self.db, value: None };
@@ -406,7 +406,7 @@ impl RandomCalls {
                 (code, found)
             }
         };
-        self.expect(k.fine && self.belongs(then), code);
+        self.expect(k.fine && self.belongs(snapshot_index), code);
         if code == OK {
             assert_eq!(found, expected, "{}", key.escape_ascii());
         }

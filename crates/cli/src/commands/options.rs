@@ -43,18 +43,18 @@ pub fn run(args: &OptionsArgs, global: &Global) -> Outcome {
             holds(spec.name) || spec.aliases.iter().any(|alias| holds(alias))
         }
     };
-    let knobs: Vec<&OptionSpec> = OPTIONS.iter().filter(wanted).collect();
-    if let (true, Some(part)) = (knobs.is_empty(), &args.name) {
+    let specs: Vec<&OptionSpec> = OPTIONS.iter().filter(wanted).collect();
+    if let (true, Some(part)) = (specs.is_empty(), &args.name) {
         return Err(Failure::usage(format!("no option name contains {part:?}")));
     }
     let mut out = stdout();
     if global.json {
-        for spec in knobs {
+        for spec in specs {
             writeln!(out, "{}", to_json(spec, &options))?;
         }
     } else {
         let columns = columns();
-        let texts: Vec<String> = knobs.iter().map(|k| to_text(k, &options, columns)).collect();
+        let texts: Vec<String> = specs.iter().map(|k| to_text(k, &options, columns)).collect();
         write!(out, "{}", texts.join("\n"))?;
     }
     out.flush()?;

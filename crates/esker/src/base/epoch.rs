@@ -141,12 +141,12 @@ impl Collector {
     fn slot(&self, number: usize) -> &ThreadSlot {
         match self.first.get(number) {
             Some(slot) => slot,
-            None => self.far_slot(number),
+            None => self.overflow_slot(number),
         }
     }
 
     #[cold]
-    fn far_slot(&self, number: usize) -> &ThreadSlot {
+    fn overflow_slot(&self, number: usize) -> &ThreadSlot {
         // Group n has FIRST << n slots, starting at number FIRST << n.
         let group = (number / FIRST).ilog2() as usize;
         // New slots start with `awaited` set. A concurrent `settle` may have marked all slots

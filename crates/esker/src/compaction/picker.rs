@@ -120,7 +120,7 @@ impl PickContext<'_> {
                 .guards
                 .iter()
                 .filter(|g| g.runs.len() > 1 && self.is_free(level, g))
-                .find_map(|g| self.tend_last(level, g));
+                .find_map(|g| self.compact_last(level, g));
         }
         let can_push = level < LEVELS - 1;
         let over_limit = content
@@ -196,7 +196,7 @@ impl PickContext<'_> {
     }
 
     /// Returns the plan for a guard of the last level with several runs, if one is due.
-    fn tend_last(&self, level: usize, guard: &Guard) -> Option<Plan> {
+    fn compact_last(&self, level: usize, guard: &Guard) -> Option<Plan> {
         let count = guard.runs.len();
         if self.shape.last == Last::OneRun {
             return Some(self.merge_within(

@@ -59,7 +59,7 @@ impl DbInner {
                     }
                     if self.read_state.load().active.is_seek_heavy() {
                         drop(queue);
-                        self.freeze_seek_heavy();
+                        self.freeze_if_seek_heavy();
                         queue = self.queue.lock();
                         continue;
                     }
@@ -75,14 +75,14 @@ impl DbInner {
     /// Freezes the active memtable if it is still
     /// [seek-heavy](crate::memtable::Memtable::is_seek_heavy). Does not wait for the commit lock,
     /// whose holder may wait for this thread.
-    fn freeze_seek_heavy(&self) {
+    fn freeze_if_seek_heavy(&self) {
         let memtable = self.read_state.load().active.clone();
         let frozen = self.committer.try_lock().is_some_and(|mut writer| {
             let options = self.options.load();
             let wanted = options.auto_compaction && options.merge_on_seeks && !memtable.is_empty();
-            let is_it = Arc::ptr_eq(&memtable, &writer.memtable) && memtable.is_seek_heavy();
+            let is_same = Arc::ptr_eq(&memtable, &writer.memtable) && memtable.is_seek_heavy();
             // This freeze is only advice: a write meets the same error again and reports it.
-            wanted && is_it && self.freeze(&mut writer).is_ok()
+            wanted && is_same && self.freeze(&mut writer).is_ok()
         });
         if !frozen {
             memtable.exclude_from_seek_flush();

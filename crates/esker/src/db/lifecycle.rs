@@ -80,7 +80,7 @@ impl DbInner {
         let sizes = sizes_here(&next);
         self.cache.set_policy(next.cache_policy);
         self.pool.set_capacity(sizes.memtable_bytes as usize);
-        self.write_params.adopt(&next, &sizes);
+        self.write_params.update(&next, &sizes);
         self.options.store(Arc::new(next));
         self.sizes.store(Arc::new(sizes));
         self.resize_cache();

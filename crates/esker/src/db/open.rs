@@ -209,9 +209,10 @@ pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Arc<dyn Fs>, Bo
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
             let holder = fs.read(&path, 256).unwrap_or_default();
             let holder = String::from_utf8_lossy(&holder).trim().to_string();
-            let who = if holder.is_empty() { "another process".to_string() } else { holder };
+            let holder_text =
+                if holder.is_empty() { "another process".to_string() } else { holder };
             let message =
-                format!("the store is open in {who}; open it read-only, or close it there");
+                format!("the store is open in {holder_text}; open it read-only, or close it there");
             Err(Error::new(ErrorKind::Locked, message).with_path(dir))
         }
         Err(error) => Err(Error::io(&path, "lock the store", error)),

@@ -108,17 +108,17 @@ pub(crate) struct WriteParams {
 
 impl WriteParams {
     pub fn new(options: &Options, sizes: &Sizes) -> WriteParams {
-        let knobs = WriteParams {
+        let params = WriteParams {
             memtable_bytes: AtomicU64::new(0),
             debt_limit_bytes: AtomicU64::new(0),
             durability: AtomicU8::new(0),
         };
-        knobs.adopt(options, sizes);
-        knobs
+        params.update(options, sizes);
+        params
     }
 
     /// Applies changed options.
-    pub fn adopt(&self, options: &Options, sizes: &Sizes) {
+    pub fn update(&self, options: &Options, sizes: &Sizes) {
         self.memtable_bytes.store(sizes.memtable_bytes, Ordering::Relaxed);
         self.debt_limit_bytes.store(sizes.debt_limit_bytes, Ordering::Relaxed);
         self.durability.store(options.durability as u8, Ordering::Relaxed);

@@ -128,8 +128,8 @@ mod tests {
         {
             let flushed = Duration::from_millis(200) * times_longer;
             let filled = filled_after(memtable, growth, writers, flushed);
-            let as_told = format!("{growth}, {writers}, {times_longer}: {filled}");
-            assert!((memtable / 2..memtable).contains(&filled), "{as_told}");
+            let case = format!("{growth}, {writers}, {times_longer}: {filled}");
+            assert!((memtable / 2..memtable).contains(&filled), "{case}");
         }
     }
 

@@ -22,7 +22,7 @@ use super::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const DIR_MODE: Mode = Mode::from_raw_mode(0o700);
 /// Flags for opening an existing file.
-const THERE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK);
+const EXISTING_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK);
 /// Flags for creating a new file.
 const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL);
 #[cfg(target_os = "linux")]
@@ -160,13 +160,13 @@ impl Fs for OsFs {
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        let file = regular(self.open(path, THERE | OFlags::WRONLY)?)?;
+        let file = regular(self.open(path, EXISTING_FLAGS | OFlags::WRONLY)?)?;
         let end_bytes = file.metadata()?.len();
         Ok(Box::new(OsWritable { file, end_bytes }))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
-        let flags = THERE | OFlags::RDONLY;
+        let flags = EXISTING_FLAGS | OFlags::RDONLY;
         // Without this flag, each read checks whether to update the access time. Only the owner of
         // the file may set the flag.
         let file = self.open(path, flags | NO_ACCESS_TIME).or_else(|error| match error.kind() {
@@ -177,7 +177,7 @@ impl Fs for OsFs {
     }
 
     fn read(&self, path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> {
-        let file = regular(self.open(path, THERE | OFlags::RDONLY)?)?;
+        let file = regular(self.open(path, EXISTING_FLAGS | OFlags::RDONLY)?)?;
         let mut bytes = Vec::new();
         file.take(len_bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > len_bytes_max {
@@ -231,19 +231,19 @@ impl Fs for OsFs {
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let dir = Dir::new(self.open(path, OFlags::DIRECTORY | OFlags::RDONLY)?)?;
         // A removed directory looks empty.
-        self.place(path).check_there()?;
+        self.place(path).check_exists()?;
         entries(dir)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.place(path).check_there()?;
+        self.place(path).check_exists()?;
         self.open(path, OFlags::RDONLY)?.sync_all()
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
         let place = self.place(path);
         if place.names_pin() {
-            return place.check_there().map(|()| true);
+            return place.check_exists().map(|()| true);
         }
         let stat = |place: &Lookup<'_>| {
             rustix::fs::statat(place.dir, place.name, AtFlags::SYMLINK_NOFOLLOW)
@@ -257,7 +257,7 @@ impl Fs for OsFs {
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         match self.place(path) {
-            Lookup { pin: Some(pin), name, .. } if !pin.is_where_it_was() => {
+            Lookup { pin: Some(pin), name, .. } if !pin.is_unmoved() => {
                 let now = pin.path_now();
                 Ok(if name == Path::new(".") { now } else { now.join(name) })
             }
@@ -275,7 +275,7 @@ impl Fs for OsFs {
             Err(std::fs::TryLockError::WouldBlock) => return Err(taken()),
             Ok(()) | Err(std::fs::TryLockError::Error(_)) => {}
         }
-        let mut file = regular(self.open(path, THERE | OFlags::CREATE | OFlags::RDWR)?)?;
+        let mut file = regular(self.open(path, EXISTING_FLAGS | OFlags::CREATE | OFlags::RDWR)?)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(std::fs::TryLockError::WouldBlock) => return Err(taken()),

@@ -313,9 +313,9 @@ mod tests {
     }
 
     /// Compares bytes with the upper half first, and letters without case.
-    struct Strange;
+    struct CustomOrder;
 
-    impl Comparator for Strange {
+    impl Comparator for CustomOrder {
         fn name(&self) -> &str {
             "strange"
         }
@@ -328,7 +328,8 @@ mod tests {
     #[test]
     fn hints_match_model_in_every_order() {
         use proptest::prelude::*;
-        let orders = [KeyOrder::Bytewise, KeyOrder::Reverse, KeyOrder::Custom(Arc::new(Strange))];
+        let orders =
+            [KeyOrder::Bytewise, KeyOrder::Reverse, KeyOrder::Custom(Arc::new(CustomOrder))];
         let steps = proptest::collection::vec((any::<bool>(), any::<u8>(), any::<u8>()), 1..60);
         proptest!(ProptestConfig { failure_persistence: None, ..Default::default() },
         |(steps in steps, which in 0usize..3)| {

@@ -182,7 +182,7 @@ impl MergeCursor {
 
     /// Materializes deferred children until the first list entry is not deferred.
     #[cold]
-    fn await_first(&mut self) -> Result<()> {
+    fn load_first(&mut self) -> Result<()> {
         let (key, seqno) = (std::mem::take(&mut self.sought.0), self.sought.1);
         let mut done = Ok(true);
         while self.is_late() && done.is_ok() {
@@ -236,7 +236,7 @@ impl Cursor for MergeCursor {
             self.prefetch_seek(key, PrefetchStep::Index, true);
             self.prefetch_seek(key, PrefetchStep::Block, true);
         }
-        if self.seek_deferred(key, seqno, true)? { self.await_first() } else { Ok(()) }
+        if self.seek_deferred(key, seqno, true)? { self.load_first() } else { Ok(()) }
     }
 
     fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
@@ -298,7 +298,7 @@ impl Cursor for MergeCursor {
             return Err(error);
         }
         self.settle(false);
-        if self.is_late() { self.await_first() } else { Ok(()) }
+        if self.is_late() { self.load_first() } else { Ok(()) }
     }
 
     #[inline]

@@ -374,7 +374,7 @@ impl Btree {
     }
 
     /// Returns the separators around the node under `steps`; `None` at an edge of the tree.
-    fn fences(&self, steps: &[(u32, usize)]) -> (Option<EntryRef>, Option<EntryRef>) {
+    fn separators(&self, steps: &[(u32, usize)]) -> (Option<EntryRef>, Option<EntryRef>) {
         let (mut low, mut high) = (None, None);
         for &(node, child) in steps.iter().rev() {
             let slots = &self.inners.at(node).slots;
@@ -390,7 +390,7 @@ impl Btree {
 
     /// Lengthens the prefix of a node between these separators when too many of its heads are
     /// equal.
-    fn sharpen(
+    fn lengthen_prefix(
         space: &EntrySpace,
         slots: &mut Slots,
         low: Option<EntryRef>,
@@ -420,7 +420,7 @@ impl Btree {
     ) {
         let append = number == self.last && at == SLOTS;
         let middle = if append { SLOTS } else { SLOTS / 2 };
-        let (low, high) = self.fences(&path.steps[..path.len]);
+        let (low, high) = self.separators(&path.steps[..path.len]);
         let fresh = self.leaves.len() as u32;
         let left = self.leaves.at_mut(number);
         let mut right = Leaf { slots: left.slots.split_off(middle), prev: number, next: left.next };
@@ -432,8 +432,8 @@ impl Btree {
             right.slots.insert(at - middle, head, entry);
         }
         let separator = right.slots.refs[0];
-        Self::sharpen(space, left, low, Some(separator));
-        Self::sharpen(space, &mut right.slots, Some(separator), high);
+        Self::lengthen_prefix(space, left, low, Some(separator));
+        Self::lengthen_prefix(space, &mut right.slots, Some(separator), high);
         match right.next {
             NONE => self.last = fresh,
             next => self.leaves.at_mut(next).prev = fresh,
@@ -459,7 +459,7 @@ impl Btree {
                 return;
             }
             let middle = if append && at == SLOTS { SLOTS - 1 } else { SLOTS / 2 };
-            let (low, high) = self.fences(&path.steps[..depth]);
+            let (low, high) = self.separators(&path.steps[..depth]);
             let left = self.inners.at_mut(node);
             let (up, mut right) = left.split(middle);
             if at <= middle {
@@ -467,8 +467,8 @@ impl Btree {
             } else {
                 right.insert(space, at - middle - 1, separator, child);
             }
-            Self::sharpen(space, &mut left.slots, low, Some(up));
-            Self::sharpen(space, &mut right.slots, Some(up), high);
+            Self::lengthen_prefix(space, &mut left.slots, low, Some(up));
+            Self::lengthen_prefix(space, &mut right.slots, Some(up), high);
             child = self.inners.push(right);
             separator = up;
         }

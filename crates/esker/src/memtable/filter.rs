@@ -78,7 +78,7 @@ impl KeyFilter {
 
 impl Drop for KeyFilter {
     fn drop(&mut self) {
-        self.pool.give_words(std::mem::take(&mut self.words));
+        self.pool.return_words(std::mem::take(&mut self.words));
     }
 }
 

@@ -179,7 +179,7 @@ impl ChunkPool {
     }
 
     /// Keeps the words for the next filter, if the largest filter so far has the same number.
-    pub(super) fn give_words(&self, mut words: Box<[AtomicU64]>) {
+    pub(super) fn return_words(&self, mut words: Box<[AtomicU64]>) {
         if self.capacity.load(Ordering::Relaxed) > 0 && !words.is_empty() {
             words.iter_mut().for_each(|word| *word.get_mut() = 0);
             self.keep_words(words);

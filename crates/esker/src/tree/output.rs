@@ -62,7 +62,7 @@ impl Opened {
     pub fn settle(&self, version: &Version) -> Vec<u64> {
         let list = std::mem::take(&mut *self.list.lock());
         let numbers = list.iter().map(Table::number).collect();
-        self.tables.adopt(version, list);
+        self.tables.set_open_tables(version, list);
         numbers
     }
 }
@@ -315,14 +315,14 @@ impl Tables {
     }
 
     /// Hands open tables of new files to the files of `version`, for its readers.
-    pub fn adopt(&self, version: &Version, tables: Vec<Table>) {
+    pub fn set_open_tables(&self, version: &Version, tables: Vec<Table>) {
         if tables.is_empty() {
             return;
         }
         let files = version.files();
         for table in tables {
             match files.binary_search_by_key(&table.number(), |file| file.number) {
-                Ok(at) => files[at].adopt(table),
+                Ok(at) => files[at].set_open_table(table),
                 Err(_) => table.forget_blocks(),
             }
         }

@@ -83,8 +83,8 @@ impl ObsoleteFile {
 impl Purger {
     /// Creates a purger for the store in `dir`. `process` is the process that opened the store.
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, process: u64) -> Purger {
-        let (lot, came, start) = (Mutex::default(), Condvar::new(), OnceLock::new());
-        Purger { fs, dir, process, queue: lot, wakeup: came, start }
+        let (queue, wakeup, start) = (Mutex::default(), Condvar::new(), OnceLock::new());
+        Purger { fs, dir, process, queue, wakeup, start }
     }
 
     /// Removes table file `number`. `tables` are its open handles.
@@ -98,20 +98,20 @@ impl Purger {
         if unused.tables.iter().flatten().any(|table| table.file.is_some()) {
             self.remove_name(&mut unused);
         }
-        self.hand_over(unused);
+        self.enqueue(unused);
     }
 
     /// Closes a file whose name is already removed.
     pub fn close(&self, file: Box<dyn Send>) {
-        self.hand_over(ObsoleteFile { other: Some(file), ..ObsoleteFile::default() });
+        self.enqueue(ObsoleteFile { other: Some(file), ..ObsoleteFile::default() });
     }
 
-    fn hand_over(&self, unused: ObsoleteFile) {
+    fn enqueue(&self, unused: ObsoleteFile) {
         if !IS_INLINE.with(Cell::get) && self.is_served() {
-            let mut lot = self.queue.lock();
-            if lot.served {
-                lot.unused.push(unused);
-                drop(lot);
+            let mut queue = self.queue.lock();
+            if queue.served {
+                queue.unused.push(unused);
+                drop(queue);
                 self.wakeup.notify_all();
                 return;
             }
@@ -122,13 +122,13 @@ impl Purger {
     /// Returns whether a thread serves the queue. Starts one if a starter is set.
     fn is_served(&self) -> bool {
         let start = {
-            let mut lot = self.queue.lock();
+            let mut queue = self.queue.lock();
             match self.start.get() {
-                Some(start) if !lot.served && !lot.ended => {
-                    lot.served = true;
+                Some(start) if !queue.served && !queue.ended => {
+                    queue.served = true;
                     start
                 }
-                _ => return lot.served,
+                _ => return queue.served,
             }
         };
         let started = start();
@@ -168,11 +168,11 @@ impl Purger {
     pub fn serve(&self) {
         loop {
             let unused = {
-                let mut lot = self.queue.lock();
-                while lot.unused.is_empty() && lot.served {
-                    self.wakeup.wait(&mut lot);
+                let mut queue = self.queue.lock();
+                while queue.unused.is_empty() && queue.served {
+                    self.wakeup.wait(&mut queue);
                 }
-                std::mem::take(&mut lot.unused)
+                std::mem::take(&mut queue.unused)
             };
             if unused.is_empty() {
                 return;
@@ -186,8 +186,8 @@ impl Purger {
     /// Lets [`Purger::serve`] return once the queue is empty. Later files are removed inline.
     pub fn end(&self) {
         {
-            let mut lot = self.queue.lock();
-            (lot.served, lot.ended) = (false, true);
+            let mut queue = self.queue.lock();
+            (queue.served, queue.ended) = (false, true);
         }
         self.wakeup.notify_all();
     }

@@ -321,7 +321,7 @@ impl Committer {
     fn take_lead(&self, line: &mut WriteQueue, mine: &Request) -> Role {
         line.led = true;
         if mine.durability == Durability::Sync
-            && let Some((wanted, most)) = self.delay.worth_waiting_for(line.syncing())
+            && let Some((wanted, most)) = self.delay.wait_limits(line.syncing())
         {
             line.expected_syncs = Some(wanted);
             return Role::LeadAfter(most);
@@ -374,8 +374,8 @@ impl Committer {
         let ends = writer.commit_group(members, hooks)?;
         let synced = members.iter().filter(|m| m.durability == Durability::Sync).count();
         if synced > 0 {
-            let came = self.queue.lock().syncing();
-            self.delay.note(synced + came, began.elapsed());
+            let arrived = self.queue.lock().syncing();
+            self.delay.note(synced + arrived, began.elapsed());
         }
         Ok(ends)
     }

@@ -6,8 +6,8 @@
 //! with its sync, and never longer than 500 µs. This is the idea of PostgreSQL's `commit_delay` and
 //! `commit_siblings`, with both numbers measured instead of configured.
 //!
-//! The delay changes only the grouping of writers, never the result of a commit. After a wait in
-//! vain some groups get no delay. This back-off is a heuristic.
+//! The delay changes only the grouping of writers, never the result of a commit. After a wait
+//! that timed out, some groups get no delay. This back-off is a heuristic.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl GroupCommitDelay {
 
     /// Returns the number of syncing writers that a leader should wait for, including the `waiting`
     /// ones, and the maximum delay. Returns `None` for no delay.
-    pub fn worth_waiting_for(&self, waiting: usize) -> Option<(usize, Duration)> {
+    pub fn wait_limits(&self, waiting: usize) -> Option<(usize, Duration)> {
         let wanted = self.count.load(Relaxed);
         if wanted <= waiting {
             return None;
@@ -82,25 +82,25 @@ mod tests {
     #[test]
     fn delay_backs_off_after_timeouts() {
         let delay = GroupCommitDelay::default();
-        assert_eq!(delay.worth_waiting_for(1), None, "no other writer is known");
+        assert_eq!(delay.wait_limits(1), None, "no other writer is known");
         delay.note(3, Duration::from_micros(100));
-        assert_eq!(delay.worth_waiting_for(2), Some((3, Duration::from_micros(50))));
-        assert_eq!(delay.worth_waiting_for(3), None, "all known writers are present");
+        assert_eq!(delay.wait_limits(2), Some((3, Duration::from_micros(50))));
+        assert_eq!(delay.wait_limits(3), None, "all known writers are present");
         for without in [1, 2, 4, 8, GROUPS_WITHOUT_MAX, GROUPS_WITHOUT_MAX] {
-            assert!(delay.worth_waiting_for(2).is_some());
+            assert!(delay.wait_limits(2).is_some());
             delay.note_timeout();
             for group in 0..without {
                 assert_eq!(
-                    delay.worth_waiting_for(2),
+                    delay.wait_limits(2),
                     None,
-                    "a wait in vain was repeated for group {group}"
+                    "a timed-out wait was repeated for group {group}"
                 );
             }
         }
         delay.note_all_arrived();
         delay.note_timeout();
-        assert_eq!(delay.worth_waiting_for(2), None, "the first pause lasts for one group");
+        assert_eq!(delay.wait_limits(2), None, "the first pause lasts for one group");
         delay.note(3, Duration::from_secs(60));
-        assert_eq!(delay.worth_waiting_for(2), Some((3, WAIT_MAX)));
+        assert_eq!(delay.wait_limits(2), Some((3, WAIT_MAX)));
     }
 }

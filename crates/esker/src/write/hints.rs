@@ -105,11 +105,11 @@ impl HintKeeper {
         }
         if self.hints.cut(&self.order, key) {
             self.changed = true;
-            self.arm();
+            self.update_armed();
         }
     }
 
-    fn arm(&mut self) {
+    fn update_armed(&mut self) {
         self.armed = self.watch.is_some() || !self.hints.is_empty();
     }
 
@@ -138,7 +138,7 @@ impl HintKeeper {
         if !is_seeded(Bug::UnwatchedHintSearch) {
             self.watch = Some(Watch { key: key.to_vec(), below: None, above: None, hit: false });
         }
-        self.arm();
+        self.update_armed();
         Some(Arc::new(self.hints.clone()))
     }
 
@@ -160,7 +160,7 @@ impl HintKeeper {
         });
         self.changed |= added;
         self.ask_every = if added { ASK_EVERY } else { (2 * self.ask_every).min(ASK_EVERY_MAX) };
-        self.arm();
+        self.update_armed();
         added
     }
 }

@@ -146,9 +146,9 @@ fn edit_lines(at: usize, edit: &VersionEdit) -> Vec<String> {
             AddedFile::Existing(number) => format!("  add existing table {number} to {place}"),
         });
     }
-    let guards = |sign: &str, bounds: &[(usize, Vec<u8>)]| {
+    let guards = |change: &str, bounds: &[(usize, Vec<u8>)]| {
         let line = |(level, key): &(usize, Vec<u8>)| {
-            format!("  {sign} guard {} of level {level}", word(key))
+            format!("  {change} guard {} of level {level}", word(key))
         };
         bounds.iter().map(line).collect::<Vec<_>>()
     };

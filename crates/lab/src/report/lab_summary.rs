@@ -18,7 +18,7 @@ use crate::stats::compare::median;
 
 /// One engine, summarized over all its measurements.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Glance {
+pub struct EngineSummary {
     /// Name of the engine.
     pub engine: String,
     /// Geometric mean of the speed ratio to the base engine; `None` for the base, or without a
@@ -40,11 +40,12 @@ fn geometric(values: &[f64]) -> Option<f64> {
 }
 
 /// Returns the summary of every measured engine, in order.
-pub fn glances(record: &LabRecord, views: &[SeriesView<'_>]) -> Vec<Glance> {
+pub fn summaries(record: &LabRecord, views: &[SeriesView<'_>]) -> Vec<EngineSummary> {
     let engines = record.measured_engines();
     let reads = reads(record, &engines);
-    let glance = |(index, engine): (usize, &&str)| {
-        let mut glance = Glance { engine: (*engine).to_string(), ..Glance::default() };
+    let summary = |(index, engine): (usize, &&str)| {
+        let mut summary =
+            EngineSummary { engine: (*engine).to_string(), ..EngineSummary::default() };
         let mut seen: Vec<&str> = Vec::new();
         let mut ratios = Vec::new();
         for view in views {
@@ -60,11 +61,11 @@ pub fn glances(record: &LabRecord, views: &[SeriesView<'_>]) -> Vec<Glance> {
                     true => 1,
                     false => 2,
                 };
-                glance.places[place] += 1;
+                summary.places[place] += 1;
             }
         }
-        glance.speed = geometric(&ratios);
-        glance.read = geometric(&reads[index]);
+        summary.speed = geometric(&ratios);
+        summary.read = geometric(&reads[index]);
         let quiet: Vec<_> = record
             .samples
             .iter()
@@ -72,11 +73,13 @@ pub fn glances(record: &LabRecord, views: &[SeriesView<'_>]) -> Vec<Glance> {
             .filter_map(|s| s.sample.quiet)
             .collect();
         let middle = |values: Vec<f64>| median(&values);
-        glance.write = middle(quiet.iter().filter_map(|quiet| quiet.write_amplification).collect());
-        glance.space = middle(quiet.iter().filter_map(|quiet| quiet.space_amplification).collect());
-        glance
+        summary.write =
+            middle(quiet.iter().filter_map(|quiet| quiet.write_amplification).collect());
+        summary.space =
+            middle(quiet.iter().filter_map(|quiet| quiet.space_amplification).collect());
+        summary
     };
-    engines.iter().enumerate().map(glance).collect()
+    engines.iter().enumerate().map(summary).collect()
 }
 
 /// Returns, per engine, the ratios of its times in reading phases to the fastest times there.
@@ -160,19 +163,19 @@ pub fn own_options(experiment: &Experiment, engine: &str) -> Option<String> {
 
 /// Writes the table, the bars and the triangle.
 pub fn glance(page: &mut String, record: &LabRecord, views: &[SeriesView<'_>], whos: &Whos) {
-    let all = glances(record, views);
+    let all = summaries(record, views);
     let base = base_engine(record).unwrap_or("none");
     if all.len() < 2 {
         return;
     }
     page.push_str("<h2 id=\"glance\">At a glance</h2><div class=\"grid\">\n");
-    let bar = |glance: &Glance| Bar {
-        name: glance.engine.clone(),
-        colour: colour(whos, &glance.engine),
-        value: if glance.engine == base { Some(1.0) } else { glance.speed },
+    let bar = |summary: &EngineSummary| Bar {
+        name: summary.engine.clone(),
+        colour: colour(whos, &summary.engine),
+        value: if summary.engine == base { Some(1.0) } else { summary.speed },
         spread: None,
-        text: match glance.speed {
-            _ if glance.engine == base => "1".into(),
+        text: match summary.speed {
+            _ if summary.engine == base => "1".into(),
             Some(speed) => number(speed),
             None => "n/a".into(),
         },
@@ -204,13 +207,14 @@ pub fn glance(page: &mut String, record: &LabRecord, views: &[SeriesView<'_>], w
         let _ = write!(page, "<th class=\"n\">{head}</th>");
     }
     page.push_str("</tr>\n");
-    for glance in &all {
+    for summary in &all {
         let text = |value: Option<f64>| value.map_or("n/a".into(), number);
-        let own = glance.engine == base;
-        let places = glance.places.map(|n| if own { "–".to_string() } else { n.to_string() });
-        let speed = if own { "1".into() } else { text(glance.speed) };
-        let _ = write!(page, "<tr><td>{}</td><td class=\"n\">{speed}</td>", escape(&glance.engine));
-        let rest = [text(glance.read), text(glance.write), text(glance.space)];
+        let own = summary.engine == base;
+        let places = summary.places.map(|n| if own { "–".to_string() } else { n.to_string() });
+        let speed = if own { "1".into() } else { text(summary.speed) };
+        let _ =
+            write!(page, "<tr><td>{}</td><td class=\"n\">{speed}</td>", escape(&summary.engine));
+        let rest = [text(summary.read), text(summary.write), text(summary.space)];
         for cell in places.iter().chain(&rest) {
             let _ = write!(page, "<td class=\"n\">{cell}</td>");
         }
@@ -229,10 +233,10 @@ const CORNERS: [(f64, f64, &str); 3] =
     [(0.0, -1.0, "reading"), (0.866, 0.5, "writing"), (-0.866, 0.5, "space")];
 
 /// Draws the triangle of the engines with all three values; `None` for fewer than two engines.
-fn triangle(all: &[Glance], whos: &Whos) -> Option<String> {
-    let values = |glance: &Glance| Some([glance.read?, glance.write?, glance.space?]);
-    let whole: Vec<(&Glance, [f64; 3])> =
-        all.iter().filter_map(|glance| Some((glance, values(glance)?))).collect();
+fn triangle(all: &[EngineSummary], whos: &Whos) -> Option<String> {
+    let values = |summary: &EngineSummary| Some([summary.read?, summary.write?, summary.space?]);
+    let whole: Vec<(&EngineSummary, [f64; 3])> =
+        all.iter().filter_map(|summary| Some((summary, values(summary)?))).collect();
     if whole.len() < 2 {
         return None;
     }
@@ -257,8 +261,8 @@ fn triangle(all: &[Glance], whos: &Whos) -> Option<String> {
     }
     let labels: Vec<String> = whole
         .iter()
-        .map(|(glance, v)| {
-            format!("{} {} {} {}", glance.engine, number(v[0]), number(v[1]), number(v[2]))
+        .map(|(summary, v)| {
+            format!("{} {} {} {}", summary.engine, number(v[0]), number(v[1]), number(v[2]))
         })
         .collect();
     Some(recolour(&text, &format!("reading, writing, space: {}", labels.join("; ")), WIDTH))
@@ -268,7 +272,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 fn draw_triangle(
     root: &Area<'_>,
-    whole: &[(&Glance, [f64; 3])],
+    whole: &[(&EngineSummary, [f64; 3])],
     spans: &[(f64, f64)],
     place: &dyn Fn(usize, f64) -> (i32, i32),
     whos: &Whos,
@@ -292,8 +296,8 @@ fn draw_triangle(
         let range = format!("{} … {}", number(low), number(high));
         root.draw(&Text::new(range, (at.0, at.1 + 16), style(&SOFT, 12)))?;
     }
-    for (glance, values) in whole {
-        let style = colour(whos, &glance.engine);
+    for (summary, values) in whole {
+        let style = colour(whos, &summary.engine);
         let colour = engine_colour(style);
         let corners: Vec<(i32, i32)> = (0..3).map(|corner| place(corner, values[corner])).collect();
         root.draw(&Polygon::new(corners.clone(), colour.mix(0.12).filled()))?;
@@ -315,17 +319,17 @@ mod tests {
     #[test]
     fn rum_triangle_needs_two_engines_with_all_three_costs() {
         let whos: Whos = vec![("esker".into(), false), ("lmdb".into(), false)];
-        let glance = |engine: &str, read, write, space| Glance {
+        let summary = |engine: &str, read, write, space| EngineSummary {
             engine: engine.into(),
             read,
             write,
             space,
-            ..Glance::default()
+            ..EngineSummary::default()
         };
-        let one = glance("esker", Some(2.0), Some(1.5), Some(1.1));
-        let without = glance("lmdb", Some(1.0), None, Some(2.0));
+        let one = summary("esker", Some(2.0), Some(1.5), Some(1.1));
+        let without = summary("lmdb", Some(1.0), None, Some(2.0));
         assert_eq!(triangle(&[one.clone(), without], &whos), None);
-        let two = glance("lmdb", Some(1.0), Some(15.0), Some(2.0));
+        let two = summary("lmdb", Some(1.0), Some(15.0), Some(2.0));
         let picture = triangle(&[one, two], &whos).expect("drawn");
         for part in ["reading", "writing", "space", "var(--e0)", "var(--e1)", "1.50 … 15.0"] {
             assert!(picture.contains(part), "{part} is missing: {picture}");

@@ -216,7 +216,9 @@ fn count(
         Ok(DamageOutcome::Detected) => tally.count("detected", 1),
         Ok(DamageOutcome::Harmless) => tally.count("harmless", 1),
         Ok(DamageOutcome::Tail) => tally.count("unproven tail", 1),
-        Err((verdict, message)) => tally.fail(verdict, format!("{}: {context}", store.name), message),
+        Err((verdict, message)) => {
+            tally.fail(verdict, format!("{}: {context}", store.name), message)
+        }
     }
 }
 

@@ -173,8 +173,13 @@ impl Campaign<'_> {
 
     fn judge(&mut self, cut: Cut, ledger: &Arc<Mutex<Ledger>>) {
         self.tally.count(if self.depth == 1 { "cuts" } else { "nested cuts" }, 1);
-        let context =
-            format!("{}, cut {} of depth {}, {}", self.context, cut.at, self.depth, cut.model.name());
+        let context = format!(
+            "{}, cut {} of depth {}, {}",
+            self.context,
+            cut.at,
+            self.depth,
+            cut.model.name()
+        );
         if let Some(image) = &cut.image {
             let what = match self.depth {
                 1 => "images",

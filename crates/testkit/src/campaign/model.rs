@@ -55,7 +55,11 @@ pub fn run(sets: &[(String, Options)], seed: u64, steps: usize, keys: u64) -> Ta
                     tally.fail(Verdict::Lost, context.clone(), format!("{step:?}: {error}"));
                 }
                 Ok(Err(violation)) => {
-                    tally.fail(Verdict::Wrong, context.clone(), format!("{step:?}: {}", violation.0));
+                    tally.fail(
+                        Verdict::Wrong,
+                        context.clone(),
+                        format!("{step:?}: {}", violation.0),
+                    );
                 }
                 Err(panic) => tally.fail(Verdict::Panic, context.clone(), panic),
             }

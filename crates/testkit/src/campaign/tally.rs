@@ -57,7 +57,12 @@ impl Tally {
     }
 
     /// Records a broken promise.
-    pub fn fail(&mut self, verdict: Verdict, context: impl Into<String>, message: impl Into<String>) {
+    pub fn fail(
+        &mut self,
+        verdict: Verdict,
+        context: impl Into<String>,
+        message: impl Into<String>,
+    ) {
         self.failures.push(Failure { verdict, context: context.into(), message: message.into() });
     }
 

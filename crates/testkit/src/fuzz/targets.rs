@@ -382,7 +382,7 @@ pub fn options(input: &[u8]) {
 
 pub fn options_seeds() -> Vec<Vec<u8>> {
     let all: Vec<String> =
-        OPTIONS.iter().map(|knob| format!("{}={}\n", knob.name, knob.default)).collect();
+        OPTIONS.iter().map(|spec| format!("{}={}\n", spec.name, spec.default)).collect();
     let mut seeds: Vec<Vec<u8>> = all.iter().map(|line| line.clone().into_bytes()).collect();
     seeds.push(b"memtable_size_bytes=64MiB\nalpha=1e3\nfilter_bits=-1\ncache_size=1.5GB".to_vec());
     seeds

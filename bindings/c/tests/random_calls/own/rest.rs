@@ -55,8 +55,9 @@ impl RandomCalls {
             }
             let mut message = null_mut();
             let code = esker_iter_failure(iter, Some(&mut message));
-            let said = if code == OK { "" } else { CStr::from_ptr(message).to_str().unwrap_or("") };
-            assert_eq!(code, OK, "{said}");
+            let message_text =
+                if code == OK { "" } else { CStr::from_ptr(message).to_str().unwrap_or("") };
+            assert_eq!(code, OK, "{message_text}");
             assert_eq!(esker_iter_valid(iter), u8::from(iter_model.at.is_some()));
             let (mut key_len, mut value_len) = (1, 1);
             let key = esker_iter_key(iter, Some(&mut key_len));

@@ -196,7 +196,7 @@ impl Policy for S3Fifo {
         }
         let wanted = self.admission.pending.take_if(|pending| *pending == hash).is_some();
         self.metas[slot as usize] = Meta { hash, charge_bytes, in_main: false, wanted };
-        if self.ghost.recall(hash) {
+        if self.ghost.remove(hash) {
             self.push_main(slot);
         } else {
             self.uses[slot as usize] = 0;

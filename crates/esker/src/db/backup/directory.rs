@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::meta::BackupMeta;
-use super::place::told_entries;
+use super::place::first_names;
 use crate::db::dir::list_dir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileLock, Fs, sync_dir};
@@ -106,7 +106,7 @@ impl Backups {
                     let message = format!(
                         "this is not a backup directory and was left untouched: it holds {}; name \
                          a new or an empty directory, or a directory that holds only backups",
-                        told_entries(&entries)
+                        first_names(&entries)
                     );
                     return Err(Error::invalid(message).with_path(dir));
                 }
@@ -250,7 +250,7 @@ fn refuse_more_than_a_backup(fs: &dyn Fs, path: &Path) -> Result<()> {
     let message = format!(
         "the backup was not removed, because its directory also holds {}; move these entries \
          elsewhere first",
-        told_entries(&entries)
+        first_names(&entries)
     );
     Err(Error::invalid(message).with_path(path))
 }

@@ -113,8 +113,8 @@ fn make(fs: &dyn Fs, dir: &Path) -> Result<()> {
     fs.create_dir(dir).map_err(|e| Error::io(dir, "create the directory", e))
 }
 
-fn remove_marker(fs: &dyn Fs, dir: &Path, sign: &str) -> Result<()> {
-    let path = dir.join(sign);
+fn remove_marker(fs: &dyn Fs, dir: &Path, marker: &str) -> Result<()> {
+    let path = dir.join(marker);
     fs.remove_dir(&path).map_err(|e| Error::io(&path, "remove the directory", e))
 }
 
